@@ -1,0 +1,1 @@
+"""Sublet: a registry for the names under your own domain."""

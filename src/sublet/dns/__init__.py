@@ -1,0 +1,1 @@
+"""What the RFCs say of names, delegations and zones; knows no customer and no SQL."""
