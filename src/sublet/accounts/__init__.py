@@ -1,0 +1,1 @@
+"""Users, organizations and tokens: who may ask."""

@@ -1,0 +1,75 @@
+"""The audit: append-only; who did what, when, why, and the difference. One event a change, in its transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Column, Integer, String, Table, insert
+
+from sublet.db import Instant, Tx, metadata
+
+BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
+"""The type of every id: SQLite numbers only an INTEGER primary key by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something: a user (with the token and request that carried it), the operator (by name), the system."""
+
+    kind: str
+    user_id: int | None = None
+    token_id: int | None = None
+    name: str | None = None
+    request_id: str | None = None
+    reason: str | None = None
+
+
+SYSTEM = Actor(kind="system", name="worker")
+
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("at", Instant, nullable=False, index=True),
+    Column("actor_kind", String(16), nullable=False),
+    Column("user_id", BIG_ID),
+    Column("token_id", BIG_ID),
+    Column("actor_name", String),
+    Column("request_id", String(64)),
+    Column("reason", String),
+    Column("action", String(64), nullable=False),
+    Column("object_type", String(32), nullable=False),
+    Column("object_id", BIG_ID, nullable=False),
+    Column("before", JSON(none_as_null=True)),
+    Column("after", JSON(none_as_null=True)),
+    sqlite_autoincrement=True,
+)
+
+
+def record(
+    tx: Tx,
+    actor: Actor,
+    action: str,
+    object_type: str,
+    object_id: int,
+    *,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """Append one event: `action` is noun.verb ("subdomain.renew"), before and after hold what differs; no secrets."""
+    tx.connection.execute(
+        insert(audit_events).values(
+            at=tx.now,
+            actor_kind=actor.kind,
+            user_id=actor.user_id,
+            token_id=actor.token_id,
+            actor_name=actor.name,
+            request_id=actor.request_id,
+            reason=actor.reason,
+            action=action,
+            object_type=object_type,
+            object_id=object_id,
+            before=dict(before) if before is not None else None,
+            after=dict(after) if after is not None else None,
+        )
+    )

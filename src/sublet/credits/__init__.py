@@ -1,0 +1,1 @@
+"""Credits: the ledger, coupons, packages, and what is shown of them."""

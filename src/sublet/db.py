@@ -1,0 +1,392 @@
+"""The database: `read` and `write` run one function in one transaction with one instant.
+
+Raising rolls back, returning commits; nothing is answered before its commit is durable. Verbs and stores are plain
+synchronous functions over a `Tx`; only the edges await. Two engines stand behind the same two calls:
+
+- SQLite (the embedded default): WAL and synchronous=FULL. Reads run where they are called, on a kept connection. Writes
+  go to one writer thread that commits in groups: what is waiting gets one BEGIN IMMEDIATE, a savepoint each, one COMMIT
+  (one fsync). Several processes may open the file; SQLite's lock orders them.
+- PostgreSQL: psycopg on worker threads. Verbs take row locks in one order (the user's ledger account first);
+  serialization failures and deadlocks are tried again a bounded number of times.
+"""
+
+import asyncio
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+import structlog
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    Engine,
+    Index,
+    MetaData,
+    String,
+    UniqueConstraint,
+    create_engine,
+    event,
+    text,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.pool import NullPool
+from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
+
+from sublet.errors import Unavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Clock = Callable[[], datetime]
+log = structlog.get_logger()
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+GROUP_MAX = 256
+"""Most writes in one commit: bounds how long the first of a group waits for the last."""
+BUSY_TIMEOUT_SECONDS = 5
+RETRIES_MAX = 8
+_RETRYABLE = ("40001", "40P01")  # serialization_failure, deadlock_detected
+
+
+class Instant(TypeDecorator[datetime]):
+    """An instant in UTC to the microsecond: timestamptz on PostgreSQL, fixed-width ISO text (which sorts) on SQLite."""
+
+    impl = String
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(DateTime(timezone=True))
+        return dialect.type_descriptor(String(27))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None or dialect.name == "postgresql":
+            return value
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if dialect.name == "postgresql":
+            return cast(datetime, value).astimezone(UTC)
+        return datetime.fromisoformat(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Tx:
+    """One transaction: its connection and its one instant, which is the time of everything done in it."""
+
+    connection: Connection
+    now: datetime
+
+
+def utc_now() -> datetime:
+    """Return the wall clock's instant; the one place where the real clock is read for the registry."""
+    return datetime.now(UTC)
+
+
+class Database(Protocol):
+    """What the edges know of a database; `open_database` gives one."""
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function in a read-only transaction that sees one state, and return its result."""
+        ...
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function in a writing transaction, and return its result once the commit is durable.
+
+        Raises:
+            Refusal: as raised by the function; everything it did is rolled back.
+            Unavailable: the database can't be written now; nothing was changed, as far as can be known.
+        """
+        ...
+
+    async def changed(self, timeout_seconds: float) -> bool:
+        """Wait until something was committed through this object, or for the time given; tell which."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the writes that are under way and close the connections."""
+        ...
+
+
+def violates(error: IntegrityError, name: str) -> bool:
+    """Tell whether a violated constraint or unique index is the one of this name (SQLite names columns only)."""
+    message = str(error.orig)
+    if name in message:
+        return True
+    for table in metadata.tables.values():
+        for item in (*table.constraints, *table.indexes):
+            if item.name == name and isinstance(item, UniqueConstraint | Index):
+                columns = ", ".join(f"{table.name}.{column.name}" for column in item.columns)
+                return message == f"UNIQUE constraint failed: {columns}"
+    return False
+
+
+class _Changes:
+    """Tells waiting coroutines that something was committed."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await asyncio.wait_for(future, timeout_seconds)
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(future)
+        return True
+
+    def tell(self) -> None:
+        for future in tuple(self._waiting):
+            if not future.done():
+                future.set_result(None)
+
+
+@dataclass(slots=True)
+class _Job:
+    run: Callable[[Tx], Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+def sqlite_engine(url: str) -> Engine:
+    """Return an engine whose transactions begin when SQLAlchemy says so (the driver's own begin is deferred and late)."""
+    engine = create_engine(
+        url,
+        poolclass=NullPool,
+        connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False, "isolation_level": None},
+    )
+
+    @event.listens_for(engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    @event.listens_for(engine, "begin")
+    def on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get("sublet_begin", "BEGIN"))
+
+    return engine
+
+
+class SqliteDatabase:
+    """The embedded default: reads in place, writes in groups on one thread."""
+
+    def __init__(self, url: str, clock: Clock = utc_now) -> None:
+        self._clock = clock
+        self._engine = sqlite_engine(url)
+        self._reader: Connection | None = None
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._changes = _Changes()
+        self._thread = threading.Thread(target=self._write_loop, name="sublet-writer", daemon=True)
+        self._thread.start()
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if self._reader is None:
+                self._reader = self._engine.connect()
+            with self._reader.begin() as transaction:
+                try:
+                    return fn(Tx(self._reader, self._clock()), *args, **kwargs)
+                finally:
+                    transaction.rollback()
+        except OperationalError as error:
+            raise _unavailable(error) from error
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        future = asyncio.get_running_loop().create_future()
+        self._jobs.put(_Job(lambda tx: fn(tx, *args, **kwargs), future))
+        return cast(R, await future)
+
+    async def changed(self, timeout_seconds: float) -> bool:
+        return await self._changes.wait(timeout_seconds)
+
+    async def close(self) -> None:
+        self._jobs.put(None)
+        while self._thread.is_alive():
+            await asyncio.sleep(0.002)
+        if self._reader is not None:
+            self._reader.close()
+        self._engine.dispose()
+
+    def _write_loop(self) -> None:
+        connection: Connection | None = None
+        open_for_more = True
+        while open_for_more:
+            group: list[_Job] = []
+            job = self._jobs.get()
+            while job is not None:
+                group.append(job)
+                if len(group) == GROUP_MAX or self._jobs.empty():
+                    break
+                job = self._jobs.get()
+            open_for_more = job is not None
+            if group:
+                try:
+                    connection = connection or self._engine.connect().execution_options(
+                        sublet_begin="BEGIN IMMEDIATE"
+                    )
+                    self._commit_group(connection, group)
+                except Exception as error:  # noqa: BLE001 - whatever it is, every waiting caller must hear of it
+                    connection = None if connection is None or connection.invalidated else connection
+                    for each in group:
+                        each.error = _unavailable(error)
+                self._answer(group)
+        if connection is not None:
+            connection.close()
+
+    def _commit_group(self, connection: Connection, group: list[_Job]) -> None:
+        with connection.begin():
+            for job in group:
+                savepoint = connection.begin_nested()
+                try:
+                    job.result = job.run(Tx(connection, self._clock()))
+                    savepoint.commit()
+                except Exception as error:  # noqa: BLE001 - handed to the caller of `write`
+                    job.error = _unavailable(error) if isinstance(error, OperationalError) else error
+                    savepoint.rollback()  # fails when SQLite has given the whole transaction up (a full disk)
+
+    def _answer(self, group: list[_Job]) -> None:
+        # One hop for the group; its members belong to one loop, except in tests that open several.
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in group:
+            by_loop.setdefault(job.future.get_loop(), []).append(job)
+        for loop, jobs in by_loop.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._resolve, jobs)
+
+    def _resolve(self, jobs: list[_Job]) -> None:
+        for job in jobs:
+            if job.future.done():  # the caller was cancelled; the effect stands all the same
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+        if any(job.error is None for job in jobs):
+            self._changes.tell()
+
+
+class PostgresqlDatabase:
+    """PostgreSQL: each call on a worker thread with a pooled connection."""
+
+    def __init__(self, url: str, clock: Clock = utc_now, *, threads: int = 8) -> None:
+        self._clock = clock
+        self._engine = create_engine(
+            make_url(url).set(drivername="postgresql+psycopg"),
+            pool_size=threads,
+            max_overflow=0,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": 5},
+        )
+        self._reading = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="sublet-db")
+        self._changes = _Changes()
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def run() -> R:
+            with self._reading.connect() as connection, connection.begin() as transaction:
+                try:
+                    return fn(Tx(connection, self._clock()), *args, **kwargs)
+                finally:
+                    transaction.rollback()
+
+        return await self._run(run)
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def run() -> R:
+            with self._engine.begin() as connection:
+                return fn(Tx(connection, self._clock()), *args, **kwargs)
+
+        result = await self._run(lambda: _with_retries(run))
+        self._changes.tell()
+        return result
+
+    async def _run(self, run: Callable[[], R]) -> R:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        except OperationalError as error:
+            raise _unavailable(error) from error
+
+    async def changed(self, timeout_seconds: float) -> bool:
+        # Commits of other processes are not announced here; a bounded wait lets callers look again.
+        return await self._changes.wait(min(timeout_seconds, 0.1))
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=True)
+        self._engine.dispose()
+
+
+def _with_retries(run: Callable[[], R]) -> R:
+    for attempt in range(RETRIES_MAX):
+        try:
+            return run()
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in _RETRYABLE or attempt == RETRIES_MAX - 1:
+                raise
+            time.sleep(random.uniform(0, 0.01 * 2**attempt))  # noqa: S311 - jitter, no secret
+    raise AssertionError("unreachable")
+
+
+def _unavailable(error: BaseException) -> BaseException:
+    if isinstance(error, Unavailable):
+        return error
+    log.error("database_unavailable", error=str(error))
+    return Unavailable(
+        "The registry can't reach or write its database right now; try again shortly.", retry_after_seconds=1
+    )
+
+
+def open_database(url: str, clock: Clock = utc_now) -> Database:
+    """Open the database of an address (`sqlite:///…` or `postgresql://…`).
+
+    Raises:
+        Unavailable: it can't be opened; or PostgreSQL is set so that acknowledged writes may be lost
+            (`synchronous_commit` off), which a registry must not run on.
+    """
+    if url.startswith("sqlite:///"):
+        folder = Path(url.removeprefix("sqlite:///")).parent
+        if not folder.is_dir():
+            raise Unavailable(
+                f"The folder {folder} of the database does not exist; create it, then run `sublet init`."
+            )
+        return SqliteDatabase(url, clock)
+    database = PostgresqlDatabase(url, clock)
+    _refuse_lossy(database)
+    return database
+
+
+def _refuse_lossy(database: PostgresqlDatabase) -> None:
+    try:
+        with database._engine.connect() as connection:  # noqa: SLF001 - its own module
+            setting = connection.execute(text("SHOW synchronous_commit")).scalar_one()
+    except OperationalError as error:
+        raise Unavailable(f"PostgreSQL can't be reached: {error.orig}") from error
+    if setting == "off":
+        raise Unavailable(
+            "PostgreSQL has synchronous_commit = off, which loses acknowledged writes; set it to on."
+        )

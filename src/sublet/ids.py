@@ -1,0 +1,77 @@
+"""Identifiers that people and programs see: ticket numbers, references, request ids, list cursors."""
+
+import base64
+import binascii
+import re
+import secrets
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.errors import InvalidCursor
+
+_TICKET_NUMBER = re.compile(r"T-([0-9]{6,18})", re.IGNORECASE)
+MAX_ID = 2**63 - 1
+
+
+def ticket_number(ticket_id: int) -> str:
+    """Return the number of a ticket as people write it: 123 is `T-000123`."""
+    return f"T-{ticket_id:06d}"
+
+
+def parse_ticket_number(text: str) -> int | None:
+    """Return the ticket's id from its number, or None when it isn't one."""
+    match = _TICKET_NUMBER.fullmatch(text)
+    return int(match[1]) if match else None
+
+
+def parse_id(text: str) -> int | None:
+    """Return an object's id from a path or argument: decimal digits in the range of a stored id, or None."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        return None
+    value = int(text)
+    return value if 0 < value <= MAX_ID else None
+
+
+def new_request_id() -> str:
+    """Return a fresh request id: 128 random bits in hex."""
+    return secrets.token_hex(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page of a list ended: the last row's sort instant and id. Lists run from newest to oldest."""
+
+    at: datetime
+    id: int
+
+
+def encode_cursor(list_name: str, position: Position) -> str:
+    """Return the opaque cursor for the page after this position; only the same list takes it back."""
+    body = f"{list_name}:{position.at.isoformat()}:{position.id}".encode()
+    return base64.urlsafe_b64encode(zlib.crc32(body).to_bytes(4, "big") + body).decode().rstrip("=")
+
+
+def decode_cursor(list_name: str, text: str) -> Position:
+    """Return the position that a cursor stands for.
+
+    Raises:
+        InvalidCursor: it is not a cursor of this list.
+    """
+    refusal = InvalidCursor("This cursor is not one of this list; start again without `cursor`.")
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise refusal from None
+    body = raw[4:]
+    if len(raw) < 8 or int.from_bytes(raw[:4], "big") != zlib.crc32(body):
+        raise refusal
+    try:
+        name, rest = body.decode().split(":", 1)
+        instant, number = rest.rsplit(":", 1)
+        position = Position(datetime.fromisoformat(instant), int(number))
+    except ValueError:
+        raise refusal from None
+    if name != list_name or position.at.tzinfo is None or not 0 <= position.id <= MAX_ID:
+        raise refusal
+    return position

@@ -1,0 +1,100 @@
+"""The types of subdomains: the row, what a registrant asks for, and what publishing knows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.dns.types import Delegation, DsLike, GlueInput
+
+STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
+
+
+@dataclass(frozen=True, slots=True)
+class Subdomain:
+    """One registered name, with what its platform domain says of windows and terms (joined in, for the rules).
+
+    `generation` counts the changes that the DNS has to follow; `published_generation` is the last one that was read
+    back from the name server as asked. `provision_error` belongs to the current generation's last attempt.
+    `purged_at` and `released_at` are set on rows that are history only.
+    """
+
+    id: int
+    user_id: int
+    platform_domain_id: int
+    domain: str
+    domain_public_name: str
+    label: str
+    fqdn: str
+    registration_type: str
+    registration_source: str
+    delegation: Delegation
+    generation: int
+    published_generation: int
+    provision_error: str | None
+    attempts: int
+    next_attempt_at: datetime | None
+    published_at: datetime | None
+    published_serial: int | None
+    registered_at: datetime
+    expires_at: datetime
+    last_renewed_at: datetime | None
+    period_days: int
+    suspended_at: datetime | None
+    suspended_reason: str | None
+    trashed_at: datetime | None
+    purged_at: datetime | None
+    released_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    renewal_window_days: int
+    grace_days: int
+    trash_days: int
+    cooling_off_days: int
+    nameservers_min: int
+    nameservers_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Payable:
+    """What every operation that may cost credits takes: the word to go on, its bound, a coupon."""
+
+    confirm: bool = False
+    coupon_code: str | None = None
+    max_credits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """POST /subdomains (spec, part 4), typed but not checked; None means the member was not sent."""
+
+    platform_domain_id: int | None = None
+    domain: str | None = None
+    fqdn: str | None = None
+    label: str | None = None
+    nameservers: tuple[str, ...] = ()
+    glue: tuple[GlueInput, ...] = ()
+    ds_records: tuple[DsLike, ...] = ()
+    registration_mode: str | None = None
+    payable: Payable = Payable()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeNameservers:
+    """PUT /subdomains/{fqdn}/nameservers: None keeps what is stored, an empty tuple clears it."""
+
+    nameservers: tuple[str, ...] | None = None
+    glue: tuple[GlueInput, ...] | None = None
+    ds_records: tuple[DsLike, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubdomainFilter:
+    """The filters of GET /subdomains; None means any. `status` None leaves the trashed ones out."""
+
+    status: str | None = None
+    domain: str | None = None
+    q: str | None = None
+    registration_type: str | None = None
+    expires_before: datetime | None = None
+    expires_after: datetime | None = None
+    dnssec_enabled: bool | None = None
+    renewal_available: bool | None = None

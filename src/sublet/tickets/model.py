@@ -1,0 +1,61 @@
+"""The types of tickets: the ticket, its messages, what a user sends."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+TICKET_TYPES = ("contact", "abuse", "support")
+TICKET_STATUSES = ("open", "answered", "closed")
+PRIORITIES = ("low", "normal", "high", "urgent")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a ticket; `author_type` user, staff or system; `message_format` text or markdown."""
+
+    id: int
+    author_type: str
+    author_name: str
+    message: str
+    message_format: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A ticket (spec, part 2); `subdomain` is the fqdn it is about, `messages` are empty in lists."""
+
+    id: int
+    user_id: int
+    type: str
+    status: str
+    priority: str
+    subject: str
+    requester_email: str
+    subdomain: str | None
+    archived: bool
+    created_at: datetime
+    last_message_at: datetime
+    updated_at: datetime
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTicket:
+    """POST /support/tickets, typed but not checked; None means the member was not sent."""
+
+    subject: str | None = None
+    message: str | None = None
+    type: str | None = None
+    subdomain_id: int | None = None
+    subdomain: str | None = None
+    fqdn: str | None = None
+    message_format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TicketFilter:
+    """The filters of GET /support/tickets; None means any."""
+
+    status: str | None = None
+    type: str | None = None
+    archived: bool | None = None
