@@ -84,7 +84,7 @@ class Instant(TypeDecorator[datetime]):
         if value is None:
             return None
         if dialect.name == "postgresql":
-            return cast(datetime, value).astimezone(UTC)
+            return cast("datetime", value).astimezone(UTC)
         return datetime.fromisoformat(value)
 
 
@@ -133,7 +133,7 @@ def violates(error: IntegrityError, name: str) -> bool:
         return True
     for table in metadata.tables.values():
         for item in (*table.constraints, *table.indexes):
-            if item.name == name and isinstance(item, UniqueConstraint | Index):
+            if isinstance(item, UniqueConstraint | Index) and item.name == name:
                 columns = ", ".join(f"{table.name}.{column.name}" for column in item.columns)
                 return message == f"UNIQUE constraint failed: {columns}"
     return False
@@ -218,15 +218,14 @@ class SqliteDatabase:
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         future = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(lambda tx: fn(tx, *args, **kwargs), future))
-        return cast(R, await future)
+        return cast("R", await future)
 
     async def changed(self, timeout_seconds: float) -> bool:
         return await self._changes.wait(timeout_seconds)
 
     async def close(self) -> None:
         self._jobs.put(None)
-        while self._thread.is_alive():
-            await asyncio.sleep(0.002)
+        await asyncio.to_thread(self._thread.join)
         if self._reader is not None:
             self._reader.close()
         self._engine.dispose()
