@@ -329,4 +329,6 @@ def validation_failed(errors: Sequence[FieldError]) -> ValidationFailed:
     first = errors[0]
     if len(errors) == 1:
         return ValidationFailed(f"{first.field}: {first.message}", errors=errors)
-    return ValidationFailed(f"{len(errors)} fields need a change; the first: {first.field}: {first.message}", errors=errors)
+    return ValidationFailed(
+        f"{len(errors)} fields need a change; the first: {first.field}: {first.message}", errors=errors
+    )
