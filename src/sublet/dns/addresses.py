@@ -1,0 +1,148 @@
+"""Glue addresses: canonical text, and whether resolvers everywhere can reach them.
+
+The table is our own. `ipaddress.is_global` follows the Python release, and says yes to multicast, to 6to4 and to NAT64 of private
+addresses; a resolver that follows such glue is sent into its own network.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+from sublet.dns.names import shown
+
+_IPV4_TEXT: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_IPV6_TEXT: Final = re.compile(r"[0-9A-Fa-f:.]{2,45}")
+
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+
+
+class InvalidAddress(ValueError):  # noqa: N818 - it says what the text is, as the refusals do
+    """The text is not an address of the family that was asked for; `str()` is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialBlock:
+    """One block of IANA's special-purpose registries, or one that is no unicast at all."""
+
+    network: IPv4Network | IPv6Network
+    meaning: str
+    public: bool = False
+
+
+def _block(network: str, meaning: str, *, public: bool = False) -> SpecialBlock:
+    return SpecialBlock(ip_network(network), meaning, public)
+
+
+SPECIAL_BLOCKS: Final = (
+    # https://www.iana.org/assignments/iana-ipv4-special-registry; of nested blocks the smallest counts
+    _block("0.0.0.0/8", "this network, RFC 791"),
+    _block("10.0.0.0/8", "private use, RFC 1918"),
+    _block("100.64.0.0/10", "shared address space of carriers, RFC 6598"),
+    _block("127.0.0.0/8", "loopback, RFC 1122"),
+    _block("169.254.0.0/16", "link-local, RFC 3927"),
+    _block("172.16.0.0/12", "private use, RFC 1918"),
+    _block("192.0.0.0/24", "IETF protocol assignments, RFC 6890"),
+    _block("192.0.0.9/32", "Port Control Protocol anycast, RFC 7723", public=True),
+    _block("192.0.0.10/32", "TURN anycast, RFC 8155", public=True),
+    _block("192.0.2.0/24", "documentation, RFC 5737"),
+    _block("192.31.196.0/24", "AS112, RFC 7535", public=True),
+    _block("192.52.193.0/24", "AMT, RFC 7450", public=True),
+    _block("192.88.99.0/24", "6to4 relays, deprecated, RFC 7526"),
+    _block("192.168.0.0/16", "private use, RFC 1918"),
+    _block("192.175.48.0/24", "AS112, RFC 7534", public=True),
+    _block("198.18.0.0/15", "benchmarking, RFC 2544"),
+    _block("198.51.100.0/24", "documentation, RFC 5737"),
+    _block("203.0.113.0/24", "documentation, RFC 5737"),
+    _block("224.0.0.0/4", "multicast, RFC 5771"),
+    _block("240.0.0.0/4", "reserved, RFC 1112"),
+    _block("255.255.255.255/32", "limited broadcast, RFC 919"),
+    # https://www.iana.org/assignments/iana-ipv6-special-registry
+    _block("::/128", "unspecified, RFC 4291"),
+    _block("::1/128", "loopback, RFC 4291"),
+    _block("::ffff:0:0/96", "IPv4-mapped, RFC 4291"),
+    _block("64:ff9b:1::/48", "local-use IPv4/IPv6 translation, RFC 8215"),
+    _block("100::/64", "discard-only, RFC 6666"),
+    _block("100:0:0:1::/64", "dummy prefix, RFC 9780"),
+    _block("2001::/23", "IETF protocol assignments, RFC 2928"),
+    _block("2001::/32", "Teredo, RFC 4380"),
+    _block("2001:1::1/128", "Port Control Protocol anycast, RFC 7723", public=True),
+    _block("2001:1::2/128", "TURN anycast, RFC 8155", public=True),
+    _block("2001:1::3/128", "DNS-SD service registration anycast, RFC 9665", public=True),
+    _block("2001:2::/48", "benchmarking, RFC 5180"),
+    _block("2001:3::/32", "AMT, RFC 7450", public=True),
+    _block("2001:4:112::/48", "AS112, RFC 7535", public=True),
+    _block("2001:10::/28", "ORCHID, deprecated, RFC 4843"),
+    # The registry calls these two Globally Reachable, yet they are identifiers of hosts: no packet is routed by them, so no
+    # nameserver answers there (RFC 7343, RFC 9374).
+    _block("2001:20::/28", "ORCHIDv2 identifiers, RFC 7343"),
+    _block("2001:30::/28", "drone identifiers, RFC 9374"),
+    _block("2001:db8::/32", "documentation, RFC 3849"),
+    _block("2002::/16", "6to4, RFC 3056"),
+    _block("2620:4f:8000::/48", "AS112, RFC 7534", public=True),
+    _block("3fff::/20", "documentation, RFC 9637"),
+    _block("5f00::/16", "segment routing identifiers, RFC 9602"),
+    _block("fc00::/7", "unique local, RFC 4193"),
+    _block("fe80::/10", "link-local, RFC 4291"),
+    _block("fec0::/10", "site-local, deprecated, RFC 3879"),
+    _block("ff00::/8", "multicast, RFC 4291"),
+)
+"""The blocks that mean something special, with whether a resolver anywhere can reach an address in them."""
+
+# The smallest first, so that the first match is the one that counts.
+_SMALLEST_FIRST: Final = tuple(sorted(SPECIAL_BLOCKS, key=lambda block: -block.network.prefixlen))
+
+
+def parse_ipv4(text: str) -> str:
+    """Return the IPv4 address in its one canonical text: four decimal numbers.
+
+    Raises:
+        InvalidAddress: anything else, such as leading zeros, whitespace, fewer than four numbers, a port or a prefix length.
+    """
+    try:
+        address = IPv4Address(text)  # refuses leading zeros and numbers over 255
+    except ValueError:
+        address = None
+    if address is None or not _IPV4_TEXT.fullmatch(text):
+        raise InvalidAddress(
+            f"`{shown(text)}` is not an IPv4 address (four numbers from 0 to 255 with dots, no leading zeros)."
+        )
+    return str(address)
+
+
+def parse_ipv6(text: str) -> str:
+    """Return the IPv6 address in canonical text (RFC 5952).
+
+    Raises:
+        InvalidAddress: anything else, such as a zone id (`%eth0`), brackets, whitespace or a prefix length.
+    """
+    if "%" in text:
+        raise InvalidAddress(f"`{shown(text)}` has a zone id; that means something on one machine only.")
+    try:
+        address = IPv6Address(text)
+    except ValueError:
+        address = None
+    if address is None or not _IPV6_TEXT.fullmatch(text):
+        raise InvalidAddress(f"`{shown(text)}` is not an IPv6 address.")
+    return str(address)
+
+
+def not_public_reason(address: str) -> str | None:
+    """Return why not everybody can reach this canonical address, as a sentence, or None.
+
+    The blocks of `SPECIAL_BLOCKS`; for IPv6 also everything outside 2000::/3. An address of 64:ff9b::/96 is judged by the IPv4
+    address inside (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
+    """
+    parsed = ip_address(address)
+    if isinstance(parsed, IPv6Address) and parsed in _NAT64:
+        inside = not_public_reason(str(IPv4Address(int(parsed) & 0xFFFF_FFFF)))
+        return None if inside is None else f"{address} is a translation of an IPv4 address, and {inside}"
+    for block in _SMALLEST_FIRST:
+        if parsed.version == block.network.version and parsed in block.network:
+            if block.public:
+                return None
+            return f"{address} lies in {block.network} ({block.meaning}), which can't be reached from everywhere."
+    if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
+        return f"{address} lies outside {_GLOBAL_UNICAST}, the only IPv6 addresses that are handed out for use everywhere."
+    return None

@@ -1,0 +1,223 @@
+"""DS records: in each of the forms in which a person has one at hand, to the one that is published."""
+
+import base64
+import hashlib
+import re
+from typing import Final
+
+from sublet.dns.names import InvalidName, parse_host_name, shown
+from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
+
+TEXT_CHARACTERS_MAX: Final = 4000
+"""More than a DNSKEY with an RSA key of 4,096 bits takes."""
+
+SHA256: Final = 2
+
+DIGEST_OCTETS: Final = {2: 32, 4: 48}
+"""The digest types that are accepted, with the octets of each: SHA-256 (RFC 4509) and SHA-384 (RFC 6605)."""
+
+_REFUSED_DIGEST_TYPES: Final = {
+    1: "SHA-1 digests are not to be used (RFC 8624, section 3.3)",
+    3: "GOST R 34.11-94 digests are not to be used (RFC 8624, section 3.3)",
+}
+
+_ALGORITHMS: Final = {
+    8: "RSASHA256",
+    10: "RSASHA512",
+    13: "ECDSAP256SHA256",
+    14: "ECDSAP384SHA384",
+    15: "ED25519",
+    16: "ED448",
+}
+_RETIRED_ALGORITHMS: Final = {
+    1: "RSAMD5",
+    3: "DSA",
+    5: "RSASHA1",
+    6: "DSA-NSEC3-SHA1",
+    7: "RSASHA1-NSEC3-SHA1",
+    12: "ECC-GOST",
+}
+_ALGORITHM_NUMBERS: Final = {name: number for number, name in (_ALGORITHMS | _RETIRED_ALGORITHMS).items()}
+_KEY_OCTETS: Final = {13: 64, 14: 96, 15: 32, 16: 57}  # RFC 6605, section 4; RFC 8080, section 3
+_RSA_MODULUS_OCTETS: Final = range(
+    128, 513
+)  # 1,024 to 4,096 bits; validators don't take less, RFC 3110 doesn't allow more
+
+_ZONE_FLAG: Final = 0x0100
+_REVOKE_FLAG: Final = 0x0080
+_SEP_FLAG: Final = 0x0001
+
+_HEX: Final = re.compile(r"([0-9A-Fa-f]{2})+")
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_COMMENT: Final = re.compile(r";[^\n]*")
+_FORMS: Final = (
+    "`key-tag algorithm digest-type digest` of a DS, or `flags protocol algorithm public-key` of a DNSKEY"
+)
+
+
+class InvalidDs(ValueError):  # noqa: N818 - it says what the input is, as the refusals do
+    """Not a DS record that can be used. `str()` is a sentence; `member` is the wrong member of an object, or None for the whole."""
+
+    def __init__(self, message: str, member: str | None = None) -> None:
+        super().__init__(message)
+        self.member = member
+
+
+def parse_ds(owner: str, given: DsLike) -> DsRecord:
+    """Return the DS record of the canonical name `owner` that the input stands for.
+
+    A DS object; the zone-file text of a DS (`2371 13 2 684a…`, the name, TTL, class and `DS` in front, comments, parentheses and
+    spaces in the digest allowed); a DNSKEY object or its text, of which the SHA-256 DS is made (RFC 4034, section 5.1.4).
+    Not checked: that the zone is signed with that key, and that the key is a point on its curve.
+
+    Raises:
+        InvalidDs: for text: too long, neither form, another name in front. For a DNSKEY: protocol, flags, algorithm, key (the
+            first that is wrong). For a DS: key tag, algorithm, digest type, digest (the first that is wrong).
+    """
+    if isinstance(given, str):
+        return _from_text(owner, given)
+    if isinstance(given, DnskeyInput):
+        return _from_dnskey(owner, given)
+    return _from_ds(given)
+
+
+def key_tag(rdata: bytes) -> int:
+    """Return the key tag of a DNSKEY's rdata (RFC 4034, appendix B; not for algorithm 1, which is refused)."""
+    total = sum(octet if index % 2 else octet << 8 for index, octet in enumerate(rdata))
+    return (total + (total >> 16 & 0xFFFF)) & 0xFFFF
+
+
+def wire_name(name: str) -> bytes:
+    """Return the canonical name in wire form (RFC 1035, section 3.1)."""
+    return b"".join(bytes([len(label)]) + label.encode("ascii") for label in name.split(".")) + b"\0"
+
+
+def _from_ds(given: DsInput) -> DsRecord:
+    if not 0 <= given.key_tag <= 0xFFFF:
+        raise InvalidDs(f"The key tag {given.key_tag} is not between 0 and 65535.", "key_tag")
+    _refuse_algorithm(given.algorithm)
+    octets = DIGEST_OCTETS.get(given.digest_type)
+    if octets is None:
+        reason = _REFUSED_DIGEST_TYPES.get(
+            given.digest_type, f"the digest type {given.digest_type} is not known here"
+        )
+        raise InvalidDs(f"{reason[0].upper()}{reason[1:]}; use 2 (SHA-256) or 4 (SHA-384).", "digest_type")
+    if not _HEX.fullmatch(given.digest) or len(given.digest) != 2 * octets:
+        raise InvalidDs(
+            f"A digest of type {given.digest_type} is {2 * octets} hexadecimal digits; this one is not.",
+            "digest",
+        )
+    return DsRecord(given.key_tag, given.algorithm, given.digest_type, given.digest.lower())
+
+
+def _from_dnskey(owner: str, given: DnskeyInput) -> DsRecord:
+    if given.protocol != 3:
+        raise InvalidDs(f"The protocol of a DNSKEY is 3, not {given.protocol}.", "protocol")
+    if not 0 <= given.flags <= 0xFFFF or not given.flags & _ZONE_FLAG:
+        raise InvalidDs(f"The flags {given.flags} are not those of a zone key (257 or 256).", "flags")
+    if given.flags & _REVOKE_FLAG:
+        raise InvalidDs(f"The flags {given.flags} say that the key is revoked (RFC 5011).", "flags")
+    _refuse_algorithm(given.algorithm)
+    key = _public_key(given)
+    rdata = given.flags.to_bytes(2, "big") + bytes([given.protocol, given.algorithm]) + key
+    digest = hashlib.sha256(wire_name(owner) + rdata).hexdigest()
+    return DsRecord(key_tag(rdata), given.algorithm, SHA256, digest)
+
+
+def _refuse_algorithm(algorithm: int) -> None:
+    if algorithm in _ALGORITHMS:
+        return
+    retired = _RETIRED_ALGORITHMS.get(algorithm)
+    why = (
+        f"{algorithm} ({retired}) is not to be used any more (RFC 8624)"
+        if retired
+        else f"{algorithm} is not known here"
+    )
+    known = ", ".join(f"{number} ({name})" for number, name in _ALGORITHMS.items())
+    raise InvalidDs(f"Algorithm {why}; accepted are {known}.", "algorithm")
+
+
+def _public_key(given: DnskeyInput) -> bytes:
+    name = _ALGORITHMS[given.algorithm]
+    if len(given.public_key) > TEXT_CHARACTERS_MAX:
+        raise InvalidDs(f"The public key is too long for {name}.", "public_key")
+    try:
+        key = base64.b64decode("".join(given.public_key.split()), validate=True)
+    except ValueError:
+        raise InvalidDs("The public key is not base64.", "public_key") from None
+    octets = _KEY_OCTETS.get(given.algorithm)
+    if octets is None:
+        if _rsa_modulus_octets(key) not in _RSA_MODULUS_OCTETS:
+            raise InvalidDs(
+                f"The public key is not an RSA key of 1024 to 4096 bits, as {name} takes it.", "public_key"
+            )
+    elif len(key) != octets:
+        raise InvalidDs(f"A public key of {name} has {octets} octets; this one has {len(key)}.", "public_key")
+    return key
+
+
+def _rsa_modulus_octets(key: bytes) -> int:
+    """Return the octets of the modulus of an RSA key in the form of RFC 3110, section 2; 0 for what is not in that form."""
+    if len(key) < 3:
+        return 0
+    start, exponent_octets = (1, key[0]) if key[0] else (3, int.from_bytes(key[1:3], "big"))
+    exponent = key[start : start + exponent_octets]
+    modulus = key[start + exponent_octets :]
+    if not any(exponent) or not modulus or modulus[0] == 0:
+        return 0
+    return len(modulus)
+
+
+def _from_text(owner: str, text: str) -> DsRecord:
+    if len(text) > TEXT_CHARACTERS_MAX:
+        raise InvalidDs(f"The text is too long for a DS record: it has {len(text)} characters.")
+    words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
+    kind, words = _without_front(owner, words)
+    if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
+        raise InvalidDs(f"`{shown(text)}` is neither {_FORMS}.")
+    if kind is None:
+        kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
+    try:
+        if kind == "DNSKEY":
+            flags, protocol, algorithm = int(words[0]), _number(words[1]), _algorithm(words[2])
+            return _from_dnskey(owner, DnskeyInput(flags, protocol, algorithm, "".join(words[3:])))
+        tag, algorithm, digest_type = int(words[0]), _algorithm(words[1]), _number(words[2])
+        return _from_ds(DsInput(tag, algorithm, digest_type, "".join(words[3:])))
+    except InvalidDs as error:
+        raise InvalidDs(str(error)) from None  # text has no members to point at
+
+
+def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
+    """Split off `[name] [TTL] [class] type`; the type is None where it is not written (then nothing may stand in front)."""
+    kinds = [index for index, word in enumerate(words[:4]) if word.upper() in ("DS", "DNSKEY")]
+    if not kinds:
+        return None, words
+    at = kinds[0]
+    front = [word for word in words[:at] if word.upper() != "IN" and not _NUMBER.fullmatch(word)]
+    if front and front != ["@"]:
+        try:
+            same = len(front) == 1 and parse_host_name(front[0]) == owner
+        except InvalidName:
+            same = False
+        if not same:
+            raise InvalidDs(
+                f"`{shown(' '.join(front))}` stands in front of the record, but it is to be one of `{owner}`."
+            )
+    return words[at].upper(), words[at + 1 :]
+
+
+def _looks_like_dnskey(words: list[str]) -> bool:
+    """Tell the two forms apart: protocol 3 in second place would be a DS' algorithm 3, DSA, which is refused anyway."""
+    flags_known = int(words[0]) & ~(_ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG) == 0
+    return flags_known and words[1] == "3"
+
+
+def _number(word: str) -> int:
+    if not _NUMBER.fullmatch(word):
+        raise InvalidDs(f"`{shown(word)}` stands where a number is needed; the form is {_FORMS}.")
+    return int(word)
+
+
+def _algorithm(word: str) -> int:
+    named = _ALGORITHM_NUMBERS.get(word.upper())
+    return _number(word) if named is None else named

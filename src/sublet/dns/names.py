@@ -1,0 +1,262 @@
+"""Names: labels and host names in every form a person may type, to the one form that goes on the wire.
+
+Canonical text, here and everywhere in Sublet: lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot.
+Everything that becomes part of a DNS message as a name goes through one of the three parsers of this file.
+"""
+
+import ipaddress
+import re
+from typing import Final
+
+import idna
+
+INPUT_CHARACTERS_MAX: Final = 1000
+"""More is refused unread: IDNA's work grows with the length, and no name on the wire comes from so long a text."""
+
+NAME_OCTETS_MAX: Final = 253
+"""The longest name in text without the final dot: 255 octets on the wire (RFC 1035, section 3.1)."""
+
+LABEL_OCTETS_MAX: Final = 63
+"""The longest label (RFC 1035, section 2.3.4)."""
+
+_LDH_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_NAMESERVER_LABEL: Final = re.compile(r"ns[0-9]*")
+_ASCII_OF_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
+
+_RFC_2142_MAILBOXES: Final = frozenset(
+    {
+        *("info", "marketing", "sales", "support"),  # section 3, business
+        *("abuse", "noc", "security"),  # section 4, network operations
+        *(
+            "postmaster",
+            "hostmaster",
+            "usenet",
+            "news",
+            "webmaster",
+            "www",
+            "uucp",
+            "ftp",
+        ),  # section 5, services
+    }
+)
+
+# Whoever holds one of these labels is trusted by software that nobody told to: each stands here with who asks for it. Words
+# that people merely use by custom (blog, shop, dev, admin …) are no reason; an operator can list those for a platform domain.
+_PROTOCOL_LABELS: Final = {
+    "www": "browsers and people take it for the platform domain's own site",
+    "mail": "it is taken for the platform domain's own mail server",
+    "wpad": "browsers fetch their proxy settings from it",
+    "isatap": "hosts look for their IPv6 router under it (RFC 5214)",
+    "autodiscover": "Outlook sends passwords of mailboxes at the platform domain to it",
+    "autoconfig": "mail programs fetch the settings of mailboxes at the platform domain from it",
+    # Where no autoconfiguration is found, mail programs (Thunderbird is one) guess these and log in.
+    "imap": "mail programs guess it as the platform domain's mail server",
+    "pop": "mail programs guess it as the platform domain's mail server",
+    "pop3": "mail programs guess it as the platform domain's mail server",
+    "smtp": "mail programs guess it as the platform domain's mail server",
+    "mta-sts": "mail servers fetch the platform domain's policy from it (RFC 8461)",
+    "openpgpkey": "mail programs fetch the encryption keys of mailboxes at the platform domain from it",
+    "enterpriseenrollment": "Windows devices of users at the platform domain let it manage them",
+    "enterpriseregistration": "Windows devices of users at the platform domain register with it",
+    "lyncdiscover": "Skype for Business clients of users at the platform domain sign in through it",
+    "localhost": "software takes it for the machine itself (RFC 6761)",
+    # Hosts with the platform domain in their search list ask for these names of their own hosts file with it appended
+    # once the file lacks them.
+    "localdomain": "software takes it for the machine's own domain",
+    "broadcasthost": "software takes it for the broadcast address of the network",
+}
+
+
+class InvalidName(ValueError):  # noqa: N818 - it says what the text is, as the refusals do
+    """The text is not a name of the kind that was asked for; `str()` is a sentence that a person can act on."""
+
+
+def shown(text: str) -> str:
+    """Return the text as it can stand in a message: at most 80 characters, unprintable ones (lone surrogates too) by number."""
+    start = text if len(text) <= 80 else text[:79] + "…"
+    return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in start)
+
+
+def parse_label(text: str) -> str:
+    """Return the one label that a registrant wants, as canonical A-label.
+
+    IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. A label with hyphens in places 3 and
+    4 that is no A-label is returned; `reserved_reason` tells about it. Not checked: whether it is reserved, and its least length.
+
+    Raises:
+        InvalidName: empty, over 1,000 characters, a character that no name has (dots too), empty once mapped, a hyphen at an end,
+            over 63 octets, refused by IDNA, an `xn--` label that stands for nothing or isn't the encoding of what it stands for.
+    """
+    if "." in text[:INPUT_CHARACTERS_MAX]:
+        raise InvalidName(f"`{shown(text)}` has a dot; a label has none.")
+    mapped = _mapped(text)
+    if "." in mapped:
+        raise InvalidName(f"`{shown(text)}` has a dot; a label has none.")
+    return _to_a_label(mapped, strict=True)
+
+
+def parse_domain_name(text: str) -> str:
+    """Return a platform domain, or the full name of a subdomain, in canonical text.
+
+    As `parse_host_name`, and each label is valid by IDNA 2008 as in `parse_label`; the first may be `ab--cd` too.
+
+    Raises:
+        InvalidName: as `parse_host_name`, or a label that starts with `xn--` and is no A-label.
+    """
+    return _parse_name(text, strict=True)
+
+
+def parse_host_name(text: str) -> str:
+    """Return the name of a nameserver in canonical text; one final dot is accepted and removed.
+
+    RFC 1123, section 2.1, within the limits of the wire; Unicode as `parse_label` maps it. Labels in ASCII that start with `xn--`
+    are taken as they stand: names from before IDNA 2008 (emoji …) exist, they are others' and they resolve. Not checked: that the
+    name exists.
+
+    Raises:
+        InvalidName: empty, over 1,000 characters, an IP address, a character that no host name has (underscore, `*`, escape, `$`,
+            `@`, space, newline …), an empty label, a hyphen at an end of one, over 63 octets in one, refused by IDNA, fewer than two
+            labels, a last label of digits alone, over 253 octets.
+    """
+    return _parse_name(text, strict=False)
+
+
+def reserved_reason(label: str) -> str | None:
+    """Return why nobody can register this canonical label under any platform domain, as a sentence, or None.
+
+    Labels that protocols or browsers treat specially, `ns` with or without digits, the mailboxes of RFC 2142, and hyphens in places
+    3 and 4 of what is no A-label (RFC 5890, section 2.3.1: kept for encodings to come). Not checked: an operator's own lists.
+    """
+    if label in _PROTOCOL_LABELS:
+        return f"`{label}` is reserved: {_PROTOCOL_LABELS[label]}."
+    if label in _RFC_2142_MAILBOXES:
+        return f"`{label}` is reserved: it is the name of a role of the platform domain itself (RFC 2142)."
+    if _NAMESERVER_LABEL.fullmatch(label):
+        return f"`{label}` is reserved: it is taken for a nameserver of the platform domain."
+    if label[2:4] == "--" and not is_idn(label):
+        return f"`{label}` is reserved: hyphens in places 3 and 4 are kept for encodings (RFC 5890)."
+    return None
+
+
+def is_below(name: str, ancestor: str) -> bool:
+    """Tell whether the canonical name lies strictly below the other one."""
+    return name.endswith("." + ancestor)
+
+
+def is_at_or_below(name: str, ancestor: str) -> bool:
+    """Tell whether the canonical name is the other one or lies below it."""
+    return name == ancestor or is_below(name, ancestor)
+
+
+def ancestors(name: str) -> tuple[str, ...]:
+    """Return the names above a canonical name, the nearest first: `a.b.c` gives `b.c`, `c`. Without the root."""
+    labels = name.split(".")
+    return tuple(".".join(labels[index:]) for index in range(1, len(labels)))
+
+
+def is_idn(label: str) -> bool:
+    """Tell whether the canonical label is an A-label, so has a Unicode form."""
+    return label.startswith("xn--")
+
+
+def to_unicode(name: str) -> str:
+    """Return the canonical name for people to read: A-labels as U-labels, everything else (fake A-labels too) as it is."""
+    return ".".join(_to_u_label(label) if is_idn(label) else label for label in name.split("."))
+
+
+def owner_key(name: str) -> str:
+    """Return the labels reversed: `a.example.test` gives `test.example.a`.
+
+    In byte order everything below a name is then one range, from `key + "."` up to but without `key + "/"`.
+    """
+    return ".".join(reversed(name.split(".")))
+
+
+def _parse_name(text: str, *, strict: bool) -> str:
+    if _is_address(text):
+        raise InvalidName(f"`{shown(text)}` is an address; a name is needed here.")
+    mapped = _mapped(text)
+    labels = mapped.removesuffix(".").split(".")
+    if not all(labels):
+        raise InvalidName(f"`{shown(text)}` has an empty label (a dot at its start, or two in a row).")
+    name = ".".join(_to_a_label(label, strict=strict) for label in labels)
+    if len(labels) < 2:
+        raise InvalidName(
+            f"`{shown(text)}` is one label alone; a full name such as `{shown(text)}.example.net` is needed."
+        )
+    if labels[-1].isdigit():
+        raise InvalidName(f"`{shown(text)}` ends in a label of digits alone, as only an address does.")
+    if len(name) > NAME_OCTETS_MAX:
+        raise InvalidName(
+            f"`{shown(text)}` takes {len(name)} octets in the DNS; a name has {NAME_OCTETS_MAX} at most."
+        )
+    return name
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text[:100].strip().removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _mapped(text: str) -> str:
+    """Return the text as UTS 46 maps it: lower case, full-width forms and ideographic dots as ASCII, invisible ones gone."""
+    if not text:
+        raise InvalidName("The name is empty.")
+    if len(text) > INPUT_CHARACTERS_MAX:
+        raise InvalidName(f"`{shown(text)}` is too long for a name: it has {len(text)} characters.")
+    _refuse_foreign_characters(text, text)
+    try:
+        mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
+    except ValueError as error:
+        raise _refused_by_idna(text, error) from None
+    _refuse_foreign_characters(mapped, text)  # a full-width at sign and the like are ASCII by now
+    if not mapped:
+        raise InvalidName("The name has only characters that are not visible.")
+    return mapped
+
+
+def _refuse_foreign_characters(text: str, typed: str) -> None:
+    for char in text:
+        surrogate = "\ud800" <= char <= "\udfff"
+        if surrogate or (char.isascii() and char not in _ASCII_OF_NAMES):
+            what = {" ": "a space", "\n": "a line break", "\r": "a line break", "\0": "a NUL"}.get(
+                char, f"`{shown(char)}`"
+            )
+            raise InvalidName(f"`{shown(typed)}` has {what} in it; a name has letters, digits and hyphens.")
+
+
+def _to_a_label(mapped: str, *, strict: bool) -> str:
+    if mapped.startswith("-") or mapped.endswith("-"):
+        raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen.")
+    if mapped.isascii() and len(mapped) > LABEL_OCTETS_MAX:
+        raise InvalidName(
+            f"`{shown(mapped)}` has {len(mapped)} octets; a label has {LABEL_OCTETS_MAX} at most."
+        )
+    if mapped.isascii() and not (strict and is_idn(mapped)):
+        return mapped
+    try:
+        # idna reads an A-label leniently; only what comes out again when its U-label is encoded is one (RFC 5890, 2.3.2.1).
+        label = idna.alabel(idna.ulabel(mapped)).decode("ascii")
+    except ValueError as error:
+        raise _refused_by_idna(mapped, error) from None
+    if mapped.isascii() and label != mapped:
+        raise InvalidName(
+            f"`{shown(mapped)}` is not how IDNA encodes what it stands for (that is `{label}`)."
+        )
+    if not is_idn(label) or not _LDH_LABEL.fullmatch(label):
+        raise InvalidName(f"`{shown(mapped)}` stands for no internationalized label.")
+    return label
+
+
+def _to_u_label(label: str) -> str:
+    try:
+        return idna.ulabel(label)
+    except ValueError:
+        return label
+
+
+def _refused_by_idna(text: str, error: ValueError) -> InvalidName:
+    return InvalidName(f"`{shown(text)}` is refused by IDNA 2008: {shown(str(error).rstrip('.'))}.")
