@@ -7,6 +7,19 @@ TRANSFER_KINDS = ("purchase", "charge", "refund", "grant", "adjustment")
 
 
 @dataclass(frozen=True, slots=True)
+class Payable:
+    """What every operation that may cost credits takes: the word to go on, its bound, a coupon.
+
+    `may_spend` is the token's scope credits:spend; without it nothing that costs credits is completed.
+    """
+
+    confirm: bool = False
+    coupon_code: str | None = None
+    max_credits: int | None = None
+    may_spend: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Coupon:
     """A coupon. `kind` is percent or fixed, `value` percent or credits; limits and restrictions None mean none."""
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from sublet.credits.model import Payable
 from sublet.dns.types import Delegation, DsLike, GlueInput
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
@@ -51,15 +52,6 @@ class Subdomain:
     cooling_off_days: int
     nameservers_min: int
     nameservers_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class Payable:
-    """What every operation that may cost credits takes: the word to go on, its bound, a coupon."""
-
-    confirm: bool = False
-    coupon_code: str | None = None
-    max_credits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,196 @@
+"""All SQL of the ledger: accounts with their balances, transfers, and the payments that users see."""
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    String,
+    Table,
+    Text,
+    and_,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from sublet.audit import BIG_ID
+from sublet.credits.ledger import Entry, check_entry, house_account
+from sublet.credits.model import Payment
+from sublet.db import Instant, Tx, metadata, violates
+from sublet.errors import Conflict
+from sublet.ids import Position
+
+ledger_accounts = Table(
+    "ledger_accounts",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("user_id", ForeignKey("users.id"), unique=True),
+    Column("balance", BIG_ID, nullable=False),
+    CheckConstraint("kind <> 'user' OR balance >= 0", name="balance"),
+    CheckConstraint("(kind = 'user') = (user_id IS NOT NULL)", name="kind"),
+    sqlite_autoincrement=True,
+)
+
+transfers = Table(
+    "transfers",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("reference", String(128), nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),
+    Column("debit_account_id", ForeignKey("ledger_accounts.id"), nullable=False),
+    Column("credit_account_id", ForeignKey("ledger_accounts.id"), nullable=False),
+    Column("credits", BIG_ID, nullable=False),
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("balance_after", BIG_ID, nullable=False),
+    Column("amount", String(32)),
+    Column("currency", String(3)),
+    Column("description", Text, nullable=False),
+    Column("subdomain_id", BIG_ID),
+    Column("subdomain", String(253)),
+    Column("refunded_transfer_id", ForeignKey("transfers.id"), unique=True),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("credits > 0", name="credits"),
+    CheckConstraint("debit_account_id <> credit_account_id", name="accounts"),
+    CheckConstraint("balance_after >= 0", name="balance_after"),
+    CheckConstraint("(amount IS NULL) = (currency IS NULL)", name="amount"),
+    Index("ix_transfers_user_id_created_at", "user_id", "created_at", "id"),
+    sqlite_autoincrement=True,
+)
+
+
+def lock_balance(tx: Tx, user_id: int) -> int:
+    """How many credits has this user? The account is made when it is first asked for, and locked."""
+    query = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == user_id).with_for_update()
+    balance = tx.connection.execute(query).scalar_one_or_none()
+    if balance is None:
+        tx.connection.execute(insert(ledger_accounts).values(kind="user", user_id=user_id, balance=0))
+        return 0
+    return int(balance)
+
+
+def find_balance(tx: Tx, user_id: int) -> int:
+    """How many credits has this user? For reading."""
+    query = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == user_id)
+    return int(tx.connection.execute(query).scalar_one_or_none() or 0)
+
+
+def post(tx: Tx, entry: Entry) -> int:
+    """Move credits between a user's account and the house's, and return the transfer's id.
+
+    Raises:
+        Conflict: the user's balance would fall below 0 (the CHECK holds it; verbs say so earlier, with a quote).
+        Conflict: the reference was used before: the same movement twice.
+    """
+    check_entry(entry)
+    lock_balance(tx, entry.user_id)
+    user_account_id = tx.connection.execute(
+        select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == entry.user_id)
+    ).scalar_one()
+    house_account_id = tx.connection.execute(
+        select(ledger_accounts.c.id).where(
+            (ledger_accounts.c.kind == house_account(entry.kind)) & ledger_accounts.c.user_id.is_(None)
+        )
+    ).scalar_one()
+    try:
+        balance_after = tx.connection.execute(
+            update(ledger_accounts)
+            .where(ledger_accounts.c.id == user_account_id)
+            .values(balance=ledger_accounts.c.balance + entry.credits)
+            .returning(ledger_accounts.c.balance)
+        ).scalar_one()
+        tx.connection.execute(
+            update(ledger_accounts)
+            .where(ledger_accounts.c.id == house_account_id)
+            .values(balance=ledger_accounts.c.balance - entry.credits)
+        )
+        gives = entry.credits > 0
+        return int(
+            tx.connection.execute(
+                insert(transfers)
+                .values(
+                    reference=entry.reference,
+                    kind=entry.kind,
+                    debit_account_id=house_account_id if gives else user_account_id,
+                    credit_account_id=user_account_id if gives else house_account_id,
+                    credits=abs(entry.credits),
+                    user_id=entry.user_id,
+                    balance_after=balance_after,
+                    amount=entry.amount,
+                    currency=entry.currency,
+                    description=entry.description,
+                    subdomain_id=entry.subdomain_id,
+                    subdomain=entry.subdomain,
+                    refunded_transfer_id=entry.refunded_transfer_id,
+                    created_at=tx.now,
+                )
+                .returning(transfers.c.id)
+            ).scalar_one()
+        )
+    except IntegrityError as error:
+        if violates(error, "ck_ledger_accounts_balance"):
+            raise Conflict("The balance is too low for this; nothing was changed.") from error
+        if violates(error, "uq_transfers_reference"):
+            raise Conflict(
+                f"The reference {entry.reference} was used before; nothing was changed."
+            ) from error
+        if violates(error, "uq_transfers_refunded_transfer_id"):
+            raise Conflict("This charge was refunded before; nothing was changed.") from error
+        raise
+
+
+_PAYMENT = (
+    transfers.c.id,
+    transfers.c.user_id,
+    transfers.c.kind,
+    transfers.c.credits,
+    transfers.c.balance_after,
+    transfers.c.amount,
+    transfers.c.currency,
+    transfers.c.description,
+    transfers.c.reference,
+    transfers.c.subdomain,
+    transfers.c.created_at,
+    ledger_accounts.c.user_id.label("credited_user_id"),
+)
+_PAYMENTS = transfers.join(ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id)
+
+
+def _payment(row: tuple[object, ...]) -> Payment:
+    *values, credited_user_id = row
+    if credited_user_id is None:
+        values[3] = -values[3]  # type: ignore[operator] # taken from the user
+    return Payment(*values)  # type: ignore[arg-type]
+
+
+def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
+    """What moved this user's balance? Newest first."""
+    query = select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.user_id == user_id)
+    if after is not None:
+        query = query.where(
+            or_(
+                transfers.c.created_at < after.at,
+                and_(transfers.c.created_at == after.at, transfers.c.id < after.id),
+            )
+        )
+    query = query.order_by(transfers.c.created_at.desc(), transfers.c.id.desc()).limit(limit)
+    return [_payment(tuple(row)) for row in tx.connection.execute(query)]
+
+
+def find_payment(tx: Tx, transfer_id: int) -> Payment | None:
+    """Which movement has this id?"""
+    row = tx.connection.execute(
+        select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.id == transfer_id)
+    ).one_or_none()
+    return _payment(tuple(row)) if row is not None else None
+
+
+def has_reference(tx: Tx, reference: str) -> bool:
+    """Was this reference used before?"""
+    return (
+        tx.connection.execute(select(transfers.c.id).where(transfers.c.reference == reference)).first()
+        is not None
+    )

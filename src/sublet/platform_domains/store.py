@@ -1,0 +1,295 @@
+"""All SQL of platform domains, their offers, labels and grants."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    update,
+)
+
+from sublet.audit import BIG_ID
+from sublet.db import Instant, Tx, metadata
+from sublet.platform_domains.model import Label, Offer, PlatformDomain
+
+platform_domains = Table(
+    "platform_domains",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("domain", String(253), nullable=False, unique=True),
+    Column("public_name", String, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("hidden", Boolean, nullable=False),
+    Column("restricted", Boolean, nullable=False),
+    Column("registration_open", Boolean, nullable=False),
+    Column("idn", Boolean, nullable=False),
+    Column("dnssec_signed", Boolean, nullable=False),
+    Column("nameservers_min", Integer, nullable=False),
+    Column("nameservers_max", Integer, nullable=False),
+    Column("label_length_min", Integer, nullable=False),
+    Column("premium_length_max", Integer, nullable=False),
+    Column("renewal_window_days", Integer, nullable=False),
+    Column("grace_days", Integer, nullable=False),
+    Column("trash_days", Integer, nullable=False),
+    Column("cooling_off_days", Integer, nullable=False),
+    Column("apex_nameservers", JSON, nullable=False),
+    Column("soa_mname", String(253), nullable=False),
+    Column("soa_rname", String(253), nullable=False),
+    Column("serial", BIG_ID, nullable=False),
+    Column("refresh_seconds", Integer, nullable=False),
+    Column("retry_seconds", Integer, nullable=False),
+    Column("expire_seconds", Integer, nullable=False),
+    Column("negative_ttl_seconds", Integer, nullable=False),
+    Column("apex_ttl_seconds", Integer, nullable=False),
+    Column("delegation_ttl_seconds", Integer, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+offers = Table(
+    "offers",
+    metadata,
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
+    Column("mode", String(16), nullable=False),
+    Column("price_credits", BIG_ID, nullable=False),
+    Column("renewal_price_credits", BIG_ID, nullable=False),
+    Column("period_days", Integer, nullable=False),
+    Column("withdrawn_at", Instant),
+    PrimaryKeyConstraint("platform_domain_id", "mode"),
+    CheckConstraint("price_credits >= 0 AND renewal_price_credits >= 0", name="prices"),
+    CheckConstraint("period_days > 0", name="period"),
+)
+
+platform_domain_grants = Table(
+    "platform_domain_grants",
+    metadata,
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
+    PrimaryKeyConstraint("platform_domain_id", "organization_id"),
+)
+
+labels = Table(
+    "labels",
+    metadata,
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
+    Column("label", String(63), nullable=False),
+    Column("label_class", String(16), nullable=False),
+    Column("price_credits", BIG_ID),
+    Column("renewal_price_credits", BIG_ID),
+    PrimaryKeyConstraint("platform_domain_id", "label"),
+)
+
+label_grants = Table(
+    "label_grants",
+    metadata,
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
+    Column("label", String(63), nullable=False),
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
+    PrimaryKeyConstraint("platform_domain_id", "label", "organization_id"),
+)
+
+_COLUMNS = tuple(platform_domains.c[name] for name in PlatformDomain.__slots__)
+_APEX_NAMESERVERS = PlatformDomain.__slots__.index("apex_nameservers")
+_OFFER = tuple(offers.c[name] for name in Offer.__slots__)
+
+
+def _platform_domain(row: Iterable[object]) -> PlatformDomain:
+    values = list(row)
+    values[_APEX_NAMESERVERS] = tuple(values[_APEX_NAMESERVERS])  # type: ignore[arg-type] # JSON gives a list
+    return PlatformDomain(*values)  # type: ignore[arg-type]
+
+
+def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
+    """Which platform domain has this id?"""
+    row = tx.connection.execute(
+        select(*_COLUMNS).where(platform_domains.c.id == platform_domain_id)
+    ).one_or_none()
+    return _platform_domain(row) if row is not None else None
+
+
+def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
+    """Which platform domain is this one (canonical name)?"""
+    row = tx.connection.execute(select(*_COLUMNS).where(platform_domains.c.domain == domain)).one_or_none()
+    return _platform_domain(row) if row is not None else None
+
+
+def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:
+    """Which of these names are platform domains? The longest name first."""
+    rows = tx.connection.execute(select(*_COLUMNS).where(platform_domains.c.domain.in_(list(names))))
+    return sorted((_platform_domain(row) for row in rows), key=lambda each: -len(each.domain))
+
+
+def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
+    """Which platform domains are there? Newest first."""
+    rows = tx.connection.execute(
+        select(*_COLUMNS).order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
+    )
+    return [_platform_domain(row) for row in rows]
+
+
+def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
+    """Is this name, or one below it, a platform domain itself?"""
+    escaped = fqdn.replace("_", "\\_")
+    found = tx.connection.execute(
+        select(platform_domains.c.id)
+        .where(
+            (platform_domains.c.domain == fqdn) | platform_domains.c.domain.like("%." + escaped, escape="\\")
+        )
+        .limit(1)
+    )
+    return found.first() is not None
+
+
+def insert_platform_domain(tx: Tx, **values: object) -> int:
+    """Add a platform domain; the unique name is the database's to hold (`uq_platform_domains_domain`)."""
+    return int(
+        tx.connection.execute(
+            insert(platform_domains)
+            .values(created_at=tx.now, updated_at=tx.now, **values)
+            .returning(platform_domains.c.id)
+        ).scalar_one()
+    )
+
+
+def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) -> None:
+    """Change columns of a platform domain."""
+    tx.connection.execute(
+        update(platform_domains)
+        .where(platform_domains.c.id == platform_domain_id)
+        .values(updated_at=tx.now, **values)
+    )
+
+
+def granted_platform_domain_ids(tx: Tx, organization_id: int) -> frozenset[int]:
+    """Which platform domains were granted to this organization?"""
+    rows = tx.connection.execute(
+        select(platform_domain_grants.c.platform_domain_id).where(
+            platform_domain_grants.c.organization_id == organization_id
+        )
+    )
+    return frozenset(row[0] for row in rows)
+
+
+def list_granted_organization_ids(tx: Tx, platform_domain_id: int) -> list[int]:
+    """To which organizations was this platform domain granted?"""
+    rows = tx.connection.execute(
+        select(platform_domain_grants.c.organization_id)
+        .where(platform_domain_grants.c.platform_domain_id == platform_domain_id)
+        .order_by(platform_domain_grants.c.organization_id)
+    )
+    return [row[0] for row in rows]
+
+
+def insert_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> None:
+    """Grant a platform domain to an organization."""
+    tx.connection.execute(
+        insert(platform_domain_grants).values(
+            platform_domain_id=platform_domain_id, organization_id=organization_id
+        )
+    )
+
+
+def delete_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> bool:
+    """Take a grant back; tell whether there was one."""
+    return (
+        tx.connection.execute(
+            delete(platform_domain_grants).where(
+                (platform_domain_grants.c.platform_domain_id == platform_domain_id)
+                & (platform_domain_grants.c.organization_id == organization_id)
+            )
+        ).rowcount
+        > 0
+    )
+
+
+def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
+    """What does this platform domain offer, or has it offered?"""
+    return [
+        Offer(*row)
+        for row in tx.connection.execute(
+            select(*_OFFER).where(offers.c.platform_domain_id == platform_domain_id)
+        )
+    ]
+
+
+def list_all_offers(tx: Tx) -> list[Offer]:
+    """What do all platform domains offer, or have they offered?"""
+    return [Offer(*row) for row in tx.connection.execute(select(*_OFFER))]
+
+
+def replace_offer(tx: Tx, offer: Offer) -> None:
+    """Store an offer in the place of the one of the same mode."""
+    same = (offers.c.platform_domain_id == offer.platform_domain_id) & (offers.c.mode == offer.mode)
+    tx.connection.execute(delete(offers).where(same))
+    tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
+
+
+def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
+    """How did the operator list this label, if at all, and to whom was it granted?"""
+    row = tx.connection.execute(
+        select(labels.c.label_class, labels.c.price_credits, labels.c.renewal_price_credits).where(
+            (labels.c.platform_domain_id == platform_domain_id) & (labels.c.label == label)
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    granted = tx.connection.execute(
+        select(label_grants.c.organization_id)
+        .where((label_grants.c.platform_domain_id == platform_domain_id) & (label_grants.c.label == label))
+        .order_by(label_grants.c.organization_id)
+    )
+    return Label(platform_domain_id, label, row[0], row[1], row[2], tuple(each[0] for each in granted))
+
+
+def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
+    """Which labels did the operator list here? In the order of the alphabet."""
+    rows = tx.connection.execute(
+        select(labels.c.label)
+        .where(labels.c.platform_domain_id == platform_domain_id)
+        .order_by(labels.c.label)
+    )
+    found = (find_label(tx, platform_domain_id, row[0]) for row in rows.all())
+    return [label for label in found if label is not None]
+
+
+def replace_label(tx: Tx, label: Label) -> None:
+    """Store a listed label, with its grants, in the place of what was listed."""
+    delete_label(tx, label.platform_domain_id, label.label)
+    tx.connection.execute(
+        insert(labels).values(
+            platform_domain_id=label.platform_domain_id,
+            label=label.label,
+            label_class=label.label_class,
+            price_credits=label.price_credits,
+            renewal_price_credits=label.renewal_price_credits,
+        )
+    )
+    for organization_id in label.organization_ids:
+        tx.connection.execute(
+            insert(label_grants).values(
+                platform_domain_id=label.platform_domain_id,
+                label=label.label,
+                organization_id=organization_id,
+            )
+        )
+
+
+def delete_label(tx: Tx, platform_domain_id: int, label: str) -> bool:
+    """Take a label from the list; tell whether it was there."""
+    for table in (label_grants, labels):
+        removed = tx.connection.execute(
+            delete(table).where((table.c.platform_domain_id == platform_domain_id) & (table.c.label == label))
+        ).rowcount
+    return removed > 0

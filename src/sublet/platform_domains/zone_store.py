@@ -1,0 +1,125 @@
+"""The published state of the built-in name server: what it answers with is what stands in `zone_records`.
+
+It is a zone like any other server's: it does not know which records are the registry's. Apex SOA and NS are not in it; they
+are made from the platform domain's settings and serial.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from sublet.audit import BIG_ID
+from sublet.db import Tx, metadata
+from sublet.dns.names import owner_key
+from sublet.dns.plan import ZoneChanges
+from sublet.dns.types import Record
+from sublet.platform_domains.store import platform_domains
+
+# Byte order, so that what lies below a name is one range of keys.
+_KEY = String().with_variant(String(collation="C"), "postgresql")
+DELEGATION_TYPES = ("NS", "DS", "A", "AAAA")
+
+zone_records = Table(
+    "zone_records",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
+    Column("owner", String, nullable=False),
+    Column("owner_key", _KEY, nullable=False),
+    Column("type", String(16), nullable=False),
+    Column("ttl_seconds", Integer, nullable=False),
+    Column("rdata", Text, nullable=False),
+    Index("ix_zone_records_owner_key", "platform_domain_id", "owner_key"),
+)
+
+
+def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> dict[str, tuple[Record, ...]]:
+    """Which records stand at these owners? By owner; owners without any are left out."""
+    rows = tx.connection.execute(
+        select(
+            zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata
+        ).where(
+            (zone_records.c.platform_domain_id == platform_domain_id)
+            & zone_records.c.owner_key.in_([owner_key(owner) for owner in owners])
+        )
+    )
+    found: dict[str, list[Record]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(Record(*row))
+    return {owner: tuple(records) for owner, records in found.items()}
+
+
+def has_names_at_or_below(
+    tx: Tx, platform_domain_id: int, name: str, *, besides: Collection[str] = ()
+) -> bool:
+    """Does any record stand at this name or below it, other than at the owners `besides`?"""
+    key = owner_key(name)
+    condition = (zone_records.c.platform_domain_id == platform_domain_id) & (
+        (zone_records.c.owner_key == key)
+        | ((zone_records.c.owner_key > key + ".") & (zone_records.c.owner_key < key + "/"))
+    )
+    if besides:
+        condition &= zone_records.c.owner.not_in(list(besides))
+    return tx.connection.execute(select(zone_records.c.id).where(condition).limit(1)).first() is not None
+
+
+def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
+    """Which records stand in the whole zone, apex SOA and NS aside?"""
+    rows = tx.connection.execute(
+        select(zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata)
+        .where(zone_records.c.platform_domain_id == platform_domain_id)
+        .order_by(zone_records.c.owner_key, zone_records.c.type, zone_records.c.rdata)
+    )
+    return [Record(*row) for row in rows]
+
+
+def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -> None:
+    """Add records to the zone."""
+    rows = [
+        {
+            "platform_domain_id": platform_domain_id,
+            "owner": record.owner,
+            "owner_key": owner_key(record.owner),
+            "type": record.type,
+            "ttl_seconds": record.ttl_seconds,
+            "rdata": record.rdata,
+        }
+        for record in records
+    ]
+    if rows:
+        tx.connection.execute(insert(zone_records), rows)
+
+
+def apply_changes(tx: Tx, platform_domain_id: int, changes: ZoneChanges) -> int:
+    """Apply the changes of one update to the zone at once, and return the new serial (RFC 1982 arithmetic)."""
+    owners = [owner_key(owner) for owner in changes.delete_owners]
+    tx.connection.execute(
+        delete(zone_records).where(
+            (zone_records.c.platform_domain_id == platform_domain_id)
+            & zone_records.c.owner_key.in_(owners)
+            & or_(*(zone_records.c.type == each for each in DELEGATION_TYPES))
+        )
+    )
+    insert_records(tx, platform_domain_id, changes.adds)
+    serial = tx.connection.execute(
+        select(platform_domains.c.serial).where(platform_domains.c.id == platform_domain_id).with_for_update()
+    ).scalar_one()
+    serial = serial % 4294967295 + 1
+    tx.connection.execute(
+        update(platform_domains).where(platform_domains.c.id == platform_domain_id).values(serial=serial)
+    )
+    return int(serial)

@@ -1,0 +1,61 @@
+"""Change a subdomain's nameservers, glue and DS records (spec, part 4, PUT /subdomains/{fqdn}/nameservers)."""
+
+from sublet import audit
+from sublet.accounts.suspension import lock_acting_user
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.dns.delegation import check_delegation, prune_glue
+from sublet.dns.types import DsInput, GlueInput
+from sublet.errors import validation_failed
+from sublet.subdomains import store
+from sublet.subdomains.find import find_in_account, refuse_suspended
+from sublet.subdomains.model import ChangeNameservers
+from sublet.subdomains.register import cycle_errors
+
+
+def change_nameservers(tx: Tx, actor: Actor, identifier: str, command: ChangeNameservers) -> Outcome:
+    """Store what the delegation is to be; what the command leaves out is kept, but for glue of hosts that are gone.
+
+    The same delegation again changes nothing, unless the last attempt to publish it failed: then it is tried again.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name (or it is in the trash).
+        SubdomainSuspended: the operator holds it.
+        ValidationFailed: all wrong fields of the delegation as it would then be.
+    """
+    user = lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, user.id, identifier)
+    refuse_suspended(subdomain)
+    stored = subdomain.delegation
+    nameservers = stored.nameservers if command.nameservers is None else command.nameservers
+    kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
+    if command.nameservers is not None:
+        kept_glue = tuple(prune_glue(stored.glue, command.nameservers))
+    kept_ds = tuple(
+        DsInput(each.key_tag, each.algorithm, each.digest_type, each.digest) for each in stored.ds_records
+    )
+    delegation, errors = check_delegation(
+        subdomain.fqdn,
+        nameservers,
+        kept_glue if command.glue is None else command.glue,
+        kept_ds if command.ds_records is None else command.ds_records,
+        nameservers_min=subdomain.nameservers_min,
+        nameservers_max=subdomain.nameservers_max,
+    )
+    errors = errors or tuple(cycle_errors(tx, subdomain.fqdn, delegation))
+    if errors:
+        raise validation_failed(errors)
+    if delegation != stored or subdomain.provision_error is not None:
+        store.update_delegation(tx, subdomain, delegation)
+        audit.record(
+            tx,
+            actor,
+            "subdomain.change_nameservers",
+            "subdomain",
+            subdomain.id,
+            before=store.delegation_columns(stored),
+            after=store.delegation_columns(delegation),
+        )
+    return Outcome(subdomain.id)

@@ -1,0 +1,111 @@
+"""The paid part that register, renew and restore share: coupon, quote, then charge, coupon use and term."""
+
+from datetime import datetime
+
+from sublet.accounts.model import User
+from sublet.credits import offer_store
+from sublet.credits import store as ledger_store
+from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
+from sublet.credits.ledger import Entry
+from sublet.credits.model import Coupon, Outcome, Payable, Quote
+from sublet.credits.quotes import check_payment, make_quote
+from sublet.db import Tx
+from sublet.errors import FieldError
+from sublet.subdomains import store
+
+_WORDS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
+
+
+def find_coupon(
+    tx: Tx,
+    user: User,
+    payable: Payable,
+    *,
+    action: str,
+    platform_domain_id: int,
+    registration_mode: str,
+    list_price: int,
+) -> tuple[Coupon | None, list[FieldError]]:
+    """Return the coupon that a request names, locked, or why it can't be used (`coupon_invalid`, `coupon_not_applicable`)."""
+    if payable.coupon_code is None:
+        return None, []
+    coupon = offer_store.lock_coupon(tx, normalise_code(payable.coupon_code))
+    problem = coupon_problem(
+        coupon,
+        now=tx.now,
+        uses_by_user=offer_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
+        action=action,
+        platform_domain_id=platform_domain_id,
+        registration_mode=registration_mode,
+        list_price=list_price,
+    )
+    return (None, [problem]) if problem else (coupon, [])
+
+
+def quote_and_check(
+    tx: Tx,
+    user: User,
+    payable: Payable,
+    coupon: Coupon | None,
+    *,
+    action: str,
+    fqdn: str,
+    registration_mode: str,
+    period_days: int,
+    list_price: int,
+    expires_at: datetime,
+) -> Quote:
+    """Return the quote of an operation that may go on.
+
+    Raises:
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quotes.check_payment`.
+    """
+    quote = make_quote(
+        action=action,
+        fqdn=fqdn,
+        registration_mode=registration_mode,
+        period_days=period_days,
+        list_price=list_price,
+        coupon=apply_coupon(coupon, list_price) if coupon else None,
+        balance=ledger_store.lock_balance(tx, user.id),
+        expires_at=expires_at,
+    )
+    check_payment(quote, payable)
+    return quote
+
+
+def charge(
+    tx: Tx, user: User, quote: Quote, coupon: Coupon | None, *, subdomain_id: int, starts_at: datetime
+) -> Outcome:
+    """Charge what was quoted, count the coupon's use, add the term; return what the verb answers.
+
+    The reference is the term: a second charge for the same one can't be stored, whoever asks for it.
+    """
+    transfer_id = None
+    if quote.price > 0:
+        transfer_id = ledger_store.post(
+            tx,
+            Entry(
+                user_id=user.id,
+                kind="charge",
+                credits=-quote.price,
+                reference=f"{quote.action}:{subdomain_id}:{starts_at:%Y%m%dT%H%M%S.%fZ}",
+                description=f"{_WORDS[quote.action]} of {quote.fqdn} ({quote.registration_mode}, {quote.period_days} days)",
+                subdomain_id=subdomain_id,
+                subdomain=quote.fqdn,
+            ),
+        )
+    if coupon is not None and quote.coupon is not None:
+        offer_store.insert_coupon_use(
+            tx, coupon.id, user.id, subdomain_id, transfer_id, discount_credits=quote.coupon.discount_credits
+        )
+    store.insert_term(
+        tx,
+        subdomain_id=subdomain_id,
+        action=quote.action,
+        starts_at=starts_at,
+        ends_at=quote.expires_at,
+        charged_credits=quote.price,
+        transfer_id=transfer_id,
+    )
+    return Outcome(subdomain_id, quote.price, quote.coupon)

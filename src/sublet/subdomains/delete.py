@@ -1,0 +1,34 @@
+"""Delete a subdomain: it goes to the trash (spec, part 3, rule 1)."""
+
+from sublet import audit
+from sublet.accounts.suspension import lock_acting_user
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.subdomains import store
+from sublet.subdomains.find import find_in_account, refuse_suspended
+from sublet.subdomains.model import Subdomain
+
+
+def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
+    """Move a name to the trash: it leaves the account and the zone, and can be restored for a while.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name (or it is in the trash already).
+        SubdomainSuspended: the operator holds it.
+    """
+    user = lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, user.id, identifier)
+    refuse_suspended(subdomain)
+    move_to_trash(tx, actor, subdomain)
+    return Outcome(subdomain.id)
+
+
+def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
+    """Put a live name into the trash; nothing is checked here."""
+    followed = store.next_generation(subdomain) if subdomain.generation > 0 else {}
+    store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
+    audit.record(
+        tx, actor, "subdomain.delete", "subdomain", subdomain.id, after={"trashed_at": tx.now.isoformat()}
+    )

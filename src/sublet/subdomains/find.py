@@ -1,0 +1,68 @@
+"""From what a path says to the subdomain that is meant: `{fqdn}` is a name in any form, or an id (spec, part 4)."""
+
+from sublet.db import Tx
+from sublet.errors import SubdomainNotFound, SubdomainSuspended
+from sublet.ids import parse_id
+from sublet.subdomains import store
+from sublet.subdomains.lifecycle import is_restorable, restorable_until
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.naming import canonical_domain
+
+
+def not_found() -> SubdomainNotFound:
+    """Return the one answer for another's, another's deleted, a purged and a missing name: they can't be told apart."""
+    return SubdomainNotFound("You have no such subdomain.")
+
+
+def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
+    """Return the user's subdomain that an id or a name (any case, final dot or not, U-label or A-label) means.
+
+    Raises:
+        SubdomainNotFound: the user has none such. For a name in the user's own trash `details` has `in_trash` and
+            `restorable_until`, and the message says how to get it back.
+    """
+    subdomain = _lookup(tx, user_id, identifier)
+    if subdomain is None:
+        raise not_found()
+    if subdomain.trashed_at is not None:
+        until = restorable_until(subdomain)
+        if until is None or not is_restorable(subdomain, tx.now):
+            raise not_found()
+        raise SubdomainNotFound(
+            "This subdomain is in the trash; POST …/restore brings it back.",
+            details={"in_trash": True, "restorable_until": until},
+        )
+    return subdomain
+
+
+def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain:
+    """Return the user's subdomain, live or restorable.
+
+    Raises:
+        SubdomainNotFound: the user has none such, or its time in the trash is over.
+    """
+    subdomain = _lookup(tx, user_id, identifier)
+    if subdomain is None or (subdomain.trashed_at is not None and not is_restorable(subdomain, tx.now)):
+        raise not_found()
+    return subdomain
+
+
+def refuse_suspended(subdomain: Subdomain) -> None:
+    """Let a name pass that the operator doesn't hold.
+
+    Raises:
+        SubdomainSuspended: it is held; the message gives the reason.
+    """
+    if subdomain.suspended_at is not None:
+        reason = subdomain.suspended_reason or "no reason was given"
+        raise SubdomainSuspended(
+            f"This subdomain is suspended ({reason}); open a ticket to have it looked at."
+        )
+
+
+def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
+    subdomain_id = parse_id(identifier)
+    if subdomain_id is not None:
+        return store.find_own(tx, user_id, subdomain_id=subdomain_id)
+    fqdn = canonical_domain(identifier)
+    return store.find_own(tx, user_id, fqdn=fqdn) if fqdn is not None else None

@@ -1,0 +1,286 @@
+"""Register a subdomain (spec, part 4, POST /subdomains)."""
+
+from dataclasses import dataclass
+
+from sublet import audit
+from sublet.accounts.model import User
+from sublet.accounts.suspension import lock_acting_user
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.dns.delegation import check_delegation, find_nameserver_cycle
+from sublet.dns.names import ancestors
+from sublet.dns.types import Delegation
+from sublet.errors import (
+    FieldError,
+    PlatformDomainNotFound,
+    Refusal,
+    RegistrationClosed,
+    SubdomainUnavailable,
+    validation_failed,
+)
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.labels import classify
+from sublet.platform_domains.model import MODES, Label, Offer, PlatformDomain
+from sublet.platform_domains.visibility import is_visible
+from sublet.subdomains import store
+from sublet.subdomains.charge import charge, find_coupon, quote_and_check
+from sublet.subdomains.lifecycle import term_end
+from sublet.subdomains.model import Register
+from sublet.subdomains.naming import canonical_domain, label_of
+from sublet.subdomains.pricing import choose_mode, registration_price
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """The name that is asked for, as far as it could be made out."""
+
+    label: str
+    fqdn: str
+    listed: Label | None
+    label_class: str
+
+
+def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Outcome:
+    """Register a name for the acting user; `free_quota` is the setting, used where the user has none of its own.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        PlatformDomainNotFound: what selects the platform domain selects none that the user sees.
+        RegistrationClosed: it takes no new registrations.
+        ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon.
+        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off.
+        RegistrationModeNotAllowed, FreeQuotaExceeded: no offer to run under.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
+    """
+    user = lock_acting_user(tx, actor)
+    platform_domain, errors = _select_platform_domain(tx, user, command)
+    if platform_domain is not None and not platform_domain.registration_open:
+        raise RegistrationClosed("This platform domain takes no new registrations at present.")
+    label, label_errors = label_of(command, platform_domain)
+    delegation, delegation_errors = _check_delegation(tx, command, platform_domain, label)
+    if command.registration_mode not in (None, "admin", *MODES):
+        delegation_errors.append(
+            FieldError(
+                "registration_mode", "registration_mode_invalid", f"The mode is one of {', '.join(MODES)}."
+            )
+        )
+    errors = [*errors, *label_errors, *delegation_errors]
+    if platform_domain is None or label is None:
+        raise validation_failed(errors)
+    name = _classify(tx, user, platform_domain, label)
+    offer = _choose_offer(tx, user, command, platform_domain, name, free_quota)
+    list_price = registration_price(offer, name.listed) if isinstance(offer, Offer) else 0
+    coupon = None
+    if isinstance(offer, Offer):
+        coupon, coupon_errors = find_coupon(
+            tx,
+            user,
+            command.payable,
+            action="register",
+            platform_domain_id=platform_domain.id,
+            registration_mode=offer.mode,
+            list_price=list_price,
+        )
+        errors += coupon_errors
+    if errors:
+        raise validation_failed(errors)
+    _refuse_unavailable(tx, user, platform_domain, name)
+    if isinstance(offer, Refusal):
+        raise offer
+    quote = quote_and_check(
+        tx,
+        user,
+        command.payable,
+        coupon,
+        action="register",
+        fqdn=name.fqdn,
+        registration_mode=offer.mode,
+        period_days=offer.period_days,
+        list_price=list_price,
+        expires_at=term_end(tx.now, offer.period_days),
+    )
+    # From here on it must succeed, but for another process that was faster with the same name.
+    subdomain_id = _insert(tx, user, platform_domain, name, offer, delegation)
+    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain_id, starts_at=tx.now)
+    audit.record(
+        tx,
+        actor,
+        "subdomain.register",
+        "subdomain",
+        subdomain_id,
+        after={
+            "fqdn": name.fqdn,
+            "registration_type": offer.mode,
+            "charged_credits": quote.price,
+            **store.delegation_columns(delegation),
+        },
+    )
+    return outcome
+
+
+def _select_platform_domain(
+    tx: Tx, user: User, command: Register
+) -> tuple[PlatformDomain | None, list[FieldError]]:
+    """Find what platform_domain_id, domain or the domain part of fqdn selects, among those that the user sees."""
+    granted = platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
+    missing = PlatformDomainNotFound(
+        "There is no such platform domain; GET /platform-domains lists those there are."
+    )
+    found: list[PlatformDomain] = []
+    if command.platform_domain_id is not None:
+        by_id = platform_domain_store.find_platform_domain(tx, command.platform_domain_id)
+        if by_id is None or not is_visible(by_id, granted):
+            raise missing
+        found.append(by_id)
+    if command.domain is not None:
+        domain = canonical_domain(command.domain)
+        by_name = platform_domain_store.find_platform_domain_by_name(tx, domain) if domain else None
+        if by_name is None or not is_visible(by_name, granted):
+            raise missing
+        found.append(by_name)
+    if not found and command.fqdn is not None:
+        by_suffix = _longest_visible_suffix(tx, command.fqdn, granted)
+        if by_suffix is None:
+            raise missing
+        found.append(by_suffix)
+    if not found:
+        return None, [
+            FieldError(
+                "platform_domain_id",
+                "platform_domain_required",
+                "Select a platform domain by `platform_domain_id`, `domain`, or the domain part of `fqdn`.",
+            )
+        ]
+    if found[0].id != found[-1].id:
+        return found[0], [
+            FieldError(
+                "domain",
+                "fqdn_mismatch",
+                "`platform_domain_id` and `domain` select different platform domains.",
+            )
+        ]
+    return found[0], []
+
+
+def _longest_visible_suffix(tx: Tx, fqdn: str, granted: frozenset[int]) -> PlatformDomain | None:
+    # Only the domain part must be a name; a bad label before it is the label's error, told as such.
+    canonical = canonical_domain(fqdn) or canonical_domain(fqdn.partition(".")[2])
+    if canonical is None:
+        return None
+    for candidate in platform_domain_store.find_platform_domains_among(
+        tx, (canonical, *ancestors(canonical))
+    ):
+        if is_visible(candidate, granted):
+            return candidate
+    return None
+
+
+def _check_delegation(
+    tx: Tx, command: Register, platform_domain: PlatformDomain | None, label: str | None
+) -> tuple[Delegation, list[FieldError]]:
+    # Without a good label the own name is not known; nothing lies at or below this stand-in.
+    owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
+    delegation, errors = check_delegation(
+        owner,
+        command.nameservers,
+        command.glue if label else (),
+        command.ds_records,
+        nameservers_min=platform_domain.nameservers_min if platform_domain else 1,
+        nameservers_max=platform_domain.nameservers_max if platform_domain else 13,
+    )
+    return delegation, [*errors, *([] if errors or not label else cycle_errors(tx, owner, delegation))]
+
+
+def cycle_errors(tx: Tx, owner: str, delegation: Delegation) -> list[FieldError]:
+    """Return the error of a delegation whose nameservers can only be found through the name itself."""
+    registered: dict[str, tuple[str, ...]] = {}
+    hosts = set(delegation.nameservers)
+    for _ in range(8):  # bounds how far a chain of names that serve each other is followed
+        names = {name for host in hosts for name in (host, *ancestors(host))} - registered.keys()
+        found = store.list_nameservers(tx, names) if names else {}
+        if not found:
+            break
+        registered |= found
+        hosts = {host for nameservers in found.values() for host in nameservers}
+    chain = find_nameserver_cycle(owner, delegation.nameservers, registered)
+    if chain is None:
+        return []
+    return [
+        FieldError(
+            "nameservers",
+            "nameserver_cycle",
+            f"These nameservers can only be found through the name itself ({' → '.join(chain)}); "
+            "use one outside, or one below the name with glue.",
+        )
+    ]
+
+
+def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:
+    listed = platform_domain_store.find_label(tx, platform_domain.id, label)
+    label_class = classify(label, platform_domain, listed, user.organization_id)
+    return _Name(label, f"{label}.{platform_domain.domain}", listed, label_class)
+
+
+def _choose_offer(
+    tx: Tx, user: User, command: Register, platform_domain: PlatformDomain, name: _Name, free_quota: int
+) -> Offer | Refusal:
+    offers = platform_domain_store.list_offers(tx, platform_domain.id)
+    return choose_mode(
+        command.registration_mode,
+        name.label_class,
+        {offer.mode: offer for offer in offers if offer.withdrawn_at is None},
+        free_used=store.count_free(tx, user.id),
+        free_limit=free_quota if user.free_quota is None else user.free_quota,
+    )
+
+
+def _refuse_unavailable(tx: Tx, user: User, platform_domain: PlatformDomain, name: _Name) -> None:
+    reserved = name.label_class in ("reserved", "blocked")
+    if reserved or platform_domain_store.has_platform_domain_at_or_below(tx, name.fqdn):
+        raise unavailable("reserved", owned=False)
+    holder = store.find_unreleased(tx, name.fqdn)
+    if holder is not None:
+        owned = holder.user_id == user.id and holder.purged_at is None
+        if holder.purged_at is not None:
+            raise unavailable("cooling_off", owned=False)
+        raise unavailable("in_trash" if holder.trashed_at is not None else "taken", owned=owned)
+    if zone_store.has_names_at_or_below(tx, platform_domain.id, name.fqdn):
+        # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
+        raise unavailable("taken", owned=False)
+
+
+def unavailable(reason: str, *, owned: bool) -> SubdomainUnavailable:
+    """Return the refusal of a name that can't be had, with its reason."""
+    messages = {
+        "reserved": "This name is reserved.",
+        "taken": "You hold this name already." if owned else "This name is taken.",
+        "in_trash": "This name is in your trash; POST …/restore brings it back."
+        if owned
+        else "This name is taken.",
+        "cooling_off": "This name was held until a short while ago and is not free yet.",
+    }
+    return SubdomainUnavailable(messages[reason], details={"reason": reason, "owned": owned})
+
+
+def _insert(
+    tx: Tx, user: User, platform_domain: PlatformDomain, name: _Name, offer: Offer, delegation: Delegation
+) -> int:
+    subdomain_id = store.insert_subdomain(
+        tx,
+        delegation,
+        user_id=user.id,
+        platform_domain_id=platform_domain.id,
+        label=name.label,
+        fqdn=name.fqdn,
+        registration_type=offer.mode,
+        registration_source="api",
+        generation=1 if delegation.nameservers else 0,
+        registered_at=tx.now,
+        expires_at=term_end(tx.now, offer.period_days),
+        period_days=offer.period_days,
+    )
+    if subdomain_id is None:
+        raise unavailable("taken", owned=False)
+    return subdomain_id

@@ -1,0 +1,102 @@
+"""Renew a subdomain (spec, part 4, POST /subdomains/{fqdn}/renew)."""
+
+from sublet import audit
+from sublet.accounts.model import User
+from sublet.accounts.suspension import lock_acting_user
+from sublet.audit import Actor
+from sublet.credits.model import Outcome, Payable
+from sublet.db import Tx
+from sublet.errors import RenewalNotAvailable, validation_failed
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.model import Offer
+from sublet.subdomains import store
+from sublet.subdomains.charge import charge, find_coupon, quote_and_check
+from sublet.subdomains.find import find_in_account, refuse_suspended
+from sublet.subdomains.lifecycle import renewal_available, renewal_opens_at, term_end
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.pricing import renewal_price
+
+
+def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
+    """Renew a name for one more term, counted from its old expiry.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name (or it is in the trash).
+        SubdomainSuspended: the operator holds it.
+        RenewalNotAvailable: its window is not open; `details.opens_at` says when it will be.
+        ValidationFailed: the coupon can't be used.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
+    """
+    user = lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, user.id, identifier)
+    refuse_suspended(subdomain)
+    if not renewal_available(subdomain, tx.now):
+        raise RenewalNotAvailable(
+            "This subdomain can't be renewed yet; `details.opens_at` says from when.",
+            details={"opens_at": renewal_opens_at(subdomain)},
+        )
+    return extend(tx, actor, user, subdomain, payable, action="renew")
+
+
+def extend(
+    tx: Tx, actor: Actor, user: User, subdomain: Subdomain, payable: Payable, *, action: str
+) -> Outcome:
+    """Add a term at the end of a name's time, for the renewal price; what renewal and a paid restore share.
+
+    Raises, in this order:
+        ValidationFailed: the coupon can't be used.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
+    """
+    offer = _held_under(tx, subdomain)
+    listed = platform_domain_store.find_label(tx, subdomain.platform_domain_id, subdomain.label)
+    list_price = renewal_price(offer, listed)
+    coupon, errors = find_coupon(
+        tx,
+        user,
+        payable,
+        action=action,
+        platform_domain_id=subdomain.platform_domain_id,
+        registration_mode=offer.mode,
+        list_price=list_price,
+    )
+    if errors:
+        raise validation_failed(errors)
+    expires_at = term_end(subdomain.expires_at, offer.period_days)
+    quote = quote_and_check(
+        tx,
+        user,
+        payable,
+        coupon,
+        action=action,
+        fqdn=subdomain.fqdn,
+        registration_mode=offer.mode,
+        period_days=offer.period_days,
+        list_price=list_price,
+        expires_at=expires_at,
+    )
+    # From here on it must succeed.
+    store.update_subdomain(
+        tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=offer.period_days
+    )
+    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=subdomain.expires_at)
+    audit.record(
+        tx,
+        actor,
+        f"subdomain.{action}",
+        "subdomain",
+        subdomain.id,
+        before={"expires_at": subdomain.expires_at.isoformat()},
+        after={"expires_at": expires_at.isoformat(), "charged_credits": quote.price},
+    )
+    return outcome
+
+
+def _held_under(tx: Tx, subdomain: Subdomain) -> Offer:
+    """Return the offer that a name is renewed under: its mode's, withdrawn or not."""
+    for offer in platform_domain_store.list_offers(tx, subdomain.platform_domain_id):
+        if offer.mode == subdomain.registration_type:
+            return offer
+    raise LookupError(
+        f"the offer {subdomain.registration_type} of {subdomain.domain} is gone; offers are only withdrawn"
+    )

@@ -1,0 +1,40 @@
+"""Retry the provisioning of a subdomain (spec, part 4, POST /subdomains/{fqdn}/retry)."""
+
+from sublet import audit
+from sublet.accounts.suspension import lock_acting_user
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import NameserverRequired, RetryNotAvailable
+from sublet.subdomains import store
+from sublet.subdomains.find import find_in_account, refuse_suspended
+from sublet.subdomains.lifecycle import provisioning_failed
+
+
+def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
+    """Have the publisher try again now, instead of when its back-off would.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name (or it is in the trash).
+        SubdomainSuspended: the operator holds it.
+        NameserverRequired: nameserver 1 is not set (spec, part 3, rule 2).
+        RetryNotAvailable: provisioning did not fail (spec, part 3, rule 2).
+    """
+    user = lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, user.id, identifier)
+    refuse_suspended(subdomain)
+    if not subdomain.delegation.nameservers:
+        raise NameserverRequired("There is nothing to publish: set a nameserver first (PUT …/nameservers).")
+    if not provisioning_failed(subdomain):
+        raise RetryNotAvailable("Provisioning has not failed, so there is nothing to retry.")
+    store.update_subdomain(tx, subdomain.id, provision_error=None, next_attempt_at=None)
+    audit.record(
+        tx,
+        actor,
+        "subdomain.retry",
+        "subdomain",
+        subdomain.id,
+        before={"provision_error": subdomain.provision_error},
+    )
+    return Outcome(subdomain.id)

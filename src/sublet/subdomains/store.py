@@ -1,0 +1,359 @@
+"""All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Integer,
+    RowMapping,
+    Select,
+    String,
+    Table,
+    Text,
+    and_,
+    false,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from sublet.audit import BIG_ID
+from sublet.db import Instant, Tx, metadata, violates
+from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.ids import Position
+from sublet.platform_domains.store import platform_domains
+from sublet.subdomains.model import Subdomain, SubdomainFilter
+
+subdomains = Table(
+    "subdomains",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
+    Column("label", String(63), nullable=False),
+    Column("fqdn", String(253), nullable=False),
+    Column("registration_type", String(16), nullable=False),
+    Column("registration_source", String(16), nullable=False),
+    Column("nameservers", JSON, nullable=False),
+    Column("glue", JSON, nullable=False),
+    Column("ds_records", JSON, nullable=False),
+    Column("nameserver_count", Integer, nullable=False),
+    Column("ds_record_count", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("published_generation", Integer, nullable=False),
+    Column("provision_error", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", Instant),
+    Column("published_at", Instant),
+    Column("published_serial", BIG_ID),
+    Column("registered_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Column("last_renewed_at", Instant),
+    Column("period_days", Integer, nullable=False),
+    Column("suspended_at", Instant),
+    Column("suspended_reason", Text),
+    Column("trashed_at", Instant),
+    Column("purged_at", Instant),
+    Column("released_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    CheckConstraint("published_generation <= generation", name="generation"),
+    CheckConstraint("purged_at IS NULL OR trashed_at IS NOT NULL", name="purged"),
+    CheckConstraint("released_at IS NULL OR purged_at IS NOT NULL", name="released"),
+    Index("ix_subdomains_user_id_created_at", "user_id", "created_at", "id"),
+    sqlite_autoincrement=True,
+)
+Index(
+    "uq_subdomains_fqdn_unreleased",
+    subdomains.c.fqdn,
+    unique=True,
+    sqlite_where=subdomains.c.released_at.is_(None),
+    postgresql_where=subdomains.c.released_at.is_(None),
+)
+_UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
+Index(
+    "ix_subdomains_unpublished",
+    subdomains.c.platform_domain_id,
+    sqlite_where=_UNPUBLISHED,
+    postgresql_where=_UNPUBLISHED,
+)
+
+terms = Table(
+    "terms",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("starts_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False),
+    Column("charged_credits", BIG_ID, nullable=False),
+    Column("transfer_id", ForeignKey("transfers.id"), unique=True),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("ends_at > starts_at", name="order"),
+    CheckConstraint("(charged_credits > 0) = (transfer_id IS NOT NULL)", name="charge"),
+    Index("uq_terms_subdomain_id_starts_at", "subdomain_id", "starts_at", unique=True),
+    sqlite_autoincrement=True,
+)
+
+_OWN = [
+    name
+    for name in Subdomain.__slots__
+    if name not in ("domain", "domain_public_name", "delegation")
+    and name not in ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
+    and name not in ("nameservers_min", "nameservers_max")
+]
+_COLUMNS = (
+    *(subdomains.c[name] for name in _OWN),
+    subdomains.c.nameservers,
+    subdomains.c.glue,
+    subdomains.c.ds_records,
+    platform_domains.c.domain,
+    platform_domains.c.public_name.label("domain_public_name"),
+    platform_domains.c.renewal_window_days,
+    platform_domains.c.grace_days,
+    platform_domains.c.trash_days,
+    platform_domains.c.cooling_off_days,
+    platform_domains.c.nameservers_min,
+    platform_domains.c.nameservers_max,
+)
+_NOT_RELEASED = subdomains.c.released_at.is_(None)
+_NOT_PURGED = subdomains.c.purged_at.is_(None)
+_FREE_AND_LIVE = and_(subdomains.c.registration_type == "free", subdomains.c.trashed_at.is_(None))
+
+
+def read_delegation(
+    nameservers: list[str], glue: list[dict[str, Any]], ds_records: list[dict[str, Any]]
+) -> Delegation:
+    """Return the delegation from its three JSON columns."""
+    return Delegation(
+        tuple(nameservers),
+        tuple(GlueEntry(**entry) for entry in glue),
+        tuple(DsRecord(**entry) for entry in ds_records),
+    )
+
+
+def delegation_columns(delegation: Delegation) -> dict[str, Any]:
+    """Return a delegation as its three JSON columns."""
+    return {
+        "nameservers": list(delegation.nameservers),
+        "glue": [{"host": each.host, "ipv4": each.ipv4, "ipv6": each.ipv6} for each in delegation.glue],
+        "ds_records": [
+            {
+                "key_tag": each.key_tag,
+                "algorithm": each.algorithm,
+                "digest_type": each.digest_type,
+                "digest": each.digest,
+            }
+            for each in delegation.ds_records
+        ],
+    }
+
+
+def _subdomain(row: RowMapping) -> Subdomain:
+    values: dict[str, Any] = {str(key): value for key, value in row.items()}
+    delegation = read_delegation(values.pop("nameservers"), values.pop("glue"), values.pop("ds_records"))
+    return Subdomain(delegation=delegation, **values)
+
+
+def select_subdomains() -> Select[Any]:
+    """Return the query of all subdomains, with what the rules need of their platform domains; for the stores above."""
+    return select(*_COLUMNS).select_from(subdomains.join(platform_domains))
+
+
+def fetch(tx: Tx, query: Select[Any]) -> list[Subdomain]:
+    """Return the subdomains that a query made from `select_subdomains` finds."""
+    return [_subdomain(row) for row in tx.connection.execute(query).mappings()]
+
+
+def _one(tx: Tx, query: Select[Any]) -> Subdomain | None:
+    found = fetch(tx, query)
+    return found[0] if found else None
+
+
+def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
+    """Which subdomain has this id, whatever became of it?"""
+    return _one(tx, select_subdomains().where(subdomains.c.id == subdomain_id))
+
+
+def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
+    """Which subdomain holds this name: live, in the trash or cooling off?"""
+    return _one(tx, select_subdomains().where((subdomains.c.fqdn == fqdn) & _NOT_RELEASED))
+
+
+def find_own(
+    tx: Tx, user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
+) -> Subdomain | None:
+    """Which subdomain of this user is meant: live or in the trash?"""
+    query = select_subdomains().where((subdomains.c.user_id == user_id) & _NOT_PURGED)
+    query = query.where(
+        subdomains.c.id == subdomain_id if subdomain_id is not None else subdomains.c.fqdn == fqdn
+    )
+    return _one(tx, query)
+
+
+def count_free(tx: Tx, user_id: int) -> int:
+    """How many free names does this user hold? Those in the trash do not count."""
+    query = (
+        select(func.count()).select_from(subdomains).where((subdomains.c.user_id == user_id) & _FREE_AND_LIVE)
+    )
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Which of these names are registered and live, and what are their nameservers?"""
+    rows = tx.connection.execute(
+        select(subdomains.c.fqdn, subdomains.c.nameservers).where(
+            subdomains.c.fqdn.in_(list(fqdns)) & subdomains.c.trashed_at.is_(None) & _NOT_RELEASED
+        )
+    )
+    return {row[0]: tuple(row[1]) for row in rows}
+
+
+def list_own(
+    tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
+) -> list[Subdomain]:
+    """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
+    query = _filtered(tx, select_subdomains().where(subdomains.c.user_id == user_id), wanted)
+    if after is not None:
+        query = query.where(
+            or_(
+                subdomains.c.created_at < after.at,
+                and_(subdomains.c.created_at == after.at, subdomains.c.id < after.id),
+            )
+        )
+    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+
+
+def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter) -> Select[Any]:
+    in_trash = subdomains.c.trashed_at.is_not(None)
+    query = query.where(_NOT_PURGED & (in_trash if wanted.status == "trashed" else ~in_trash))
+    if wanted.status not in (None, "trashed"):
+        query = query.where(_status_condition(tx, str(wanted.status)))
+    if wanted.domain is not None:
+        query = query.where(platform_domains.c.domain == wanted.domain)
+    if wanted.q is not None:
+        query = query.where(subdomains.c.fqdn.contains(wanted.q.lower(), autoescape=True))
+    if wanted.registration_type is not None:
+        query = query.where(subdomains.c.registration_type == wanted.registration_type)
+    if wanted.expires_before is not None:
+        query = query.where(subdomains.c.expires_at < wanted.expires_before)
+    if wanted.expires_after is not None:
+        query = query.where(subdomains.c.expires_at > wanted.expires_after)
+    if wanted.dnssec_enabled is not None:
+        signed = subdomains.c.ds_record_count > 0
+        query = query.where(signed if wanted.dnssec_enabled else ~signed)
+    if wanted.renewal_available is not None:
+        renewable = _renewal_condition(tx)
+        query = query.where(renewable if wanted.renewal_available else not_(renewable))
+    return query
+
+
+def _renewal_condition(tx: Tx) -> ColumnElement[bool]:
+    """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together.
+
+    The window differs by platform domain and term, so each pair that is in use brings its own bound.
+    """
+    pairs = tx.connection.execute(
+        select(
+            subdomains.c.platform_domain_id, subdomains.c.period_days, platform_domains.c.renewal_window_days
+        )
+        .select_from(subdomains.join(platform_domains))
+        .distinct()
+    )
+    open_now = [
+        (subdomains.c.platform_domain_id == platform_domain_id)
+        & (subdomains.c.period_days == period_days)
+        & (subdomains.c.expires_at <= tx.now + timedelta(days=min(window_days, period_days)))
+        for platform_domain_id, period_days, window_days in pairs
+    ]
+    return and_(
+        subdomains.c.suspended_at.is_(None), subdomains.c.trashed_at.is_(None), or_(false(), *open_now)
+    )
+
+
+def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
+    """`lifecycle.derive_status` in SQL, for filtering; a test holds the two together."""
+    suspended = subdomains.c.suspended_at.is_not(None)
+    expired = subdomains.c.expires_at <= tx.now
+    inactive = subdomains.c.nameserver_count == 0
+    failed = _UNPUBLISHED & subdomains.c.provision_error.is_not(None)
+    chain = [("suspended", suspended), ("expired", expired), ("inactive", inactive), ("failed", failed)]
+    chain += [("provisioning", _UNPUBLISHED), ("active", ~_UNPUBLISHED)]
+    names = [name for name, _ in chain]
+    position = names.index(status)
+    return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
+
+
+def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | None:
+    """Add a subdomain and return its id; None when another process was faster with the same name.
+
+    One unreleased row a name is the database's to hold (`uq_subdomains_fqdn_unreleased`).
+    """
+    try:
+        return int(
+            tx.connection.execute(
+                insert(subdomains)
+                .values(
+                    **delegation_columns(delegation),
+                    **_counts(delegation),
+                    published_generation=0,
+                    attempts=0,
+                    created_at=tx.now,
+                    updated_at=tx.now,
+                    **values,
+                )
+                .returning(subdomains.c.id)
+            ).scalar_one()
+        )
+    except IntegrityError as error:
+        if violates(error, "uq_subdomains_fqdn_unreleased"):
+            return None
+        raise
+
+
+def _counts(delegation: Delegation) -> dict[str, int]:
+    return {"nameserver_count": len(delegation.nameservers), "ds_record_count": len(delegation.ds_records)}
+
+
+def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
+    """Change columns of a subdomain."""
+    tx.connection.execute(
+        update(subdomains).where(subdomains.c.id == subdomain_id).values(updated_at=tx.now, **values)
+    )
+
+
+def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
+    """Store what a name's delegation is to be, as its next generation, to be published at once."""
+    update_subdomain(
+        tx,
+        subdomain.id,
+        **delegation_columns(delegation),
+        **_counts(delegation),
+        **next_generation(subdomain),
+    )
+
+
+def next_generation(subdomain: Subdomain) -> dict[str, Any]:
+    """Return the columns that tell the publisher that the DNS has to follow a change."""
+    return {
+        "generation": subdomain.generation + 1,
+        "provision_error": None,
+        "attempts": 0,
+        "next_attempt_at": None,
+    }
+
+
+def insert_term(tx: Tx, **values: object) -> None:
+    """Add a term that a name was registered or renewed for; two of one name can't start at one instant."""
+    tx.connection.execute(insert(terms).values(created_at=tx.now, **values))
