@@ -1,0 +1,70 @@
+"""What the built-in name server reads for one query: the zone around a name, at one instant."""
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from sublet.db import Tx
+from sublet.dns.names import ancestors, is_below
+from sublet.dns.types import Apex, Record, ZoneView
+from sublet.platform_domains import store, zone_store
+from sublet.platform_domains.model import PlatformDomain
+
+
+def view_zone(tx: Tx, name: str, addresses: Sequence[str] = ()) -> ZoneView | None:
+    """Return the zone around a query name (lower case, no final dot), or None when no zone of ours holds it.
+
+    `addresses` are the public addresses of the name server itself: what apex nameservers inside the zone resolve to.
+    """
+    path = (name, *ancestors(name))
+    zones = store.find_platform_domains_among(tx, path)
+    if not zones:
+        return None
+    platform_domain = zones[0]
+    inside = [each for each in path if is_below(each, platform_domain.domain)]
+    wildcards = [f"*.{each}" for each in (*inside[1:], platform_domain.domain)]
+    records = zone_store.find_records(tx, platform_domain.id, [*inside, *wildcards, platform_domain.domain])
+    apex = apex_of(platform_domain, addresses)
+    records |= _glue(tx, platform_domain, records)
+    own = {record.owner for record in apex.addresses}
+    existing = {
+        each
+        for each in inside
+        if each in records or each in own or zone_store.has_names_at_or_below(tx, platform_domain.id, each)
+    }
+    return ZoneView(apex, records, frozenset({*existing, platform_domain.domain}))
+
+
+def _glue(
+    tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]
+) -> dict[str, tuple[Record, ...]]:
+    hosts = {
+        record.rdata.removesuffix(".").lower()
+        for found in records.values()
+        for record in found
+        if record.type == "NS"
+    }
+    wanted = [host for host in hosts if is_below(host, platform_domain.domain) and host not in records]
+    return zone_store.find_records(tx, platform_domain.id, wanted) if wanted else {}
+
+
+def apex_of(platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Apex:
+    """Return what a zone's SOA and NS records are made of."""
+    ttl_seconds = platform_domain.apex_ttl_seconds
+    own_hosts = [host for host in platform_domain.apex_nameservers if is_below(host, platform_domain.domain)]
+    return Apex(
+        zone=platform_domain.domain,
+        nameservers=platform_domain.apex_nameservers,
+        soa_mname=platform_domain.soa_mname,
+        soa_rname=platform_domain.soa_rname,
+        serial=platform_domain.serial,
+        refresh_seconds=platform_domain.refresh_seconds,
+        retry_seconds=platform_domain.retry_seconds,
+        expire_seconds=platform_domain.expire_seconds,
+        negative_ttl_seconds=platform_domain.negative_ttl_seconds,
+        ttl_seconds=ttl_seconds,
+        addresses=tuple(
+            Record(host, "A" if ip_address(address).version == 4 else "AAAA", ttl_seconds, address)
+            for host in own_hosts
+            for address in addresses
+        ),
+    )

@@ -1,0 +1,156 @@
+"""All SQL of publishing: which names wait, what of them is or may be in the zone, and what came of an attempt."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    ForeignKey,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from sublet.db import Tx, metadata
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.store import fetch, select_subdomains, subdomains
+
+published_owners = Table(
+    "published_owners",
+    metadata,
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("owner", String(253), nullable=False),
+    PrimaryKeyConstraint("subdomain_id", "owner"),
+)
+"""The owner names that are, or may be, in the zone by our hand: written ahead, before anything is sent."""
+
+_UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
+
+
+def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
+    """Under which platform domains does a name wait whose time for an attempt has come?"""
+    rows = tx.connection.execute(
+        select(subdomains.c.platform_domain_id).where(_UNPUBLISHED & _due(tx.now)).distinct()
+    )
+    return sorted(row[0] for row in rows)
+
+
+def list_waiting(tx: Tx, platform_domain_id: int, limit: int) -> list[Subdomain]:
+    """Which names of this platform domain wait for publication? Those longest unchanged first: a fair order."""
+    query = (
+        select_subdomains()
+        .where((subdomains.c.platform_domain_id == platform_domain_id) & _UNPUBLISHED & _due(tx.now))
+        .order_by(subdomains.c.updated_at, subdomains.c.id)
+        .limit(limit)
+    )
+    return fetch(tx, query)
+
+
+def find_next_attempt_at(tx: Tx) -> datetime | None:
+    """When does the next name's back-off end?"""
+    query = (
+        select(subdomains.c.next_attempt_at)
+        .where(_UNPUBLISHED & subdomains.c.next_attempt_at.is_not(None))
+        .order_by(subdomains.c.next_attempt_at)
+        .limit(1)
+    )
+    return tx.connection.execute(query).scalar_one_or_none()
+
+
+def _due(now: datetime) -> ColumnElement[bool]:
+    return or_(subdomains.c.next_attempt_at.is_(None), subdomains.c.next_attempt_at <= now)
+
+
+def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
+    """Which owner names of this subdomain are, or may be, in the zone?"""
+    rows = tx.connection.execute(
+        select(published_owners.c.owner).where(published_owners.c.subdomain_id == subdomain_id)
+    )
+    return frozenset(row[0] for row in rows)
+
+
+def list_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> dict[str, int]:
+    """Which owner names of this zone are ours, or may be? Each with its subdomain's id (the newest, of several)."""
+    rows = tx.connection.execute(
+        select(published_owners.c.owner, published_owners.c.subdomain_id)
+        .join(subdomains)
+        .where(subdomains.c.platform_domain_id == platform_domain_id)
+        .order_by(published_owners.c.subdomain_id)
+    )
+    return dict(row._tuple() for row in rows)  # noqa: SLF001 - SQLAlchemy's public name for it
+
+
+def insert_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) -> None:
+    """Write ahead that these owner names may be in the zone from now on."""
+    rows = [{"subdomain_id": subdomain_id, "owner": owner} for owner in sorted(owners)]
+    if rows:
+        tx.connection.execute(insert(published_owners), rows)
+
+
+def delete_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) -> None:
+    """Record that these owner names are out of the zone: seen, not assumed."""
+    tx.connection.execute(
+        delete(published_owners).where(
+            (published_owners.c.subdomain_id == subdomain_id) & published_owners.c.owner.in_(list(owners))
+        )
+    )
+
+
+def record_success(tx: Tx, subdomain_id: int, generation: int, serial: int) -> bool:
+    """Record that this generation stands in the zone; tell whether it is still the name's current one."""
+    tx.connection.execute(
+        update(subdomains)
+        .where((subdomains.c.id == subdomain_id) & (subdomains.c.published_generation < generation))
+        .values(published_generation=generation, published_at=tx.now, published_serial=serial)
+    )
+    current = (subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation)
+    return (
+        tx.connection.execute(
+            update(subdomains).where(current).values(provision_error=None, attempts=0, next_attempt_at=None)
+        ).rowcount
+        > 0
+    )
+
+
+def record_failure(
+    tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
+) -> None:
+    """Record why this generation could not be published; a newer one that has come since is left alone."""
+    tx.connection.execute(
+        update(subdomains)
+        .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & _UNPUBLISHED)
+        .values(provision_error=sentence, attempts=subdomains.c.attempts + 1, next_attempt_at=next_attempt_at)
+    )
+
+
+def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
+    """Have these names published anew, as they are stored."""
+    tx.connection.execute(
+        update(subdomains)
+        .where(subdomains.c.id.in_(list(subdomain_ids)))
+        .values(
+            generation=subdomains.c.generation + 1,
+            provision_error=None,
+            attempts=0,
+            next_attempt_at=None,
+            updated_at=tx.now,
+        )
+    )
+
+
+def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
+    """Which subdomains of this platform domain are not released, or still have something in the zone?"""
+    owned = select(published_owners.c.subdomain_id)
+    return fetch(
+        tx,
+        select_subdomains().where(
+            (subdomains.c.platform_domain_id == platform_domain_id)
+            & or_(subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned))
+        ),
+    )
