@@ -6,6 +6,8 @@ from datetime import datetime
 TICKET_TYPES = ("contact", "abuse", "support")
 TICKET_STATUSES = ("open", "answered", "closed")
 PRIORITIES = ("low", "normal", "high", "urgent")
+AUTHOR_TYPES = ("user", "staff", "system")
+MESSAGE_FORMATS = ("text", "markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A ticket (spec, part 2); `subdomain` is the fqdn it is about, `messages` are empty in lists."""
+    """A ticket (spec, part 2); `subdomain` is the fqdn it is about, `messages` are empty in lists.
+
+    `archived` is true for exactly the closed tickets. `requester_email` is the user's address when it was opened.
+    """
 
     id: int
     user_id: int

@@ -1,0 +1,121 @@
+"""The rules of a ticket's conversation, pure: statuses, the first priority, what a text must be (decisions: "Tickets").
+
+    open ──staff──▶ answered ──user──▶ open      any ──close──▶ closed, which is final
+
+A closed ticket is archived: it stays readable, and nothing is added to it any more. So `archived` is no fact of its own.
+"""
+
+import unicodedata
+
+from sublet.errors import FieldError, TicketClosed
+from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
+
+SUBJECT_CHARACTERS_MAX = 200
+MESSAGE_CHARACTERS_MAX = 20_000
+AUTHOR_NAME_CHARACTERS_MAX = 200
+
+TYPE_DEFAULT = "support"
+MESSAGE_FORMAT_DEFAULT = "text"
+
+_STATUS_AFTER = {
+    ("open", "user"): "open",
+    ("open", "staff"): "answered",
+    ("open", "system"): "open",
+    ("answered", "user"): "open",
+    ("answered", "staff"): "answered",
+    ("answered", "system"): "answered",
+}
+"""The status after a message of this author; a closed ticket takes none."""
+
+# Cc: control characters; Cs: lone surrogates, which have no UTF-8; Zl, Zp: line and paragraph separators.
+_NOT_IN_A_LINE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+def refuse_closed(status: str) -> None:
+    """Let a ticket pass that is not closed.
+
+    Raises:
+        TicketClosed: it is (spec, part 3, rule 3).
+    """
+    if status == "closed":
+        raise TicketClosed("This ticket is closed; open a new one, which may refer to it by its number.")
+
+
+def status_after_message(status: str, author_type: str) -> str:
+    """Return the status that a ticket has after a message of a user, staff or system.
+
+    Raises:
+        TicketClosed: it is closed, so it takes no message (spec, part 3, rule 3).
+    """
+    refuse_closed(status)
+    return _STATUS_AFTER[status, author_type]
+
+
+def first_priority(ticket_type: str) -> str:
+    """Return the priority that a new ticket of this type starts with: high for abuse, else normal."""
+    return "high" if ticket_type == "abuse" else "normal"
+
+
+def is_archived(status: str) -> bool:
+    """Tell whether a ticket of this status is archived: exactly the closed ones are."""
+    return status == "closed"
+
+
+def check_line(field: str, text: str | None, characters_max: int) -> list[FieldError]:
+    """Return what is wrong with a text of one line (a subject, a name): `required`, `too_long`, `value_invalid`.
+
+    The limit counts Unicode code points as sent. `value_invalid` stands for line breaks and control characters: a
+    subject becomes a header of an e-mail and a row on a terminal.
+    """
+    errors = _check_length(field, text, characters_max)
+    if text is not None and any(unicodedata.category(char) in _NOT_IN_A_LINE for char in text):
+        errors.append(
+            FieldError(field, "value_invalid", "This is one line: no line breaks or control characters.")
+        )
+    return errors
+
+
+def check_message(text: str | None) -> list[FieldError]:
+    """Return what is wrong with a message, stored as sent: `required`, `too_long` (20,000 code points), `value_invalid`.
+
+    `value_invalid` stands for what can't be stored: NUL and lone surrogates. Not checked: that Markdown is well-formed,
+    or harmless; whoever renders it must escape.
+    """
+    errors = _check_length("message", text, MESSAGE_CHARACTERS_MAX)
+    if text is not None and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
+        errors.append(
+            FieldError("message", "value_invalid", "The message holds a NUL or half of a surrogate pair.")
+        )
+    return errors
+
+
+def check_type(ticket_type: str | None) -> list[FieldError]:
+    """Return what is wrong with a ticket's type (spec, part 2): `value_invalid`; None means the default."""
+    if ticket_type is None or ticket_type in TICKET_TYPES:
+        return []
+    return [FieldError("type", "value_invalid", f"The type is one of {', '.join(TICKET_TYPES)}.")]
+
+
+def check_message_format(message_format: str | None) -> list[FieldError]:
+    """Return what is wrong with a message's format: `value_invalid`; None means the default, text."""
+    if message_format is None or message_format in MESSAGE_FORMATS:
+        return []
+    return [
+        FieldError(
+            "message_format", "value_invalid", f"The message format is one of {', '.join(MESSAGE_FORMATS)}."
+        )
+    ]
+
+
+def _check_length(field: str, text: str | None, characters_max: int) -> list[FieldError]:
+    if text is None or not text.strip():
+        return [FieldError(field, "required", "This is missing or blank; write what it is about.")]
+    if len(text) > characters_max:
+        return [
+            FieldError(
+                field,
+                "too_long",
+                f"At most {characters_max:,} characters are allowed; this has {len(text):,}.",
+            )
+        ]
+    return []

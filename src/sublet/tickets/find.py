@@ -1,0 +1,50 @@
+"""From what a path says to the ticket that is meant: its id or its number, `T-000123` in any case (spec, part 4)."""
+
+from sublet.accounts import store as account_store
+from sublet.db import Tx
+from sublet.errors import TicketNotFound
+from sublet.ids import parse_id, parse_ticket_number
+from sublet.tickets import store
+from sublet.tickets.model import Ticket
+
+
+def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
+    """Return the user's ticket that an id or number means, with its messages, oldest first.
+
+    Raises:
+        TicketNotFound: the user has none such; another's and a missing one can't be told apart.
+    """
+    ticket_id = _ticket_id(identifier)
+    ticket = store.find_ticket(tx, ticket_id, user_id=user_id) if ticket_id is not None else None
+    if ticket is None:
+        raise TicketNotFound("You have no such ticket.")
+    return ticket
+
+
+def find_for_staff(tx: Tx, identifier: str) -> Ticket:
+    """Return the ticket of any user that an id or number means, with its messages, oldest first; for staff only.
+
+    Raises:
+        TicketNotFound: there is none such.
+    """
+    ticket_id = _ticket_id(identifier)
+    ticket = store.find_ticket(tx, ticket_id) if ticket_id is not None else None
+    if ticket is None:
+        raise TicketNotFound("There is no such ticket.")
+    return ticket
+
+
+def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
+    """Return a ticket as `find_for_staff` does, its user locked: everything of one user happens one after the other.
+
+    Raises:
+        TicketNotFound: there is none such.
+    """
+    account_store.lock_user(tx, find_for_staff(tx, identifier).user_id)
+    # Read again: whoever held the lock before may have closed it.
+    return find_for_staff(tx, identifier)
+
+
+def _ticket_id(identifier: str) -> int | None:
+    number = parse_ticket_number(identifier)
+    return number if number is not None else parse_id(identifier)

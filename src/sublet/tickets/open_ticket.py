@@ -1,0 +1,131 @@
+"""Open a ticket (spec, part 4, POST /support/tickets)."""
+
+from sublet import audit
+from sublet.accounts import store as account_store
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import FieldError, NotFound, SubdomainNotFound, validation_failed
+from sublet.ids import MAX_ID
+from sublet.subdomains.find import find_in_account_or_trash
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.naming import canonical_domain
+from sublet.tickets import store
+from sublet.tickets.conversation import (
+    MESSAGE_FORMAT_DEFAULT,
+    SUBJECT_CHARACTERS_MAX,
+    TYPE_DEFAULT,
+    check_line,
+    check_message,
+    check_message_format,
+    check_type,
+    first_priority,
+)
+from sublet.tickets.model import OpenTicket
+
+
+def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
+    """Open a ticket with its first message, and return the ticket's id. A suspended user may do so too.
+
+    It keeps the user's address of now as `requester_email`. The subdomain it is about may be given by id, by name, or by
+    both; it may lie in the user's trash.
+
+    Raises, in this order:
+        NotFound: the actor is no user.
+        ValidationFailed: all wrong fields: subject, message, type, message_format, and the subdomain
+            (`ticket_subdomain_invalid`: not one of the user's own, or its fields name different ones; spec, part 7, rule 5).
+    """
+    user = account_store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
+    if user is None:
+        raise NotFound("There is no such user.")
+    errors = [
+        *check_line("subject", command.subject, SUBJECT_CHARACTERS_MAX),
+        *check_message(command.message),
+        *check_type(command.type),
+        *check_message_format(command.message_format),
+    ]
+    subdomain = _find_subdomain(tx, user, command, errors)
+    if errors or command.subject is None or command.message is None:
+        raise validation_failed(errors)
+    # From here on it must succeed.
+    ticket_type = command.type or TYPE_DEFAULT
+    message_format = command.message_format or MESSAGE_FORMAT_DEFAULT
+    priority = first_priority(ticket_type)
+    subdomain_id = subdomain.id if subdomain is not None else None
+    ticket_id = store.insert_ticket(
+        tx,
+        user_id=user.id,
+        subdomain_id=subdomain_id,
+        type=ticket_type,
+        status="open",
+        priority=priority,
+        subject=command.subject,
+        requester_email=user.email,
+    )
+    message_id = store.insert_message(
+        tx,
+        ticket_id,
+        author_type="user",
+        author_name=user.name,
+        message=command.message,
+        message_format=message_format,
+    )
+    audit.record(
+        tx,
+        actor,
+        "ticket.open",
+        "ticket",
+        ticket_id,
+        after={
+            "type": ticket_type,
+            "status": "open",
+            "priority": priority,
+            "subdomain_id": subdomain_id,
+            "subject_characters": len(command.subject),
+            "message_id": message_id,
+            "message_characters": len(command.message),
+            "message_format": message_format,
+        },
+    )
+    return Outcome(ticket_id)
+
+
+def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
+    """Return the subdomain that all fields that were sent agree on; what is wrong with them is added to `errors`."""
+    identifiers: dict[str, str | None] = {}
+    if command.subdomain_id is not None:
+        identifiers["subdomain_id"] = (
+            str(command.subdomain_id) if 0 < command.subdomain_id <= MAX_ID else None
+        )
+    if command.subdomain is not None:  # as in a path: a name, or an id as text (spec, part 4)
+        identifiers["subdomain"] = command.subdomain
+    if command.fqdn is not None:
+        identifiers["fqdn"] = canonical_domain(command.fqdn)
+    first: tuple[str, Subdomain] | None = None
+    for field, identifier in identifiers.items():
+        found = _find_own(tx, user, identifier)
+        if found is None:
+            errors.append(
+                FieldError(field, "ticket_subdomain_invalid", "This is not one of your subdomains.")
+            )
+        elif first is None:
+            first = (field, found)
+        elif found.id != first[1].id:
+            errors.append(
+                FieldError(
+                    field,
+                    "ticket_subdomain_invalid",
+                    f"`{field}` and `{first[0]}` name different subdomains; send one of them.",
+                )
+            )
+    return first[1] if first is not None else None
+
+
+def _find_own(tx: Tx, user: User, identifier: str | None) -> Subdomain | None:
+    if identifier is None:
+        return None
+    try:
+        return find_in_account_or_trash(tx, user.id, identifier)
+    except SubdomainNotFound:
+        return None

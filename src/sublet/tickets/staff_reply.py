@@ -1,0 +1,42 @@
+"""Reply to a ticket as staff: the operator's verb (decisions, "Tickets")."""
+
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.tickets.conversation import AUTHOR_NAME_CHARACTERS_MAX, check_line
+from sublet.tickets.find import lock_for_staff
+from sublet.tickets.reply import add_message
+
+
+def staff_reply(
+    tx: Tx,
+    actor: Actor,
+    identifier: str,
+    message: str | None,
+    author_name: str,
+    *,
+    message_format: str | None = None,
+) -> Outcome:
+    """Add a message of staff to any user's ticket, which is then answered; return the ticket's id.
+
+    `author_name` is what the user sees as the author. Not checked: that the actor is staff; only the operator's edge
+    calls this. A suspended user's ticket can be answered.
+
+    Raises, in this order:
+        TicketNotFound: there is no such ticket.
+        TicketClosed: it is closed.
+        ValidationFailed: all wrong fields: author_name, message, message_format.
+    """
+    ticket = lock_for_staff(tx, identifier)
+    add_message(
+        tx,
+        actor,
+        ticket,
+        action="ticket.staff_reply",
+        author_type="staff",
+        author_name=author_name,
+        message=message,
+        message_format=message_format,
+        errors_before=tuple(check_line("author_name", author_name, AUTHOR_NAME_CHARACTERS_MAX)),
+    )
+    return Outcome(ticket.id)

@@ -1,0 +1,187 @@
+"""All SQL of tickets: one function a question, columns listed."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Select,
+    String,
+    Table,
+    Text,
+    and_,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from sublet.audit import BIG_ID
+from sublet.db import Instant, Tx, metadata
+from sublet.ids import Position
+from sublet.subdomains.store import subdomains
+from sublet.tickets.conversation import is_archived
+from sublet.tickets.model import TICKET_STATUSES, Message, Ticket, TicketFilter
+
+tickets = Table(
+    "tickets",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("subdomain_id", ForeignKey("subdomains.id")),
+    Column("type", String(16), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("priority", String(16), nullable=False),
+    Column("subject", String(200), nullable=False),
+    Column("requester_email", String(254), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("last_message_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    CheckConstraint("type IN ('contact', 'abuse', 'support')", name="type"),
+    CheckConstraint("status IN ('open', 'answered', 'closed')", name="status"),
+    CheckConstraint("priority IN ('low', 'normal', 'high', 'urgent')", name="priority"),
+    Index("ix_tickets_user_id_last_message_at", "user_id", "last_message_at", "id"),
+    Index("ix_tickets_last_message_at", "last_message_at", "id"),
+    sqlite_autoincrement=True,
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("ticket_id", ForeignKey("tickets.id"), nullable=False),
+    Column("author_type", String(16), nullable=False),
+    Column("author_name", String, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("message_format", String(16), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("author_type IN ('user', 'staff', 'system')", name="author_type"),
+    CheckConstraint("message_format IN ('text', 'markdown')", name="message_format"),
+    Index("ix_messages_ticket_id", "ticket_id", "id"),
+    sqlite_autoincrement=True,
+)
+
+_TICKET = (
+    tickets.c.id,
+    tickets.c.user_id,
+    tickets.c.type,
+    tickets.c.status,
+    tickets.c.priority,
+    tickets.c.subject,
+    tickets.c.requester_email,
+    subdomains.c.fqdn.label("subdomain"),
+    tickets.c.created_at,
+    tickets.c.last_message_at,
+    tickets.c.updated_at,
+)
+_MESSAGE = (
+    messages.c.id,
+    messages.c.author_type,
+    messages.c.author_name,
+    messages.c.message,
+    messages.c.message_format,
+    messages.c.created_at,
+)
+_ARCHIVED = tuple(status for status in TICKET_STATUSES if is_archived(status))
+
+
+def _select_tickets() -> Select[Any]:
+    return select(*_TICKET).select_from(tickets.outerjoin(subdomains))
+
+
+def _fetch(tx: Tx, query: Select[Any]) -> list[Ticket]:
+    rows = tx.connection.execute(query).mappings()
+    return [
+        Ticket(archived=is_archived(row["status"]), **{str(key): row[key] for key in row}) for row in rows
+    ]
+
+
+def find_ticket(tx: Tx, ticket_id: int, *, user_id: int | None = None) -> Ticket | None:
+    """Which ticket has this id (and belongs to this user, where one is given)? With its messages, oldest first."""
+    query = _select_tickets().where(tickets.c.id == ticket_id)
+    if user_id is not None:
+        query = query.where(tickets.c.user_id == user_id)
+    found = _fetch(tx, query)
+    return replace(found[0], messages=_list_messages(tx, ticket_id)) if found else None
+
+
+def _list_messages(tx: Tx, ticket_id: int) -> tuple[Message, ...]:
+    rows: Sequence[Any] = tx.connection.execute(
+        select(*_MESSAGE).where(messages.c.ticket_id == ticket_id).order_by(messages.c.id)
+    ).all()
+    return tuple(Message(*row) for row in rows)
+
+
+def list_own(tx: Tx, user_id: int, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
+    """Which tickets of this user pass these filters? The last spoken in first; without messages."""
+    query = _select_tickets().where(tickets.c.user_id == user_id)
+    return _fetch(tx, _page(query, wanted, limit, after))
+
+
+def list_tickets(
+    tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
+) -> list[Ticket]:
+    """Which tickets of all users pass these filters? For staff; the last spoken in first; without messages."""
+    return _fetch(tx, _page(_select_tickets(), wanted, limit, after))
+
+
+def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position | None) -> Select[Any]:
+    if wanted.status is not None:
+        query = query.where(tickets.c.status == wanted.status)
+    if wanted.type is not None:
+        query = query.where(tickets.c.type == wanted.type)
+    if wanted.archived is not None:
+        archived = tickets.c.status.in_(_ARCHIVED)
+        query = query.where(archived if wanted.archived else ~archived)
+    if after is not None:
+        query = query.where(
+            or_(
+                tickets.c.last_message_at < after.at,
+                and_(tickets.c.last_message_at == after.at, tickets.c.id < after.id),
+            )
+        )
+    return query.order_by(tickets.c.last_message_at.desc(), tickets.c.id.desc()).limit(limit)
+
+
+def insert_ticket(tx: Tx, **values: object) -> int:
+    """Add a ticket, as yet without a message, and return its id."""
+    return int(
+        tx.connection.execute(
+            insert(tickets)
+            .values(created_at=tx.now, last_message_at=tx.now, updated_at=tx.now, **values)
+            .returning(tickets.c.id)
+        ).scalar_one()
+    )
+
+
+def insert_message(
+    tx: Tx, ticket_id: int, *, author_type: str, author_name: str, message: str, message_format: str
+) -> int:
+    """Add a message to a ticket and return its id; the ticket's own columns are not touched."""
+    return int(
+        tx.connection.execute(
+            insert(messages)
+            .values(
+                ticket_id=ticket_id,
+                author_type=author_type,
+                author_name=author_name,
+                message=message,
+                message_format=message_format,
+                created_at=tx.now,
+            )
+            .returning(messages.c.id)
+        ).scalar_one()
+    )
+
+
+def update_status(tx: Tx, ticket_id: int, status: str) -> None:
+    """Store the status that a ticket has after a message that was added now."""
+    tx.connection.execute(
+        update(tickets)
+        .where(tickets.c.id == ticket_id)
+        .values(status=status, last_message_at=tx.now, updated_at=tx.now)
+    )
