@@ -1,0 +1,14 @@
+"""Alembic's entry: runs the migrations on the connection that `migrations.upgrade` opened."""
+
+from alembic import context
+
+from sublet.db import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    transactional_ddl=True,
+    transaction_per_migration=False,
+)
+with context.begin_transaction():
+    context.run_migrations()
