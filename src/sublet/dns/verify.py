@@ -1,0 +1,283 @@
+"""What a server really serves: single delegations read back after publishing, and a whole zone against what is desired."""
+
+import asyncio
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdata
+import dns.rdataclass
+import dns.rdatatype
+import dns.rrset
+
+from sublet.dns.types import Record
+
+DELEGATION_TYPES = frozenset({"NS", "DS", "A", "AAAA"})
+"""The types that a delegation is made of, so all that is ever published at a name."""
+
+WINDOW_QUERIES = 100
+"""How many queries are under way at once on the one connection."""
+
+_SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
+
+
+class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees: nothing is known of what is served
+    """The server can't be reached, stalls, or answers in a way that says nothing of its zone; one sentence tells which."""
+
+
+class _BadResponse(Exception):  # noqa: N818 - its text goes on after the server's name
+    """A response that nothing can be read from."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    owner: str
+    rdtype: str
+    left_over: bool
+    """Asked to find what should be gone; otherwise to read a delegation."""
+
+
+async def read_back(
+    address: tuple[str, int],
+    names: Sequence[str],
+    *,
+    timeout_seconds: float,
+    also_absent: Sequence[str] = (),
+) -> Mapping[str, tuple[Record, ...]]:
+    """What a server serves for the delegations at names, and what it still has at owners that should be empty.
+
+    `address` is the server's host and port; all is asked over one TCP connection, which gets `timeout_seconds` for the whole.
+    Names are in lower case without the final dot. The result has every name of `names` and of `also_absent`:
+
+    - for a name of `names`: its NS records and, of their hosts at or below the name, the A and AAAA records, both
+      from the referral; and its DS records. Nothing there (NXDOMAIN, NODATA, another kind of record): an empty tuple.
+    - for an owner of `also_absent`: its own NS, DS, A and AAAA records wherever in a response they turn up; empty is good.
+    - for one in both: all of these.
+
+    Raises ReadBackFailed, in this order: no connection; a response that is no answer to the question asked (id, question,
+    form) or is truncated; a code other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (a server that
+    does not hold the zone); the time is over.
+
+    Not seen: an address left below a name that is still delegated (no response shows it, a transfer does: `compare_zone`).
+    Not told apart: an address at an owner of `also_absent` that a wildcard of the zone makes; NS records of a delegation and those
+    of the child zone itself, where the server holds that too and answers from it.
+    """
+    questions = [_Question(name, rdtype, left_over=False) for name in names for rdtype in ("NS", "DS")]
+    questions += [
+        _Question(owner, rdtype, left_over=True)
+        for owner in also_absent
+        for rdtype in ("NS", "DS", "A", "AAAA")
+    ]
+    served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
+    server = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await _ask_all(address, questions, served)
+    except TimeoutError:
+        sentence = f"{server} did not answer everything within {timeout_seconds:g} seconds."
+        raise ReadBackFailed(sentence) from None
+    except EOFError:
+        raise ReadBackFailed(f"{server} closed the connection before it had answered everything.") from None
+    except OSError as error:
+        raise ReadBackFailed(f"{server} can't be reached: {error}.") from error
+    except _BadResponse as error:
+        raise ReadBackFailed(f"{server} {error}.") from None
+    return {name: tuple(sorted(records)) for name, records in served.items()}
+
+
+async def _ask_all(
+    address: tuple[str, int], questions: Sequence[_Question], served: Mapping[str, set[Record]]
+) -> None:
+    """Ask a window of questions at a time, all at once, and add what each brings to its owner's set."""
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        for start in range(0, len(questions), WINDOW_QUERIES):
+            window = questions[start : start + WINDOW_QUERIES]
+            first_id = secrets.randbelow(65536 - len(window))
+            pending = {}
+            for query_id, question in enumerate(window, first_id):
+                query = dns.message.make_query(
+                    question.owner, question.rdtype, want_dnssec=True, flags=0, id=query_id
+                )
+                pending[query_id] = (question, query)
+                writer.write(query.to_wire(prepend_length=True))
+            await writer.drain()
+            while pending:
+                response = await _read_response(reader)
+                asked = pending.pop(response.id, None)
+                if asked is None or not asked[1].is_response(response):
+                    raise _BadResponse("answered what it was not asked")
+                question = asked[0]
+                served[question.owner].update(_served(question, response))
+    finally:
+        writer.transport.abort()
+
+
+async def _read_response(reader: asyncio.StreamReader) -> dns.message.Message:
+    size_bytes = int.from_bytes(await reader.readexactly(2), "big")
+    wire = await reader.readexactly(size_bytes)
+    try:
+        response = dns.message.from_wire(wire)
+    except (dns.exception.DNSException, ValueError) as error:
+        raise _BadResponse(f"sent what is no DNS message ({error})") from error
+    if response.flags & dns.flags.TC:
+        raise _BadResponse("sent a truncated response over TCP")
+    return response
+
+
+def _served(question: _Question, response: dns.message.Message) -> Iterator[Record]:
+    """The records of a response that belong to what was asked."""
+    asked = f"{question.rdtype} at {question.owner}"
+    if response.rcode() not in {dns.rcode.NOERROR, dns.rcode.NXDOMAIN}:
+        raise _BadResponse(f"answers {dns.rcode.to_text(response.rcode())} to {asked}")
+    name = dns.name.from_text(question.owner)
+    if not _speaks_for_zone(question, name, response):
+        raise _BadResponse(f"gives neither an answer with authority nor a referral for {asked}")
+    at_name = [rrset for rrset in (*response.answer, *response.authority) if rrset.name == name]
+    if question.left_over:
+        found = [*at_name, *(rrset for rrset in response.additional if rrset.name == name)]
+        wanted = DELEGATION_TYPES
+    elif question.rdtype == "NS":
+        found = [*at_name, *(rrset for rrset in response.additional if rrset.name.is_subdomain(name))]
+        wanted = DELEGATION_TYPES - {"DS"}
+    else:
+        found, wanted = at_name, frozenset({"DS"})
+    for rrset in found:
+        if dns.rdatatype.to_text(rrset.rdtype) in wanted:
+            yield from records_of(rrset)
+
+
+def _speaks_for_zone(question: _Question, name: dns.name.Name, response: dns.message.Message) -> bool:
+    """Whether a response comes from someone who holds the zone: authority, or a referral that fits the question.
+
+    At a delegation that we read, that is the one at this very name, and for DS there is authority (RFC 4035, section 3.1.4.1).
+    An owner that should be empty may lie below a delegation. A referral to the root is what some servers give for any name.
+    """
+    if response.flags & dns.flags.AA:
+        return True
+    cuts = [rrset.name for rrset in response.authority if rrset.rdtype == dns.rdatatype.NS]
+    if response.rcode() != dns.rcode.NOERROR or response.answer:
+        return False
+    if question.left_over:
+        return any(name.is_subdomain(cut) and cut != dns.name.root for cut in cuts)
+    return question.rdtype == "NS" and name in cuts
+
+
+def records_of(rrset: dns.rrset.RRset) -> tuple[Record, ...]:
+    """An RRset with absolute names as records, in the form that `Record` describes."""
+    owner = rrset.name.to_text(omit_final_dot=True).lower()
+    rdtype = dns.rdatatype.to_text(rrset.rdtype)
+    texts = (rdata.to_text() for rdata in rrset)
+    if rdtype in DELEGATION_TYPES:  # host names and hex; elsewhere (TXT) the case may matter
+        texts = (text.lower() for text in texts)
+    return tuple(Record(owner, rdtype, rrset.ttl, text) for text in texts)
+
+
+def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
+    """Whether two sets of records say the same: owners, types, TTLs and values; in any order, repeated or not.
+
+    Values are compared as they go over the wire, so another spelling (of an IPv6 address, of a digest) is no difference.
+    """
+    desired_set, served_set = set(desired), set(served)
+    if desired_set == served_set:
+        return True
+    return {_canonical(record) for record in desired_set} == {_canonical(record) for record in served_set}
+
+
+def _canonical(record: Record) -> tuple[str, str, int, bytes]:
+    return record.owner.lower(), record.type, record.ttl_seconds, _wire(record.type, record.rdata)
+
+
+@lru_cache(maxsize=4096)
+def _wire(rdtype: str, text: str) -> bytes:
+    try:
+        return dns.rdata.from_text(dns.rdataclass.IN, rdtype, text).to_digestable()
+    except dns.exception.DNSException:
+        return text.encode()  # what nobody can read equals only itself
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentName:
+    """A name that is in the zone otherwise than desired; `live` are the records at the owners of `desired`, both sorted."""
+
+    name: str
+    live: tuple[Record, ...]
+    desired: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneDifferences:
+    """How a live zone differs from what is desired; everything sorted.
+
+    `missing`: desired names of which nothing is there. `different`: those that are there otherwise. `orphaned`: records
+    of ours that no desired name accounts for; to be deleted. `foreign`: records that we never wrote; to be left alone.
+    """
+
+    missing: tuple[str, ...] = ()
+    different: tuple[DifferentName, ...] = ()
+    orphaned: tuple[Record, ...] = ()
+    foreign: tuple[Record, ...] = ()
+
+    @property
+    def ours_is_right(self) -> bool:
+        """Whether nothing is to be repaired; foreign records don't count."""
+        return not (self.missing or self.different or self.orphaned)
+
+
+def compare_zone(
+    live: Iterable[Record],
+    desired: Mapping[str, tuple[Record, ...]],
+    ours: Collection[str],
+    *,
+    ignored: Collection[str] = (),
+) -> ZoneDifferences:
+    """Compare a whole zone, as a transfer gives it, with what should be in it.
+
+    `desired` has by name the records of its delegation (NS and DS at the name, A and AAAA at or below it); a name with no records is
+    not desired. `ours` are the owners that we published or may have published. `ignored` are owners that are neither (the fence's).
+
+    A live record of a type that delegations are made of belongs to the desired names that have its owner among their
+    records' owners. One that belongs to none is orphaned when its owner is of `ours`, also below a desired name (glue of a former
+    nameserver), and else foreign, as is every record of another type. Records at the apex are passed over, and so is what
+    a signing server makes by itself (RRSIG, NSEC, NSEC3).
+
+    Raises ValueError when `live` has no SOA record: then it is no whole zone, and nothing may be concluded from what it lacks.
+    """
+    records = set(live)
+    apexes = {record.owner for record in records if record.type == "SOA"}
+    if not apexes:
+        raise ValueError("the live records have no SOA record, so they are no whole zone")
+    passed_over = apexes | set(ignored)
+    by_owner: dict[str, list[Record]] = {}
+    foreign: list[Record] = []
+    for record in records:
+        if record.owner in passed_over or record.type in _SIGNER_TYPES:
+            continue
+        if record.type in DELEGATION_TYPES:
+            by_owner.setdefault(record.owner, []).append(record)
+        else:
+            foreign.append(record)
+    missing: list[str] = []
+    different: list[DifferentName] = []
+    claimed: set[str] = set()
+    for name in sorted(desired):
+        owners = {record.owner for record in desired[name]}
+        claimed |= owners
+        there = [record for owner in owners for record in by_owner.get(owner, ())]
+        if owners and not there:
+            missing.append(name)
+        elif not matches(desired[name], there):
+            different.append(DifferentName(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
+    ours_set = set(ours)
+    unclaimed = [
+        record for owner, at_owner in by_owner.items() if owner not in claimed for record in at_owner
+    ]
+    orphaned = [record for record in unclaimed if record.owner in ours_set]
+    foreign += [record for record in unclaimed if record.owner not in ours_set]
+    return ZoneDifferences(tuple(missing), tuple(different), tuple(sorted(orphaned)), tuple(sorted(foreign)))

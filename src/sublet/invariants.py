@@ -1,0 +1,13 @@
+"""What must hold, whatever happens: the shape in which `sublet doctor` names what does not."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken invariant: its name, the offending object, a sentence that says what is wrong with it."""
+
+    invariant: str
+    object_type: str
+    object_id: int | str
+    message: str

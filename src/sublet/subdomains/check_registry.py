@@ -1,0 +1,86 @@
+"""Check the registry: what `sublet doctor` asks of names and their zones."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from sublet.db import Tx
+from sublet.dns.delegation import check_delegation
+from sublet.dns.types import DsInput, GlueInput
+from sublet.invariants import Violation
+from sublet.platform_domains import store as platform_domain_store
+from sublet.subdomains import check_store
+from sublet.subdomains.check_zone import check_zone
+from sublet.subdomains.model import Subdomain
+
+WAITING_MAX = timedelta(minutes=5)
+
+
+def check_registry(tx: Tx, *, free_quota: int) -> list[Violation]:
+    """Return every broken invariant of the names, their terms and charges, and the zones as the name server has them.
+
+    A quota that was lowered below what a user holds is reported too: the operator did it, and sees whom it concerns.
+    """
+    return [
+        *check_store.list_names_held_twice(tx),
+        *check_store.list_broken_terms(tx),
+        *check_store.list_wrong_charges(tx),
+        *check_store.list_users_over_quota(tx, free_quota),
+        *check_store.list_unaudited(tx),
+        *check_store.list_waiting_too_long(tx, WAITING_MAX),
+        *(violation for subdomain in check_store.list_all(tx) for violation in _check_row(subdomain)),
+        *_check_zones(tx),
+    ]
+
+
+def _check_row(subdomain: Subdomain) -> Iterator[Violation]:
+    delegation = subdomain.delegation
+    checked, errors = check_delegation(
+        subdomain.fqdn,
+        delegation.nameservers,
+        [GlueInput(each.host, each.ipv4, each.ipv6) for each in delegation.glue],
+        [
+            DsInput(each.key_tag, each.algorithm, each.digest_type, each.digest)
+            for each in delegation.ds_records
+        ],
+        nameservers_min=0,
+        nameservers_max=13,
+    )
+    if errors:
+        yield Violation(
+            "delegation_is_valid", "subdomain", subdomain.id, "; ".join(each.message for each in errors)
+        )
+    elif checked != delegation:
+        yield Violation(
+            "delegation_is_valid", "subdomain", subdomain.id, "it is not stored in its canonical form"
+        )
+    if subdomain.purged_at is not None and delegation.nameservers:
+        yield Violation(
+            "purged_is_empty", "subdomain", subdomain.id, "a purged name still has its delegation"
+        )
+    if subdomain.fqdn != f"{subdomain.label}.{subdomain.domain}":
+        yield Violation(
+            "fqdn", "subdomain", subdomain.id, f"{subdomain.fqdn} is not its label under its platform domain"
+        )
+
+
+def _check_zones(tx: Tx) -> Iterator[Violation]:
+    for platform_domain in platform_domain_store.list_platform_domains(tx):
+        differences = check_zone(tx, platform_domain).differences
+        for name in differences.missing:
+            yield Violation(
+                "zone_is_registry", "zone", platform_domain.domain, f"{name} is missing in the zone"
+            )
+        for different in differences.different:
+            yield Violation(
+                "zone_is_registry",
+                "zone",
+                platform_domain.domain,
+                f"{different.name} stands otherwise in the zone",
+            )
+        for record in differences.orphaned:
+            yield Violation(
+                "zone_is_registry",
+                "zone",
+                platform_domain.domain,
+                f"{record.owner} {record.type} is left over",
+            )
