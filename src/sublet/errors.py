@@ -57,6 +57,7 @@ FIELD_CODES: dict[str, str] = {
 
 MALFORMED_FIELD_CODES: dict[str, str] = {
     "unknown_field": "the service knows no such member or query parameter",
+    "duplicate_field": "the member or query parameter is given more than once",
     "wrong_type": "the value is of another JSON type than the field takes",
     "unknown_value": "the query parameter takes other values",
 }

@@ -1,0 +1,1 @@
+"""The HTTP edge: turns requests into (actor, command), and outcomes and refusals into the envelope."""

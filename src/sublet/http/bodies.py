@@ -1,0 +1,224 @@
+"""The wire shapes of what is sent: request bodies and query parameters.
+
+Types and limits here are for the documents and for reading JSON; whether a value is any good is for the rules to say (422),
+so that it is told together with everything else that is wrong. Only types are refused here (400). `UNSET` where
+leaving a member out means something else than null.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
+from sublet.errors import FieldError, validation_failed
+
+HostNameText = Annotated[
+    str,
+    Meta(
+        max_length=254,
+        description="A host name of at least two labels, in any case, with or without the final dot, as U-labels or A-labels.",
+    ),
+]
+Label = Annotated[str, Meta(max_length=63, description="A label, as a U-label or an A-label.")]
+Confirm = Annotated[bool, Meta(description="True completes a paid request after its quote.")]
+CouponCode = Annotated[str, Meta(max_length=64, description="A coupon.")]
+MaxCredits = Annotated[
+    int,
+    Meta(
+        ge=0, description="Refuse with `price_changed` and a fresh quote instead of charging more than this."
+    ),
+]
+
+
+class GlueEntry(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The addresses of a nameserver at or below the own name: `host`, and at least one of `ipv4` and `ipv6`."""
+
+    host: HostNameText
+    ipv4: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "ipv4"})] | None = None
+    ipv6: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "ipv6"})] | None = None
+
+
+class DsEntry(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A DS record or a DNSKEY; the members tell which."""
+
+
+class DsRecord(DsEntry, kw_only=True, forbid_unknown_fields=True):
+    """A DS record (RFC 4034, section 5)."""
+
+    key_tag: Annotated[int, Meta(ge=0, le=65535)]
+    algorithm: Annotated[int, Meta(ge=0, le=255)]
+    digest_type: Annotated[int, Meta(ge=0, le=255)]
+    digest: Annotated[str, Meta(max_length=1024, pattern="^[0-9A-Fa-f ]+$", description="In hex.")]
+
+
+class Dnskey(DsEntry, kw_only=True, forbid_unknown_fields=True):
+    """A DNSKEY (RFC 4034, section 2), of which the SHA-256 DS is published."""
+
+    flags: Annotated[int, Meta(ge=0, le=65535)]
+    protocol: Annotated[int, Meta(ge=0, le=255)]
+    algorithm: Annotated[int, Meta(ge=0, le=255)]
+    public_key: Annotated[str, Meta(max_length=4096, description="In base64.")]
+
+
+Nameservers = Annotated[
+    list[HostNameText],
+    Meta(max_length=13, description="The nameservers, in the order in which they are kept."),
+]
+Glue = Annotated[
+    list[GlueEntry],
+    Meta(
+        max_length=64, description="Addresses of exactly those nameservers that lie at or below the own name."
+    ),
+]
+DsRecords = Annotated[
+    list[str | DsEntry],
+    Meta(
+        max_length=8,
+        description="DS records or DNSKEYs, as objects or in zone-file text; only with nameservers.",
+    ),
+]
+
+
+class NoBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Nothing: an empty object, or no body at all."""
+
+
+class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to register. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
+
+    platform_domain_id: Annotated[int, Meta(ge=1)] | None = None
+    domain: Annotated[str, Meta(max_length=254)] | None = None
+    label: Label | None = None
+    fqdn: Annotated[str, Meta(max_length=254)] | None = None
+    coupon_code: CouponCode | None = None
+    nameservers: Nameservers | None = None
+    ns1: HostNameText | None = None
+    ns2: HostNameText | None = None
+    ns3: HostNameText | None = None
+    ns4: HostNameText | None = None
+    glue: Glue | None = None
+    ds_records: DsRecords | None = None
+    registration_mode: (
+        Annotated[str, Meta(extra_json_schema={"enum": ["free", "plus", "premium", "special"]})] | None
+    ) = None
+    confirm: Confirm | None = None
+    max_credits: MaxCredits | None = None
+
+
+class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to change: a member left out keeps what is stored, an empty list or null clears it."""
+
+    nameservers: Nameservers | None | UnsetType = UNSET
+    ns1: HostNameText | None = None
+    ns2: HostNameText | None = None
+    ns3: HostNameText | None = None
+    ns4: HostNameText | None = None
+    glue: Glue | None | UnsetType = UNSET
+    ds_records: DsRecords | None | UnsetType = UNSET
+
+
+class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How to renew."""
+
+    confirm: Confirm | None = None
+    coupon_code: CouponCode | None = None
+    max_credits: MaxCredits | None = None
+
+
+class TicketBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A new ticket; `subdomain_id`, `subdomain` or `fqdn` relates it to one of the user's own subdomains."""
+
+    subject: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    message: Annotated[str, Meta(min_length=1, max_length=20_000)] | None = None
+    type: Annotated[str, Meta(extra_json_schema={"enum": ["contact", "abuse", "support"]})] | None = None
+    subdomain_id: Annotated[int, Meta(ge=1)] | None = None
+    subdomain: Annotated[str, Meta(max_length=254)] | None = None
+    fqdn: Annotated[str, Meta(max_length=254)] | None = None
+    message_format: Annotated[str, Meta(extra_json_schema={"enum": ["text", "markdown"]})] | None = None
+
+
+class ReplyBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A reply to a ticket."""
+
+    message: Annotated[str, Meta(min_length=1, max_length=20_000)] | None = None
+    message_format: Annotated[str, Meta(extra_json_schema={"enum": ["text", "markdown"]})] | None = None
+
+
+class PageQuery(Struct, kw_only=True):
+    """What every list takes."""
+
+    limit: Annotated[int, Meta(ge=1, le=500, description="Most items of one page.")] = 100
+    cursor: (
+        Annotated[str, Meta(max_length=512, description="`page.next_cursor` of the page before.")] | None
+    ) = None
+
+
+class SubdomainsQuery(PageQuery, kw_only=True):
+    """The filters of the list of subdomains."""
+
+    status: (
+        Annotated[
+            Literal["inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed"],
+            Meta(description="Only those of this status; without it all but the trashed ones."),
+        ]
+        | None
+    ) = None
+    domain: (
+        Annotated[str, Meta(max_length=254, description="Only those under this platform domain.")] | None
+    ) = None
+    q: (
+        Annotated[str, Meta(max_length=254, description="Only those whose fqdn contains this text.")] | None
+    ) = None
+    registration_type: Literal["free", "plus", "premium", "special"] | None = None
+    expires_before: Annotated[datetime, Meta(tz=True, description="RFC 3339.")] | None = None
+    expires_after: Annotated[datetime, Meta(tz=True, description="RFC 3339.")] | None = None
+    dnssec_enabled: bool | None = None
+    renewal_available: bool | None = None
+
+
+class TicketsQuery(PageQuery, kw_only=True):
+    """The filters of the list of tickets."""
+
+    status: Literal["open", "answered", "closed"] | None = None
+    type: Literal["contact", "abuse", "support"] | None = None
+    archived: bool | None = None
+
+
+def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | None:
+    """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None when neither was sent.
+
+    Raises:
+        ValidationFailed: both forms at once.
+    """
+    numbered = tuple(host for host in (body.ns1, body.ns2, body.ns3, body.ns4) if host is not None)
+    if body.nameservers is UNSET:
+        return numbered or None
+    if body.nameservers is None:
+        cleared: tuple[str, ...] | None = () if isinstance(body, NameserversBody) else None
+        return numbered or cleared
+    if numbered:
+        raise validation_failed(
+            [FieldError("ns1", "value_invalid", "send either `nameservers` or `ns1` to `ns4`, not both")]
+        )
+    return tuple(body.nameservers)
+
+
+def glue_inputs(entries: list[GlueEntry]) -> tuple[GlueInput, ...]:
+    """Return glue entries as the rules take them."""
+    return tuple(GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in entries)
+
+
+def ds_inputs(entries: list[str | DsEntry]) -> tuple[DsLike, ...]:
+    """Return DS entries as the rules take them."""
+    return tuple(_ds_input(entry) for entry in entries)
+
+
+def _ds_input(entry: str | DsEntry) -> DsLike:
+    if isinstance(entry, DsRecord):
+        return DsInput(entry.key_tag, entry.algorithm, entry.digest_type, entry.digest)
+    if isinstance(entry, Dnskey):
+        return DnskeyInput(entry.flags, entry.protocol, entry.algorithm, entry.public_key)
+    if isinstance(entry, str):
+        return entry
+    raise TypeError("a DS entry is text, a DS record or a DNSKEY")

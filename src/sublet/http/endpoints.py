@@ -1,0 +1,131 @@
+"""What an endpoint is, and what its handler gets and gives: the words of the route table."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from sublet import errors
+from sublet.accounts.model import Registrant
+from sublet.audit import Actor
+from sublet.config import Settings
+from sublet.db import Database, Tx
+from sublet.errors import Refusal
+from sublet.http import errors as http_errors
+from sublet.http.limits import Limits
+from sublet.http.observe import Metrics
+
+BASE_PATH = "/api/v1"
+"""`{base_url}` without scheme and host (spec, part 9: one single base path)."""
+WRITE_METHODS = ("POST", "PUT", "DELETE")
+
+BodyT = TypeVar("BodyT")
+QueryT = TypeVar("QueryT")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all requests of a process share.
+
+    `authenticate` finds who a token's text stands for. `running` holds the (user, Idempotency-Key) of requests under
+    way in this process. `stopping` is set when the process is told to end: from then on `/readyz` says no.
+    """
+
+    settings: Settings
+    db: Database
+    authenticate: Callable[[Tx, str], Registrant]
+    limits: Limits
+    metrics: Metrics
+    running: set[tuple[int, str]] = field(default_factory=set)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[BodyT, QueryT]):
+    """One request that passed all checks before its handler.
+
+    `path` has the path parameters, percent-decoded. `fingerprint` is that of method, path and body for `idempotency_key`
+    (None when the header wasn't sent).
+    """
+
+    context: Context
+    request_id: str
+    registrant: Registrant
+    path: Mapping[str, str]
+    body: BodyT
+    query: QueryT
+    idempotency_key: str | None
+    fingerprint: str
+    request_path: str
+    query_string: str
+
+    def actor(self) -> Actor:
+        """Return the actor that the audit names."""
+        return self.registrant.actor(self.request_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler gives: a Struct of `shapes`, headers of its own, a status other than the endpoint's."""
+
+    body: msgspec.Struct
+    headers: Mapping[str, str] = field(default_factory=dict)
+    status: int | None = None
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method on one path, as part 4 of the spec lists it.
+
+    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs. `rate_class` is read, write or
+    ticket. `body` and `query` are the Structs of what is taken (None: nothing), `answer` is that of what is given with
+    `status`. `refusals` are those of the handler, in the order in which it checks. `examples` has `body` and `answer`.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    description: str
+    scope: str
+    rate_class: str
+    answer: type[msgspec.Struct]
+    handler: Handler
+    body: type[msgspec.Struct] | None = None
+    query: type[msgspec.Struct] | None = None
+    status: int = 200
+    refusals: tuple[type[Refusal], ...] = ()
+    examples: Mapping[str, Any] = field(default_factory=dict)
+
+
+def takes_body(endpoint: Endpoint) -> bool:
+    """Tell whether the endpoint reads a body, and knows `Idempotency-Key`."""
+    return endpoint.method in WRITE_METHODS
+
+
+def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
+    """Return every refusal an endpoint may answer with, in the order in which they are checked.
+
+    Route and method come first and are not among them: those answers belong to a path, not to an endpoint.
+    """
+    found: list[type[Refusal]] = [
+        errors.TokenMissing,
+        errors.TokenInvalid,
+        errors.TokenExpired,
+        errors.TokenRevoked,
+        http_errors.RateLimited,
+        errors.InsufficientScope,
+    ]
+    if takes_body(endpoint):
+        found += [http_errors.UnsupportedMediaType, http_errors.PayloadTooLarge, errors.InvalidJson]
+    found += [errors.InvalidRequest]
+    if takes_body(endpoint):
+        found += [http_errors.IdempotencyInProgress, http_errors.IdempotencyKeyReused]
+    found += endpoint.refusals
+    found += [http_errors.InternalError, errors.Unavailable]
+    return tuple(dict.fromkeys(found))

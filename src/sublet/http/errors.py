@@ -1,0 +1,159 @@
+"""From a refusal to an HTTP answer: the status of each category, the codes only HTTP has, the envelope.
+
+Every failure has one shape (docs/spec-choices.md, "Base, envelope, errors"): `ok`, `error`, `message`, `errors`, `details`,
+`request_id`, and `quote` where a price is the matter. With `Accept: application/problem+json` the same members come
+with those of RFC 9457.
+"""
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from sublet.errors import Category, Refusal
+from sublet.http.shapes import QuoteShape
+
+STATUS_BY_CATEGORY: dict[Category, int] = {
+    Category.MALFORMED: 400,
+    Category.UNAUTHENTICATED: 401,
+    Category.PAYMENT: 402,
+    Category.FORBIDDEN: 403,
+    Category.MISSING: 404,
+    Category.CONFLICT: 409,
+    Category.INVALID: 422,
+    Category.LIMITED: 429,
+    Category.FAULT: 500,
+    Category.UNAVAILABLE: 503,
+}
+JSON_TYPE = "application/json"
+PROBLEM_TYPE = "application/problem+json"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class MethodNotAllowed(Refusal):
+    """The path exists, but not with this method; `Allow` and `details.allow` list those it takes."""
+
+    code = "method_not_allowed"
+    category = Category.MALFORMED
+
+
+class PayloadTooLarge(Refusal):
+    """The body is longer than 64 KiB; `details.limit_bytes` has the limit."""
+
+    code = "payload_too_large"
+    category = Category.MALFORMED
+
+
+class UnsupportedMediaType(Refusal):
+    """The body is not declared as plain `application/json`."""
+
+    code = "unsupported_media_type"
+    category = Category.MALFORMED
+
+
+class RateLimited(Refusal):
+    """Too many requests of this class; `Retry-After` says when the next one is taken."""
+
+    code = "rate_limited"
+    category = Category.LIMITED
+
+
+class IdempotencyKeyReused(Refusal):
+    """The `Idempotency-Key` was used for another request within the last 24 hours."""
+
+    code = "idempotency_key_reused"
+    category = Category.INVALID
+
+
+class IdempotencyInProgress(Refusal):
+    """A request with this `Idempotency-Key` is still running; ask again shortly."""
+
+    code = "idempotency_in_progress"
+    category = Category.CONFLICT
+
+
+class InternalError(Refusal):
+    """A fault of the service; it is logged under the request id and shown blank."""
+
+    code = "internal_error"
+    category = Category.FAULT
+
+
+_STATUS_BY_CODE = {
+    MethodNotAllowed.code: 405,
+    PayloadTooLarge.code: 413,
+    UnsupportedMediaType.code: 415,
+}
+HTTP_REFUSALS: tuple[type[Refusal], ...] = (
+    MethodNotAllowed,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    RateLimited,
+    IdempotencyKeyReused,
+    IdempotencyInProgress,
+    InternalError,
+)
+"""The refusals that only HTTP has; the others are in `sublet.errors`."""
+
+
+def status_of(refusal: type[Refusal]) -> int:
+    """Return the HTTP status of a kind of refusal."""
+    return _STATUS_BY_CODE.get(refusal.code) or STATUS_BY_CATEGORY[refusal.category]
+
+
+def accepted_request_id(text: str | None) -> str | None:
+    """Return a client's `X-Request-Id` where it is one that we take over: 1 to 64 of `A-Za-z0-9._-`."""
+    return text if text is not None and _REQUEST_ID.fullmatch(text) else None
+
+
+def wants_problem(accept: str) -> bool:
+    """Tell whether an `Accept` header names `application/problem+json` (RFC 9457) with a weight above 0."""
+    for item in accept.lower().split(","):
+        media_type, *parameters = (part.strip() for part in item.split(";"))
+        if media_type == PROBLEM_TYPE:
+            return not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters)
+    return False
+
+
+def refusal_members(refusal: Refusal, request_id: str) -> dict[str, Any]:
+    """Return the members of the envelope of a failure, in the order in which they are shown."""
+    members: dict[str, Any] = {"ok": False, "error": refusal.code, "message": refusal.message}
+    if refusal.quote is not None:
+        members["quote"] = msgspec.convert(refusal.quote, QuoteShape, from_attributes=True)
+    members["errors"] = [
+        {"field": error.field, "code": error.code, "message": error.message} for error in refusal.errors
+    ]
+    members["details"] = refusal.details
+    members["request_id"] = request_id
+    return members
+
+
+def render_refusal(
+    refusal: Refusal, request_id: str, accept: str = "", docs_path: str = ""
+) -> tuple[int, dict[str, str], bytes]:
+    """Return status, headers and body of the answer that carries a refusal.
+
+    `accept` is the request's `Accept` header; `docs_path` is where the documents explain the codes, for RFC 9457's `type`.
+    """
+    status = status_of(type(refusal))
+    members = refusal_members(refusal, request_id)
+    headers = {"content-type": JSON_TYPE}
+    if wants_problem(accept):
+        headers["content-type"] = PROBLEM_TYPE
+        members |= {
+            "type": f"{docs_path}#error-{refusal.code}",
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "detail": refusal.message,
+        }
+    if status == 401:
+        # RFC 6750, section 3.1: a request without a token gets no error code.
+        headers["www-authenticate"] = (
+            "Bearer" if refusal.code == "token_missing" else 'Bearer error="invalid_token"'
+        )
+    if isinstance(refusal, MethodNotAllowed):
+        headers["allow"] = ", ".join(refusal.details["allow"])
+    if status in (429, 503):
+        headers["retry-after"] = str(refusal.retry_after_seconds or 1)
+    return status, headers, msgspec.json.encode(members)

@@ -1,0 +1,106 @@
+"""`Idempotency-Key`: the same request answers the same, however often it is sent, and acts once.
+
+The key is claimed, the verb run and its outcome kept in one transaction, so there is no moment at which the effect stands
+without its memory. Refusals roll all of it back: after one the key is as good as new.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec
+
+from starlette.datastructures import Headers
+
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import FieldError
+from sublet.http.endpoints import Call
+from sublet.http.errors import IdempotencyInProgress, IdempotencyKeyReused
+from sublet.http.members import Reading
+from sublet.http.store import claim_key, remember_outcome, select_remembered
+
+P = ParamSpec("P")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+REPLAYED = {"idempotent-replayed": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a verb did, now or, when `replayed`, earlier under the same key; `status` is that of the first answer."""
+
+    outcome: Outcome
+    status: int
+    replayed: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that tell a repeated answer from a first one."""
+        return dict(REPLAYED) if self.replayed else {}
+
+
+def read_key(headers: Headers, reading: Reading) -> str | None:
+    """Return the `Idempotency-Key`, or None when none was sent; a key of no good form is added to `reading`."""
+    values = headers.getlist("idempotency-key")
+    if not values:
+        return None
+    if len(values) > 1 or not _KEY.fullmatch(values[0]):
+        sentence = "must be sent once, with 1 to 255 visible ASCII characters"
+        reading.malformed.append(FieldError("Idempotency-Key", "value_invalid", sentence))
+        return None
+    return values[0]
+
+
+def fingerprint(method: str, path: str, body: dict[str, Any]) -> str:
+    """Return the SHA-256 (hex) of what makes two requests the same: method, path, and the body whatever its spacing."""
+    canonical = json.dumps([method, path, body], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+async def write_once(
+    call: Call[Any, Any],
+    status: int,
+    verb: Callable[Concatenate[Tx, P], Outcome],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Done:
+    """Run a verb in a writing transaction, or answer with what it did under the same key before.
+
+    `status` is that of a first success. Without a key it is just the verb.
+
+    Raises:
+        IdempotencyInProgress: a request with this key is under way.
+        IdempotencyKeyReused: the key was used for another request.
+        Refusal: those of the verb.
+    """
+    database = call.context.db
+    key = call.idempotency_key
+    if key is None:
+        return Done(await database.write(verb, *args, **kwargs), status, replayed=False)
+    user_id = call.registrant.user.id
+
+    def once(tx: Tx) -> Done:
+        remembered = select_remembered(tx, user_id, key)
+        if remembered is not None:
+            if remembered.fingerprint != call.fingerprint:
+                raise IdempotencyKeyReused(
+                    "This Idempotency-Key was used for another request; take a new one for each request."
+                )
+            return Done(remembered.outcome, remembered.status, replayed=True)
+        claim_key(tx, user_id, key, call.fingerprint, status)
+        outcome = verb(tx, *args, **kwargs)
+        remember_outcome(tx, user_id, key, outcome)
+        return Done(outcome, status, replayed=False)
+
+    running = call.context.running
+    if (user_id, key) in running:
+        raise IdempotencyInProgress(
+            "A request with this Idempotency-Key is still running; ask again shortly."
+        )
+    running.add((user_id, key))
+    try:
+        return await database.write(once)
+    finally:
+        running.discard((user_id, key))

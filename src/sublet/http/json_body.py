@@ -1,0 +1,185 @@
+"""A body's octets: of the right media type, within the limits, and one strict JSON object.
+
+Python's own reader takes more than RFC 8259 allows and keeps the last of duplicate keys in silence; what it lets pass is
+refused here: NaN and infinities, numbers beyond 64 bits, lone surrogates, NUL, deep nesting, duplicates at any depth.
+"""
+
+import asyncio
+import json
+import math
+import re
+from collections import Counter
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import Receive
+
+from sublet.errors import FieldError, InvalidJson, InvalidRequest
+from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
+
+BODY_MAX_BYTES = 64 * 1024
+BODY_TIMEOUT_SECONDS = 10.0
+DEPTH_MAX = 32
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_MEDIA_TYPE = re.compile(
+    r'[ \t]*application/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*(?:utf-8|"utf-8")[ \t]*)?;?[ \t]*',
+    re.IGNORECASE,
+)
+
+
+class BodyTooSlow(InvalidRequest):
+    """The body did not arrive in time; the connection is closed after the answer."""
+
+
+def declared_type(headers: Headers) -> str | None:
+    """Return the `Content-Type`, or None when the request has none.
+
+    Raises:
+        UnsupportedMediaType: it is not `application/json` in UTF-8, or the body is encoded (gzip and the like).
+    """
+    encodings = headers.getlist("content-encoding")
+    if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings):
+        raise UnsupportedMediaType("Send the body as it is, without Content-Encoding.")
+    values = headers.getlist("content-type")
+    if not values:
+        return None
+    if len(values) > 1 or not _MEDIA_TYPE.fullmatch(values[0]):
+        raise UnsupportedMediaType("Send the body as JSON in UTF-8, with `Content-Type: application/json`.")
+    return values[0]
+
+
+async def read_body(
+    headers: Headers, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
+) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        PayloadTooLarge: it has more than 64 KiB, by `Content-Length` or as it arrives.
+        BodyTooSlow: it was not there in `timeout_seconds`, or the client went away.
+    """
+    length = headers.get("content-length")
+    if length is not None and length.isascii() and length.isdigit() and int(length[:20]) > BODY_MAX_BYTES:
+        raise _too_large()
+    body = bytearray()
+    more = True
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise BodyTooSlow("The connection ended before the body did.")
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > BODY_MAX_BYTES:
+                    raise _too_large()
+    except TimeoutError:
+        raise BodyTooSlow(f"The body did not arrive within {timeout_seconds:g} seconds.") from None
+    return bytes(body)
+
+
+def _too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(
+        f"A body may have {BODY_MAX_BYTES} bytes at most.", details={"limit_bytes": BODY_MAX_BYTES}
+    )
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that had duplicate keys, with those keys."""
+
+    duplicates: tuple[str, ...] = ()
+
+
+def parse_object(raw: bytes) -> tuple[dict[str, Any], list[FieldError]]:
+    """Return the one JSON object of a body, and its duplicate members (`duplicate_field`) at any depth.
+
+    Raises:
+        InvalidJson: it is not UTF-8, begins with a byte order mark, is not JSON, holds a number beyond 64 bits, a NUL or a
+            lone surrogate, is nested deeper than 32, or is not an object.
+    """
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidJson(f"The body is not UTF-8: octet {error.start} begins no character.") from None
+    if text.startswith("\ufeff"):
+        raise InvalidJson("The body begins with a byte order mark; leave it out.")
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_number,
+            parse_constant=_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise InvalidJson(
+            f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from None
+    except RecursionError:
+        raise _too_deep() from None
+    if not isinstance(value, dict):
+        raise InvalidJson("The body must be a JSON object.")
+    duplicates: list[FieldError] = []
+    _inspect(value, "", 1, duplicates)
+    return value, duplicates
+
+
+def _too_deep() -> InvalidJson:
+    return InvalidJson(f"The body is nested deeper than {DEPTH_MAX} levels.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    found = _Object(plain)
+    found.duplicates = tuple(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+    return found
+
+
+def _integer(text: str) -> int:
+    value = int(text) if len(text) <= 20 else None
+    if value is None or not -(2**63) <= value < 2**63:
+        raise InvalidJson("The body holds a number beyond 64 bits.")
+    return value
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise InvalidJson("The body holds a number beyond 64 bits.")
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise InvalidJson(f"{name} is not JSON.")
+
+
+def _inspect(value: Any, path: str, depth: int, duplicates: list[FieldError]) -> None:
+    if isinstance(value, str):
+        _refuse_unstorable(value)
+    elif isinstance(value, list | dict):
+        if depth > DEPTH_MAX:
+            raise _too_deep()
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                _inspect(item, f"{path}[{index}]", depth + 1, duplicates)
+            return
+        prefix = f"{path}." if path else ""
+        if isinstance(value, _Object):
+            for key in value.duplicates:
+                _refuse_unstorable(key)
+                duplicates.append(
+                    FieldError(
+                        f"{prefix}{key}"[:200], "duplicate_field", "is given more than once; send it once"
+                    )
+                )
+        for key, item in value.items():
+            _refuse_unstorable(key)
+            _inspect(item, f"{prefix}{key}", depth + 1, duplicates)
+
+
+def _refuse_unstorable(text: str) -> None:
+    if _UNSTORABLE.search(text):
+        raise InvalidJson(
+            "The body holds a NUL or half of a surrogate pair, which are no characters of a text."
+        )

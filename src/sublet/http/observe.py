@@ -1,0 +1,62 @@
+"""What is measured: the metrics of a process in a registry of its own, and the lines of the access log."""
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+
+log = structlog.get_logger()
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The metrics of one process; the worker and the name server add theirs to `registry`."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "sublet_http_requests",
+            "Requests answered, by endpoint (the name in the OpenAPI document) and status.",
+            ("endpoint", "status"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "sublet_http_request_seconds",
+            "Time from the request's head to the whole answer, by endpoint.",
+            ("endpoint",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+
+    def count(self, endpoint: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        self._requests.labels(endpoint, str(status)).inc()
+        self._seconds.labels(endpoint).observe(seconds)
+
+    def render(self) -> bytes:
+        """Return all metrics of the registry in Prometheus' text form (`METRICS_TYPE`)."""
+        return generate_latest(self.registry)
+
+
+def log_request(
+    *,
+    method: str,
+    path: str,
+    endpoint: str,
+    status: int,
+    seconds: float,
+    request_id: str,
+    user_id: int | None,
+    error: str | None,
+) -> None:
+    """Write the access log's line of one request; the query string and all headers stay out of it."""
+    log.info(
+        "request",
+        method=method,
+        path=path,
+        endpoint=endpoint,
+        status=status,
+        duration_ms=round(seconds * 1000, 1),
+        request_id=request_id,
+        user_id=user_id,
+        error=error,
+    )

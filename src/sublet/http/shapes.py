@@ -1,0 +1,352 @@
+"""The wire shapes of all answers: exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Id = Annotated[int, Meta(ge=1, description="The identifier.")]
+Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 in UTC, with `Z`.")]
+Credits = Annotated[int, Meta(ge=0, description="A number of credits.")]
+Count = Annotated[int, Meta(ge=0)]
+Days = Annotated[int, Meta(ge=0, description="A number of days.")]
+Price = Annotated[
+    str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?$", description="An amount of money as a decimal string.")
+]
+Currency = Annotated[str, Meta(pattern="^[A-Z]{3}$", description="ISO 4217.")]
+HostName = Annotated[
+    str,
+    Meta(max_length=253, description="A host name: lower-case A-labels without the final dot."),
+]
+Mode = Literal["free", "plus", "premium", "special"]
+
+
+class UserShape(Struct, kw_only=True, frozen=True):
+    """The user that the token stands for."""
+
+    id: Id
+    email: str
+    name: str
+    created_at: Moment
+
+
+class OrganizationShape(Struct, kw_only=True, frozen=True):
+    """The organization that the user belongs to."""
+
+    id: Id
+    name: str
+    slug: str
+    created_at: Moment
+
+
+class MeAnswer(Struct, kw_only=True, frozen=True):
+    """Who the token stands for."""
+
+    ok: Literal[True] = True
+    user: UserShape
+    organization: OrganizationShape
+
+
+class PackageShape(Struct, kw_only=True, frozen=True):
+    """A package of credits that can be purchased."""
+
+    id: Id
+    name: str
+    credits: Credits
+    price: Price
+    currency: Currency
+
+
+class CreditsAnswer(Struct, kw_only=True, frozen=True):
+    """The balance, and the packages on offer."""
+
+    ok: Literal[True] = True
+    credit_balance: Credits
+    packages: list[PackageShape]
+
+
+class PageShape(Struct, kw_only=True, frozen=True):
+    """Where a list goes on: `next_cursor` is null on the last page."""
+
+    limit: Annotated[int, Meta(ge=1, le=500)]
+    next_cursor: str | None
+    has_more: bool
+
+
+class PaymentShape(Struct, kw_only=True, frozen=True):
+    """One record of the account's history; `credits` is signed."""
+
+    id: Id
+    kind: Literal["purchase", "charge", "refund", "grant", "adjustment"]
+    credits: int
+    balance_after: Credits
+    amount: Price | None
+    currency: Currency | None
+    description: str
+    reference: str
+    subdomain: HostName | None
+    created_at: Moment
+
+
+class PaymentsAnswer(Struct, kw_only=True, frozen=True):
+    """The account's history, newest first."""
+
+    ok: Literal[True] = True
+    payments: list[PaymentShape]
+    page: PageShape
+
+
+class ModeShape(Struct, kw_only=True, frozen=True):
+    """A registration mode that a platform domain offers."""
+
+    mode: Mode
+    price_credits: Credits
+    renewal_price_credits: Credits
+    period_days: Days
+
+
+class PlatformDomainShape(Struct, kw_only=True, frozen=True):
+    """A platform domain with its rules."""
+
+    id: Id
+    domain: HostName
+    public_name: str
+    description: str
+    registration_open: bool
+    idn: bool
+    dnssec_signed: bool
+    nameservers_min: Count
+    nameservers_max: Count
+    label_length_min: Count
+    modes: list[ModeShape]
+    renewal_window_days: Days
+    grace_days: Days
+    trash_days: Days
+
+
+class PlatformDomainsAnswer(Struct, kw_only=True, frozen=True):
+    """The platform domains that this account can see, newest first."""
+
+    ok: Literal[True] = True
+    platform_domains: list[PlatformDomainShape]
+    page: PageShape
+
+
+class UsageShape(Struct, kw_only=True, frozen=True):
+    """How many free names the user holds, and may hold. Names in the trash do not count."""
+
+    used: Count
+    limit: Count
+    remaining: Count
+
+
+class UsageAnswer(Struct, kw_only=True, frozen=True):
+    """The free quota."""
+
+    ok: Literal[True] = True
+    usage: UsageShape
+
+
+class GlueShape(Struct, kw_only=True, frozen=True):
+    """The addresses of a nameserver at or below the own name; at least one of the two is set."""
+
+    host: HostName
+    ipv4: Annotated[str, Meta(extra_json_schema={"format": "ipv4"})] | None
+    ipv6: Annotated[str, Meta(extra_json_schema={"format": "ipv6"})] | None
+
+
+class DsShape(Struct, kw_only=True, frozen=True):
+    """A DS record (RFC 4034, section 5)."""
+
+    key_tag: Annotated[int, Meta(ge=0, le=65535)]
+    algorithm: Annotated[int, Meta(ge=0, le=255)]
+    digest_type: Annotated[int, Meta(ge=0, le=255)]
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]+$")]
+
+
+class SubdomainShape(Struct, kw_only=True, frozen=True):
+    """A subdomain, with the spec's twenty fields and no other."""
+
+    id: Id
+    fqdn: HostName
+    label: str
+    domain: HostName
+    domain_public_name: str
+    status: Literal["inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed"]
+    status_label: str
+    registration_type: Mode
+    registration_source: Literal["api", "operator"]
+    nameservers: list[HostName]
+    glue: list[GlueShape]
+    dnssec_enabled: bool
+    ds_records: list[DsShape]
+    provision_error: str | None
+    registered_at: Moment
+    expires_at: Moment
+    last_renewed_at: Moment | None
+    renewal_available: bool
+    created_at: Moment
+    updated_at: Moment
+
+
+class ProvisioningShape(Struct, kw_only=True, frozen=True):
+    """How far the DNS is: `published` once the name server answered with exactly this delegation."""
+
+    status: Literal["none", "pending", "published", "failed"]
+    generation: Count
+    published_generation: Count
+    attempts: Count
+    next_attempt_at: Moment | None
+    published_at: Moment | None
+    zone: HostName
+    serial: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None
+    error: str | None
+    warnings: list[str]
+
+
+class CouponShape(Struct, kw_only=True, frozen=True):
+    """A coupon that was used, and what it saved."""
+
+    code: str
+    kind: Literal["percent", "fixed"]
+    value: Count
+    discount_credits: Credits
+
+
+class SubdomainsAnswer(Struct, kw_only=True, frozen=True):
+    """The user's subdomains, newest first."""
+
+    ok: Literal[True] = True
+    subdomains: list[SubdomainShape]
+    page: PageShape
+
+
+class SubdomainAnswer(Struct, kw_only=True, frozen=True):
+    """One subdomain."""
+
+    ok: Literal[True] = True
+    subdomain: SubdomainShape
+
+
+class RegisterAnswer(Struct, kw_only=True, frozen=True):
+    """A registered subdomain, what it cost, and how far the DNS is."""
+
+    ok: Literal[True] = True
+    subdomain: SubdomainShape
+    provisioning: ProvisioningShape
+    charged_credits: Credits
+    coupon: CouponShape | None
+
+
+class ProvisionAnswer(Struct, kw_only=True, frozen=True):
+    """A subdomain, and how far the DNS is."""
+
+    ok: Literal[True] = True
+    subdomain: SubdomainShape
+    provisioning: ProvisioningShape
+
+
+class RenewalShape(Struct, kw_only=True, frozen=True):
+    """What a renewal did."""
+
+    expires_at: Moment
+    renewal_available: bool
+    charged_credits: Credits
+    coupon: CouponShape | None
+
+
+class RenewAnswer(Struct, kw_only=True, frozen=True):
+    """A renewed subdomain, and what the renewal did."""
+
+    ok: Literal[True] = True
+    subdomain: SubdomainShape
+    renewal: RenewalShape
+
+
+class DeletedShape(Struct, kw_only=True, frozen=True):
+    """What was moved to the trash."""
+
+    id: Id
+    fqdn: HostName
+
+
+class DeleteAnswer(Struct, kw_only=True, frozen=True):
+    """A deleted subdomain."""
+
+    ok: Literal[True] = True
+    deleted: DeletedShape
+
+
+class MessageShape(Struct, kw_only=True, frozen=True):
+    """One message of a ticket, stored as sent."""
+
+    id: Id
+    author_type: Literal["user", "staff", "system"]
+    author_name: str
+    message: str
+    message_format: Literal["text", "markdown"]
+    created_at: Moment
+
+
+class TicketShape(Struct, kw_only=True, frozen=True):
+    """A ticket as lists show it."""
+
+    id: Id
+    ticket_number: Annotated[str, Meta(pattern="^T-[0-9]{6,}$")]
+    type: Literal["contact", "abuse", "support"]
+    status: Literal["open", "answered", "closed"]
+    priority: Literal["low", "normal", "high", "urgent"]
+    subject: str
+    requester_email: str
+    subdomain: HostName | None
+    archived: bool
+    created_at: Moment
+    last_message_at: Moment
+    updated_at: Moment
+
+
+class TicketDetailShape(TicketShape, kw_only=True, frozen=True):
+    """A ticket with its messages, oldest first."""
+
+    messages: list[MessageShape]
+
+
+class TicketsAnswer(Struct, kw_only=True, frozen=True):
+    """The user's tickets, most recent first."""
+
+    ok: Literal[True] = True
+    tickets: list[TicketShape]
+    page: PageShape
+
+
+class TicketAnswer(Struct, kw_only=True, frozen=True):
+    """One ticket with its messages."""
+
+    ok: Literal[True] = True
+    ticket: TicketDetailShape
+
+
+class QuoteShape(Struct, kw_only=True, frozen=True):
+    """What a paid operation will cost, and when the name will expire after it. `confirm: true` completes it."""
+
+    action: Literal["register", "renew", "restore"]
+    fqdn: HostName
+    registration_mode: Mode
+    period_days: Days
+    list_price: Credits
+    discount: Credits
+    price: Credits
+    balance: Credits
+    balance_after: int
+    sufficient: bool
+    shortfall: Credits
+    coupon: CouponShape | None
+    expires_at: Moment
+
+
+class FieldErrorShape(Struct, kw_only=True, frozen=True):
+    """One wrong field."""
+
+    field: str
+    code: str
+    message: str

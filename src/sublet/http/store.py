@@ -1,0 +1,109 @@
+"""The SQL of the HTTP edge: what was done under an `Idempotency-Key`, and whether the database answers."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    JSON,
+    Column,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    delete,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from sublet.audit import BIG_ID
+from sublet.credits.model import Outcome
+from sublet.db import Instant, Tx, metadata, violates
+from sublet.http.errors import IdempotencyInProgress
+
+KEPT_FOR = timedelta(hours=24)
+"""How long a key is remembered (docs/spec-choices.md)."""
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("user_id", BIG_ID, nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("outcome", JSON(none_as_null=True)),
+    Column("created_at", Instant, nullable=False),
+    PrimaryKeyConstraint("user_id", "key", name="pk_idempotency_keys"),
+)
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """What was done under a key: the request's fingerprint, the status it was answered with, the outcome."""
+
+    fingerprint: str
+    status: int
+    outcome: Outcome
+
+
+def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
+    """What did this user do under this key in the last 24 hours?"""
+    row = tx.connection.execute(
+        select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
+            idempotency_keys.c.user_id == user_id,
+            idempotency_keys.c.key == key,
+            idempotency_keys.c.created_at > _oldest(tx.now),
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    return Remembered(row.fingerprint, row.status, msgspec.convert(row.outcome, Outcome))
+
+
+def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> None:
+    """Take a key before the verb runs, and forget this user's keys that are older than 24 hours.
+
+    Raises:
+        IdempotencyInProgress: another process took it meanwhile (PostgreSQL; SQLite's writers wait for each other).
+    """
+    tx.connection.execute(
+        delete(idempotency_keys).where(
+            idempotency_keys.c.user_id == user_id, idempotency_keys.c.created_at <= _oldest(tx.now)
+        )
+    )
+    try:
+        tx.connection.execute(
+            insert(idempotency_keys).values(
+                user_id=user_id, key=key, fingerprint=fingerprint, status=status, created_at=tx.now
+            )
+        )
+    except IntegrityError as error:
+        if violates(error, "pk_idempotency_keys"):
+            raise IdempotencyInProgress(
+                "A request with this Idempotency-Key is still running; ask again shortly."
+            ) from None
+        raise
+
+
+def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
+    """Keep what the verb did under the key that was claimed in this transaction."""
+    tx.connection.execute(
+        update(idempotency_keys)
+        .where(idempotency_keys.c.user_id == user_id, idempotency_keys.c.key == key)
+        .values(outcome=_plain(outcome))
+    )
+
+
+def answers(tx: Tx) -> bool:
+    """Does the database answer, and does it have our tables?"""
+    tx.connection.execute(select(idempotency_keys.c.user_id).limit(1)).first()
+    return True
+
+
+def _oldest(now: datetime) -> datetime:
+    return now - KEPT_FOR
+
+
+def _plain(outcome: Outcome) -> Any:
+    return msgspec.to_builtins(outcome)

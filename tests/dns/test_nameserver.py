@@ -1,0 +1,576 @@
+"""The built-in name server, asked by dig, kdig and unbound, and by strangers who send whatever they like."""
+
+import asyncio
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dns.flags
+import dns.message
+import dns.query
+import dns.rcode
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from record_table import DS_TEXT, RECORDS, ZONE, many_nameservers, reader_of, serving
+from sublet.dns import nameserver
+from sublet.dns.nameserver import NameServer
+from sublet.dns.types import Record, ZoneView
+
+MANY = many_nameservers(13, "many.zone.example")
+SIBLINGS = [Record("sibling.zone.example", "NS", 300, record.rdata) for record in MANY if record.type == "NS"]
+SOA = "ns1.zone.example. hostmaster.zone.example. 2026 7200 900 1209600 60"
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving(reader_of([*RECORDS, *MANY, *SIBLINGS])) as bound:
+        yield bound
+
+
+class Reply:
+    """What dig or kdig printed: code, flags, and the sections' records as (owner, ttl, type, rdata)."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.code = ""
+        self.flags: set[str] = set()
+        self.sections: dict[str, list[tuple[str, int, str, str]]] = {}
+        section = ""
+        for line in text.splitlines():
+            if "status:" in line:
+                self.code = line.split("status:")[1].split(";")[0].split(",")[0].strip()
+            elif line.lower().startswith(";; flags:"):
+                self.flags = set(line.split(":")[1].split(";")[0].split())
+            elif line.startswith(";; ") and "SECTION" in line:
+                section = line.split()[1]
+            elif line and not line.startswith(";"):
+                owner, ttl, _, rdtype, rdata = line.split(None, 4)
+                self.sections.setdefault(section, []).append((owner, int(ttl), rdtype, rdata))
+
+    def values(self, section: str, rdtype: str) -> list[str]:
+        return sorted(rdata for _, _, kind, rdata in self.sections.get(section, []) if kind == rdtype)
+
+
+def ask(port: int, *words: str, tool: str = "dig", host: str = "127.0.0.1") -> Reply:
+    quick = ["+time=3", "+tries=1"] if tool == "dig" else ["+timeout=3", "+retry=0"]
+    command = [tool, f"@{host}", "-p", str(port), "+norecurse", *quick, *words]
+    if tool == "dig":
+        command.append("+nocookie")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Reply(done.stdout)
+
+
+@pytest.mark.parametrize("tool", ["dig", "kdig"])
+@pytest.mark.parametrize("transport", ["+notcp", "+tcp"])
+class TestOverEveryTransport:
+    def test_referral(self, port: int, tool: str, transport: str) -> None:
+        reply = ask(port, "www.foo.zone.example", "A", "+dnssec", transport, tool=tool)
+        assert reply.code == "NOERROR"
+        assert "aa" not in reply.flags
+        assert "ANSWER" not in reply.sections
+        assert reply.values("AUTHORITY", "NS") == ["ns.outside.example.", "ns1.foo.zone.example."]
+        assert [value.lower().replace(" ", "") for value in reply.values("AUTHORITY", "DS")] == [
+            DS_TEXT.replace(" ", "")
+        ]
+        assert reply.values("ADDITIONAL", "A") == ["192.0.2.11"]
+        assert reply.values("ADDITIONAL", "AAAA") == ["2001:db8::11"]
+        assert {ttl for _, ttl, _, _ in reply.sections["AUTHORITY"]} == {300}
+
+    def test_referral_without_do_has_no_ds(self, port: int, tool: str, transport: str) -> None:
+        reply = ask(port, "foo.zone.example", "NS", "+nodnssec", transport, tool=tool)
+        assert "aa" not in reply.flags
+        assert len(reply.values("AUTHORITY", "NS")) == 2
+        assert reply.values("AUTHORITY", "DS") == []
+
+    def test_ds_at_the_delegation(self, port: int, tool: str, transport: str) -> None:
+        reply = ask(port, "foo.zone.example", "DS", transport, tool=tool)
+        assert "aa" in reply.flags
+        assert len(reply.values("ANSWER", "DS")) == 1
+        assert "AUTHORITY" not in reply.sections
+
+    def test_no_ds_at_the_delegation(self, port: int, tool: str, transport: str) -> None:
+        reply = ask(port, "bar.zone.example", "DS", transport, tool=tool)
+        assert (reply.code, "aa" in reply.flags) == ("NOERROR", True)
+        assert reply.sections["AUTHORITY"] == [("zone.example.", 60, "SOA", SOA)]
+
+    def test_nxdomain(self, port: int, tool: str, transport: str) -> None:
+        reply = ask(port, "nothing.zone.example", "A", transport, tool=tool)
+        assert (reply.code, "aa" in reply.flags) == ("NXDOMAIN", True)
+        assert reply.sections["AUTHORITY"] == [("zone.example.", 60, "SOA", SOA)]
+
+    @pytest.mark.parametrize("name", ["text.zone.example", "ent.zone.example", "ns1.zone.example"])
+    def test_nodata(self, port: int, tool: str, transport: str, name: str) -> None:
+        reply = ask(port, name, "MX", transport, tool=tool)
+        assert (reply.code, "aa" in reply.flags) == ("NOERROR", True)
+        assert "ANSWER" not in reply.sections
+        assert reply.sections["AUTHORITY"] == [("zone.example.", 60, "SOA", SOA)]
+
+    @pytest.mark.parametrize("name", ["example", "other.example", "xzone.example", "."])
+    def test_refused_outside(self, port: int, tool: str, transport: str, name: str) -> None:
+        reply = ask(port, name, "A", transport, tool=tool)
+        assert (reply.code, "aa" in reply.flags) == ("REFUSED", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "rdtype", "expected"),
+    [
+        (ZONE, "SOA", [SOA]),
+        (ZONE, "NS", ["ns.elsewhere.example.", "ns1.zone.example."]),
+        (ZONE, "TXT", ['"apex"']),
+        ("ns1.zone.example", "A", ["192.0.2.1"]),
+        ("text.zone.example", "TXT", ['"hello"']),
+        ("alias.zone.example", "CNAME", ["text.zone.example."]),
+        ("x.wild.zone.example", "TXT", ['"any"']),
+        ("x.y.wild.zone.example", "TXT", ['"any"']),
+        ("*.wild.zone.example", "TXT", ['"any"']),
+    ],
+)
+def test_answers(port: int, name: str, rdtype: str, expected: list[str]) -> None:
+    reply = ask(port, name, rdtype)
+    assert "aa" in reply.flags
+    assert reply.values("ANSWER", rdtype) == expected
+    assert {owner for owner, _, _, _ in reply.sections["ANSWER"]} == {f"{name}."}
+
+
+def test_apex_nameservers_bring_their_addresses(port: int) -> None:
+    assert ask(port, ZONE, "NS").sections["ADDITIONAL"] == [("ns1.zone.example.", 3600, "A", "192.0.2.1")]
+
+
+def test_ds_of_the_apex_is_not_ours_to_have(port: int) -> None:
+    reply = ask(port, ZONE, "DS")
+    assert (reply.code, "ANSWER" in reply.sections) == ("NOERROR", False)
+    assert reply.values("AUTHORITY", "SOA") == [SOA]
+
+
+def test_alias_answers_every_type(port: int) -> None:
+    assert ask(port, "alias.zone.example", "A").values("ANSWER", "CNAME") == ["text.zone.example."]
+
+
+@pytest.mark.parametrize(
+    ("name", "rdtype"),
+    [("x.wild.zone.example", "A"), ("there.wild.zone.example", "TXT"), ("wild.zone.example", "TXT")],
+)
+def test_wildcard_makes_no_other_type_and_nothing_of_what_exists(port: int, name: str, rdtype: str) -> None:
+    reply = ask(port, name, rdtype)
+    assert reply.code == "NOERROR"
+    assert "ANSWER" not in reply.sections
+    assert reply.values("AUTHORITY", "SOA") == [SOA]
+
+
+def test_wildcard_is_not_for_names_below_an_existing_one(port: int) -> None:
+    assert ask(port, "x.there.wild.zone.example", "TXT").code == "NXDOMAIN"
+
+
+def test_wildcard_is_not_for_names_below_a_delegation(port: int) -> None:
+    reply = ask(port, "x.cut.wild.zone.example", "TXT")
+    assert reply.values("AUTHORITY", "NS") == ["ns.outside.example."]
+    assert "ANSWER" not in reply.sections
+
+
+@pytest.mark.parametrize("name", ["x.deep.foo.zone.example", "text.foo.zone.example", "ns1.foo.zone.example"])
+@pytest.mark.parametrize("rdtype", ["TXT", "A", "DS", "ANY"])
+def test_highest_delegation_wins(port: int, name: str, rdtype: str) -> None:
+    reply = ask(port, name, rdtype, "+notcp")
+    assert "aa" not in reply.flags
+    assert "ANSWER" not in reply.sections
+    assert {owner for owner, _, _, _ in reply.sections["AUTHORITY"]} == {"foo.zone.example."}
+
+
+def test_glue_of_a_sibling_comes_along(port: int) -> None:
+    assert ask(port, "bar.zone.example", "A").values("ADDITIONAL", "A") == ["192.0.2.11"]
+
+
+def test_any_gives_one_rrset(port: int) -> None:
+    assert len(ask(port, ZONE, "ANY").sections["ANSWER"]) == 1
+
+
+def test_case_is_kept_and_does_not_matter(port: int) -> None:
+    reply = ask(port, "tExT.ZONE.exaMPLE", "TXT")
+    assert ";tExT.ZONE.exaMPLE." in reply.text
+    assert reply.values("ANSWER", "TXT") == ['"hello"']
+    referral = ask(port, "wWw.fOO.ZONE.exaMPLE", "TXT")
+    assert referral.values("ADDITIONAL", "A") == ["192.0.2.11"]
+
+
+@pytest.mark.parametrize("words", [("AXFR",), ("IXFR=1", "+notcp")])
+def test_transfer_is_refused(port: int, words: tuple[str, ...]) -> None:
+    command = ["dig", "@127.0.0.1", "-p", str(port), "+tries=1", "+time=3", ZONE, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert "Transfer failed" in done.stdout or "REFUSED" in done.stdout
+    assert "hostmaster" not in done.stdout
+
+
+def test_other_class_is_refused(port: int) -> None:
+    assert ask(port, "version.bind", "TXT", "-c", "CH").code == "REFUSED"
+    assert ask(port, ZONE, "SOA", "-c", "CH").code == "REFUSED"
+
+
+@pytest.mark.parametrize("opcode", ["STATUS", "NOTIFY", "UPDATE", "9"])
+def test_other_opcode_is_not_implemented(port: int, opcode: str) -> None:
+    assert ask(port, ZONE, "SOA", f"+opcode={opcode}").code == "NOTIMP"
+
+
+def test_edns(port: int) -> None:
+    plain = ask(port, ZONE, "SOA", "+noedns")
+    assert "OPT PSEUDOSECTION" not in plain.text
+    assert "version: 0, flags:; udp: 1232" in ask(port, ZONE, "SOA", "+edns=0").text
+    assert "version: 0, flags: do; udp: 1232" in ask(port, ZONE, "SOA", "+dnssec").text
+
+
+def test_edns_of_a_later_version(port: int) -> None:
+    reply = ask(port, ZONE, "SOA", "+edns=1", "+noednsnegotiation")
+    assert reply.code == "BADVERS"
+    assert "version: 0" in reply.text
+    assert "ANSWER" not in reply.sections
+
+
+def test_required_glue_that_does_not_fit_truncates(port: int) -> None:
+    for words in (("+noedns",), ("+bufsize=512",), ("+bufsize=1232",), ("+bufsize=4096",), ("+bufsize=1",)):
+        reply = ask(port, "many.zone.example", "A", "+notcp", "+ignore", *words)
+        assert "tc" in reply.flags, words
+        assert "AUTHORITY" not in reply.sections
+    whole = ask(port, "many.zone.example", "A", "+notcp", "+bufsize=1232")  # dig asks again over TCP
+    assert "Truncated, retrying in TCP mode" in whole.text
+    assert len(whole.values("ADDITIONAL", "A")) == len(whole.values("ADDITIONAL", "AAAA")) == 13
+    assert "tc" not in whole.flags
+
+
+def test_other_glue_is_left_out_until_the_rest_fits(port: int) -> None:
+    reply = ask(port, "sibling.zone.example", "A", "+notcp", "+ignore", "+bufsize=1232")
+    assert "tc" not in reply.flags
+    assert len(reply.values("AUTHORITY", "NS")) == 13
+    addresses = len(reply.sections["ADDITIONAL"])
+    assert 0 < addresses < 26
+    size_bytes = int(reply.text.split("MSG SIZE  rcvd:")[1].split()[0])
+    assert 1232 - 28 < size_bytes <= 1232  # one more AAAA would not have fitted
+
+
+@pytest.mark.parametrize(
+    "name",
+    [r"a\.b.zone.example", r"\000\255.zone.example", r"\"\(\;\@\$.zone.example", r"x\032y.zone.example"],
+)
+@pytest.mark.parametrize("transport", ["+tcp", "+notcp"])
+def test_odd_octets_in_a_name(port: int, name: str, transport: str) -> None:
+    assert ask(port, name, "A", transport).code == "NXDOMAIN"
+
+
+def test_a_dot_inside_a_label_is_no_zone_cut(port: int) -> None:
+    assert ask(port, r"x\.zone.example", "A").code == "REFUSED"
+    assert ask(port, r"x\.foo.zone.example", "A").code == "NXDOMAIN"
+
+
+def test_ipv6_and_counting() -> None:
+    codes: list[str] = []
+    with serving(reader_of(RECORDS), codes, host="::1") as port:
+        assert ask(port, ZONE, "SOA", host="::1").code == "NOERROR"
+        assert ask(port, "x.zone.example", "SOA", "+tcp", host="::1").code == "NXDOMAIN"
+        assert ask(port, ".", "SOA", "+tcp", host="::1").code == "REFUSED"
+    assert codes == ["NOERROR", "NXDOMAIN", "REFUSED"]
+
+
+def test_failing_reader_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
+    async def read_zone(name: str) -> ZoneView | None:
+        raise RuntimeError(f"no database for {name}")
+
+    with serving(read_zone) as port:
+        for transport in ("+tcp", "+notcp"):
+            reply = ask(port, "A.zone.example", "SOA", transport)
+            assert reply.code == "SERVFAIL"
+            assert ";A.zone.example." in reply.text
+    logged = capsys.readouterr().out
+    assert logged.count("nameserver_query_failed") == 2
+    assert "no database for a.zone.example" in logged
+
+
+def test_a_record_that_nobody_can_read_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(reader_of([Record("bad.zone.example", "A", 300, "no address")])) as port:
+        assert ask(port, "bad.zone.example", "A").code == "SERVFAIL"
+        assert ask(port, ZONE, "SOA").code == "NOERROR"
+    assert "nameserver_query_failed" in capsys.readouterr().out
+
+
+def test_slow_reader_is_servfail(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(nameserver, "READ_SECONDS", 0.2)
+
+    async def read_zone(name: str) -> ZoneView | None:
+        await asyncio.sleep(60)
+        return None
+
+    with serving(read_zone) as port:
+        assert ask(port, ZONE, "SOA").code == "SERVFAIL"
+    assert "TimeoutError" in capsys.readouterr().out
+
+
+# Strangers
+
+
+def exchange(port: int, wire: bytes, wait_seconds: float = 0.3) -> bytes | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        asker.settimeout(wait_seconds)
+        asker.sendto(wire, ("127.0.0.1", port))
+        try:
+            return asker.recv(65535)
+        except TimeoutError:
+            return None
+
+
+def query_wire(name: str = ZONE, rdtype: str = "SOA") -> bytes:
+    return dns.message.make_query(name, rdtype, id=4711).to_wire()
+
+
+def test_unreadable_queries_get_formerr_or_nothing(port: int) -> None:
+    good = query_wire()
+    for bad in (good[:-1], good + b"x", good[:12], good[:5] + b"\x02" + good[6:] + good[12:]):
+        reply = exchange(port, bad)
+        assert reply is not None
+        assert reply[:2] == good[:2]
+        assert reply[2] & 0x80
+        assert reply[3] & 0xF == dns.rcode.FORMERR
+    assert exchange(port, good[:11]) is None
+    assert exchange(port, b"") is None
+    assert exchange(port, good + bytes(5000)) is not None
+
+
+def test_two_questions_are_formerr(port: int) -> None:
+    header = struct.pack("!HHHHHH", 4711, 0, 2, 0, 0, 0)
+    reply = exchange(port, header + query_wire()[12:] * 2)
+    assert reply is not None
+    assert reply[3] & 0xF == dns.rcode.FORMERR
+
+
+def test_responses_get_no_answer(port: int) -> None:
+    query = query_wire()
+    assert exchange(port, query[:2] + bytes([query[2] | 0x80]) + query[3:]) is None
+    assert exchange(port, query) is not None
+
+
+def test_signed_query_is_notauth(port: int) -> None:
+    query = dns.message.make_query(ZONE, "SOA")
+    query.use_tsig({"key.": ("hmac-sha256", "c2VjcmV0")})  # type: ignore[no-untyped-call, unused-ignore]
+    reply = exchange(port, query.to_wire())
+    assert reply is not None
+    assert reply[3] & 0xF == dns.rcode.NOTAUTH
+
+
+@settings(max_examples=300, deadline=None)
+@given(wire=st.binary(max_size=600))
+def test_random_bytes(wire: bytes) -> None:
+    check_reply(wire, asyncio.run(_reply(wire)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_queries_with_random_damage(data: st.DataObject) -> None:
+    labels = data.draw(st.lists(st.binary(min_size=1, max_size=63), max_size=3))
+    name = b"".join(bytes([len(label)]) + label for label in labels) + b"\x04zone\x07example\x00"
+    rdtype, rdclass = data.draw(st.tuples(st.integers(0, 65535), st.sampled_from([1, 1, 1, 3, 255])))
+    wire = bytearray(struct.pack("!HHHHHH", 7, 0, 1, 0, 0, 0) + name + struct.pack("!HH", rdtype, rdclass))
+    for place, octet in data.draw(
+        st.lists(st.tuples(st.integers(0, len(wire) - 1), st.integers(0, 255)), max_size=4)
+    ):
+        wire[place] = octet
+    check_reply(bytes(wire), asyncio.run(_reply(bytes(wire))))
+
+
+async def _reply(wire: bytes) -> bytes | None:
+    return await NameServer(reader_of(RECORDS))._reply(wire, over_tcp=False)
+
+
+def check_reply(wire: bytes, reply: bytes | None) -> None:
+    if len(wire) < 12 or wire[2] & 0x80:
+        assert reply is None
+        return
+    assert reply is not None
+    assert len(reply) <= 1232
+    message = dns.message.from_wire(reply)
+    assert message.id == int.from_bytes(wire[:2], "big")
+    assert message.flags & dns.flags.QR
+    assert message.rcode() != dns.rcode.SERVFAIL
+
+
+def test_garbage_over_the_network_leaves_the_server_well(port: int) -> None:
+    numbers = random.Random(4711)  # noqa: S311 - the same garbage each time
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(500):
+            sender.sendto(numbers.randbytes(numbers.randrange(0, 300)), ("127.0.0.1", port))
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(numbers.randbytes(numbers.randrange(0, 300)))
+    assert ask(port, ZONE, "SOA").code == "NOERROR"
+    assert ask(port, ZONE, "SOA", "+tcp").code == "NOERROR"
+
+
+# TCP
+
+
+def receive(connection: socket.socket) -> dns.message.Message:
+    stream = connection.makefile("rb")
+    with stream:
+        return dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
+
+
+def test_pipelined_queries_on_one_connection(port: int) -> None:
+    queries = [dns.message.make_query(f"n{number}.zone.example", "A", id=number) for number in range(500)]
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(b"".join(query.to_wire(prepend_length=True) for query in queries))
+        stream = connection.makefile("rb")
+        for query in queries:
+            response = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
+            assert query.is_response(response)
+        stream.close()
+
+
+def test_oversized_and_tiny_lengths_close_the_connection(port: int) -> None:
+    for start in (b"\xff\xff", b"\x00\x00", b"\x00\x05hello"):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(start)
+            assert closed_by_peer(connection)
+
+
+def closed_by_peer(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_slow_clients_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameserver, "IDLE_SECONDS", 0.3)
+    with serving(reader_of(RECORDS)) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as silent:
+            assert closed_by_peer(silent)
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as slow:
+            started = time.monotonic()
+            with pytest.raises(OSError):  # noqa: PT011 - reset or broken pipe
+                for octet in (b"\x00\x20" + bytes(32)) * 2:
+                    slow.sendall(bytes([octet]))
+                    time.sleep(0.1)
+            assert time.monotonic() - started < 2
+
+
+def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameserver, "IDLE_SECONDS", 0.5)
+    wire = dns.message.make_query("many.zone.example", "A").to_wire(prepend_length=True)
+    with (
+        serving(reader_of(MANY)) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=5) as greedy,
+    ):
+        greedy.settimeout(10)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            for _ in range(100_000):
+                greedy.sendall(wire * 50)
+
+
+def test_nobody_holds_a_connection_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameserver, "CONNECTION_SECONDS", 0.5)
+    wire = query_wire()
+    with (
+        serving(reader_of(RECORDS)) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=5) as busy,
+    ):
+        with pytest.raises((OSError, EOFError, dns.message.ShortHeader)):
+            for _ in range(30):
+                busy.sendall(len(wire).to_bytes(2, "big") + wire)
+                receive(busy)
+                time.sleep(0.1)
+
+
+def test_connections_are_bounded_and_come_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameserver, "CONNECTIONS_MAX", 3)
+    wire = query_wire()
+    with serving(reader_of(RECORDS)) as port:
+        held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
+        for connection in held:
+            connection.sendall(len(wire).to_bytes(2, "big") + wire)
+            assert receive(connection).rcode() == dns.rcode.NOERROR
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as refused:
+            assert closed_by_peer(refused)
+        assert ask(port, ZONE, "SOA", "+notcp").code == "NOERROR"
+        for connection in held:
+            connection.close()
+        time.sleep(0.2)
+        assert ask(port, ZONE, "SOA", "+tcp").code == "NOERROR"
+
+
+def test_start_and_close() -> None:
+    async def story() -> None:
+        server = NameServer(reader_of(RECORDS))
+        first = await server.start("127.0.0.1", 0)
+        second = await server.start("127.0.0.1", 0)
+        assert first != second
+        with pytest.raises(OSError):  # noqa: PT011 - the address is in use
+            await server.start("127.0.0.1", first)
+        await asyncio.open_connection("127.0.0.1", first)
+        await server.close()
+        again = NameServer(reader_of(RECORDS))
+        assert await again.start("127.0.0.1", first) == first
+        await again.close()
+
+    asyncio.run(story())
+
+
+def test_a_port_taken_for_udp_is_not_kept_for_tcp() -> None:
+    async def story() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            server = NameServer(reader_of(RECORDS))
+            with pytest.raises(OSError):  # noqa: PT011 - the address is in use
+                await server.start("127.0.0.1", port)
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", port))
+
+    asyncio.run(story())
+
+
+# A resolver
+
+
+@pytest.mark.skipif(shutil.which("unbound") is None, reason="unbound is not installed")
+def test_unbound_takes_our_answers(port: int, tmp_path: Path) -> None:
+    """With 0x20 (it drops answers whose question has another case), and down to smaller questions first (RFC 9156).
+
+    No referral is followed here: NS records name no port, and a server on port 53 is not a test's to start.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as picked:
+        picked.bind(("127.0.0.1", 0))
+        resolver_port = picked.getsockname()[1]
+    configuration = tmp_path / "unbound.conf"
+    configuration.write_text(
+        f"server:\n interface: 127.0.0.1@{resolver_port}\n username: ''\n chroot: ''\n directory: '{tmp_path}'\n"
+        " pidfile: ''\n use-syslog: no\n do-daemonize: no\n do-not-query-localhost: no\n module-config: 'iterator'\n"
+        " qname-minimisation: yes\n use-caps-for-id: yes\n"
+        f"stub-zone:\n name: {ZONE}\n stub-addr: 127.0.0.1@{port}\n"
+        "remote-control:\n control-enable: no\n"
+    )
+    command = ["unbound", "-d", "-c", str(configuration)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert resolved(resolver_port, "text.zone.example", "TXT").values("ANSWER", "TXT") == ['"hello"']
+            under = resolved(resolver_port, "under.ent.zone.example", "TXT")
+            assert under.values("ANSWER", "TXT") == ['"below nothing"']
+            alias = resolved(resolver_port, "alias.zone.example", "TXT")
+            assert alias.values("ANSWER", "TXT") == ['"hello"']
+            assert resolved(resolver_port, "no.such.zone.example", "A").code == "NXDOMAIN"
+            assert len(resolved(resolver_port, "foo.zone.example", "DS").values("ANSWER", "DS")) == 1
+        finally:
+            process.terminate()
+
+
+def resolved(port: int, name: str, rdtype: str) -> Reply:
+    """What the resolver says, given a moment to start."""
+    for _ in range(50):
+        command = ["dig", "@127.0.0.1", "-p", str(port), "+time=2", "+tries=1", name, rdtype]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode == 0:
+            return Reply(done.stdout)
+        time.sleep(0.1)
+    raise AssertionError(done.stdout)

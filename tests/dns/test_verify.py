@@ -1,0 +1,359 @@
+"""Reading back what a server serves, from our own server and from ones that misbehave; comparing a zone with the registry."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
+import pytest
+
+from record_table import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
+from sublet.dns.types import Record
+from sublet.dns.verify import (
+    DifferentName,
+    ReadBackFailed,
+    ZoneDifferences,
+    compare_zone,
+    matches,
+    read_back,
+    records_of,
+)
+
+NAMES = [f"n{number}.zone.example" for number in range(250)]
+MANY = many_nameservers(13, "many.zone.example")
+FOO = [record for record in RECORDS if record.owner in {"foo.zone.example", "ns1.foo.zone.example"}]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    extra = [Record(name, "NS", 300, f"ns.{name[1:]}.") for name in NAMES[::2]]
+    extra += [Record("own.zone.example", "NS", 300, "own.zone.example.")]
+    extra += [Record("own.zone.example", "AAAA", 300, "2001:db8::5")]
+    extra += [Record("left.zone.example", "A", 300, "192.0.2.9")]
+    with serving(reader_of([*RECORDS, *MANY, *extra])) as bound:
+        yield bound
+
+
+def read(port: int, names: list[str], also_absent: tuple[str, ...] = ()) -> Mapping[str, tuple[Record, ...]]:
+    return asyncio.run(read_back(("127.0.0.1", port), names, timeout_seconds=10, also_absent=also_absent))
+
+
+def test_delegation_with_glue_and_ds(port: int) -> None:
+    served = read(port, ["foo.zone.example"])
+    assert set(served) == {"foo.zone.example"}
+    assert set(served["foo.zone.example"]) == set(FOO)
+    assert any(record.type == "DS" and record.rdata == DS_TEXT for record in served["foo.zone.example"])
+
+
+def test_addresses_of_hosts_elsewhere_do_not_count(port: int) -> None:
+    assert read(port, ["bar.zone.example"])["bar.zone.example"] == (
+        Record("bar.zone.example", "NS", 300, "ns1.foo.zone.example."),
+    )
+
+
+def test_host_that_is_the_name_itself(port: int) -> None:
+    assert {record.type for record in read(port, ["own.zone.example"])["own.zone.example"]} == {"NS", "AAAA"}
+
+
+def test_all_glue_of_many_hosts(port: int) -> None:
+    assert set(read(port, ["many.zone.example"])["many.zone.example"]) == set(MANY)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["none.zone.example", "ent.zone.example", "text.zone.example", "alias.zone.example", "left.zone.example"],
+)
+def test_no_delegation_is_empty(port: int, name: str) -> None:
+    assert read(port, [name]) == {name: ()}
+
+
+def test_several_windows_of_names(port: int) -> None:
+    served = read(port, NAMES)
+    assert list(served) == NAMES
+    assert [bool(records) for records in served.values()] == [number % 2 == 0 for number in range(250)]
+    assert served["n248.zone.example"] == (Record("n248.zone.example", "NS", 300, "ns.248.zone.example."),)
+
+
+def test_nothing_asked(port: int) -> None:
+    assert read(port, []) == {}
+
+
+def test_left_over_records_are_reported(port: int) -> None:
+    absent = (
+        "left.zone.example",
+        "gone.zone.example",
+        "bar.zone.example",
+        "ns1.foo.zone.example",
+        "text.zone.example",
+    )
+    served = read(port, ["left.zone.example"], absent)
+    assert served["left.zone.example"] == (Record("left.zone.example", "A", 300, "192.0.2.9"),)
+    assert served["gone.zone.example"] == ()
+    assert {record.type for record in served["bar.zone.example"]} == {"NS"}
+    assert {record.type for record in served["ns1.foo.zone.example"]} == {"A", "AAAA"}
+    assert served["text.zone.example"] == ()
+
+
+def test_zone_that_is_not_served_fails(port: int) -> None:
+    with pytest.raises(
+        ReadBackFailed, match=r"127\.0\.0\.1:\d+ answers REFUSED to NS at foo\.other\.example\."
+    ):
+        read(port, ["foo.other.example"])
+
+
+def test_name_below_another_delegation_fails(port: int) -> None:
+    with pytest.raises(ReadBackFailed, match="neither an answer with authority nor a referral"):
+        read(port, ["deep.foo.zone.example"])
+
+
+def test_nobody_listens() -> None:
+    with serving(reader_of([])) as port:
+        pass
+    with pytest.raises(ReadBackFailed, match="can't be reached"):
+        read(port, ["foo.zone.example"])
+
+
+# Servers that misbehave
+
+Misbehave = Callable[[dns.message.Message, asyncio.StreamWriter], Awaitable[None]]
+
+
+def ask_misbehaving(misbehave: Misbehave, timeout_seconds: float = 5) -> Mapping[str, tuple[Record, ...]]:
+    """Read back one name from a server that does as told with each query."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                size_bytes = int.from_bytes(await reader.readexactly(2), "big")
+                query = dns.message.from_wire(await reader.readexactly(size_bytes))
+                assert not query.flags & dns.flags.RD
+                assert query.ednsflags & dns.flags.DO
+                await misbehave(query, writer)
+        except (OSError, EOFError):
+            pass
+        finally:
+            writer.close()
+
+    async def story() -> Mapping[str, tuple[Record, ...]]:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            address = server.sockets[0].getsockname()
+            return await read_back(address, ["foo.zone.example"], timeout_seconds=timeout_seconds)
+
+    return asyncio.run(story())
+
+
+def send(writer: asyncio.StreamWriter, response: dns.message.Message) -> None:
+    writer.write(response.to_wire(prepend_length=True))
+
+
+def nodata(query: dns.message.Message) -> dns.message.Message:
+    response = dns.message.make_response(query)
+    response.flags |= dns.flags.AA
+    return response
+
+
+async def wrong_id(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    response = nodata(query)
+    response.id = (query.id + 1000) % 65536
+    send(writer, response)
+
+
+async def wrong_question(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    send(writer, nodata(dns.message.make_query("bar.zone.example", query.question[0].rdtype, id=query.id)))
+
+
+async def the_query_itself(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    send(writer, query)
+
+
+async def truncated(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    response = nodata(query)
+    response.flags |= dns.flags.TC
+    send(writer, response)
+
+
+async def servfail(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    response = dns.message.make_response(query)
+    response.set_rcode(dns.rcode.SERVFAIL)
+    send(writer, response)
+
+
+async def garbage(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"\x00\x0bhello world")
+
+
+async def hang_up(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def no_authority(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    send(writer, dns.message.make_response(query))
+
+
+async def refer_up(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    response = dns.message.make_response(query)
+    response.authority = [dns.rrset.from_text(".", 300, "IN", "NS", "a.root-servers.net.")]
+    send(writer, response)
+
+
+async def answer_from_a_cache(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    response = dns.message.make_response(query)
+    response.answer = [dns.rrset.from_text("foo.zone.example.", 300, "IN", "NS", "ns1.foo.zone.example.")]
+    send(writer, response)
+
+
+@pytest.mark.parametrize(
+    ("misbehave", "sentence"),
+    [
+        (wrong_id, "answered what it was not asked"),
+        (wrong_question, "answered what it was not asked"),
+        (the_query_itself, "answered what it was not asked"),
+        (truncated, "truncated response over TCP"),
+        (servfail, "answers SERVFAIL to NS at foo.zone.example"),
+        (garbage, "no DNS message"),
+        (hang_up, "closed the connection"),
+        (no_authority, "neither an answer with authority nor a referral"),
+        (refer_up, "neither an answer with authority nor a referral"),
+        (answer_from_a_cache, "neither an answer with authority nor a referral"),
+    ],
+)
+def test_misbehaving_server(misbehave: Misbehave, sentence: str) -> None:
+    with pytest.raises(ReadBackFailed, match=sentence):
+        ask_misbehaving(misbehave)
+
+
+def test_silent_server() -> None:
+    async def silent(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+        pass
+
+    started = time.monotonic()
+    with pytest.raises(ReadBackFailed, match=r"did not answer everything within 0\.3 seconds"):
+        ask_misbehaving(silent, timeout_seconds=0.3)
+    assert time.monotonic() - started < 3
+
+
+def test_answers_in_another_order_and_another_case() -> None:
+    kept: list[dns.message.Message] = []
+
+    async def reverse(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+        kept.append(query)
+        if len(kept) == 2:
+            for earlier in reversed(kept):
+                response = nodata(earlier)
+                if earlier.question[0].rdtype == dns.rdatatype.NS:
+                    response.flags &= ~dns.flags.AA
+                    response.authority = [
+                        dns.rrset.from_text("FOO.zone.example.", 300, "IN", "NS", "NS1.Foo.Zone.Example.")
+                    ]
+                    response.additional = [
+                        dns.rrset.from_text("NS1.Foo.Zone.Example.", 300, "IN", "A", "192.0.2.11")
+                    ]
+                send(writer, response)
+
+    assert ask_misbehaving(reverse)["foo.zone.example"] == (
+        Record("foo.zone.example", "NS", 300, "ns1.foo.zone.example."),
+        Record("ns1.foo.zone.example", "A", 300, "192.0.2.11"),
+    )
+
+
+# Pure
+
+
+def test_records_of_keeps_the_case_of_text() -> None:
+    rrset = dns.rrset.from_text("A.Example.", 5, "IN", "TXT", '"Mixed Case"')
+    assert records_of(rrset) == (Record("a.example", "TXT", 5, '"Mixed Case"'),)
+
+
+NS = Record("a.example", "NS", 300, "ns.b.example.")
+
+
+@pytest.mark.parametrize(
+    ("desired", "served", "same"),
+    [
+        ([], [], True),
+        ([NS], [NS], True),
+        ([NS], [], False),
+        ([], [NS], False),
+        (FOO, list(reversed(FOO)), True),
+        (FOO, FOO[1:], False),
+        ([NS], [Record("a.example", "NS", 301, "ns.b.example.")], False),
+        ([NS], [Record("a.example", "NS", 300, "NS.b.EXAMPLE.")], True),
+        ([NS], [Record("a.example", "NS", 300, "ns2.b.example.")], False),
+        ([NS], [Record("b.example", "NS", 300, "ns.b.example.")], False),
+        (
+            [Record("n.a.example", "AAAA", 300, "2001:db8::1")],
+            [Record("n.a.example", "AAAA", 300, "2001:DB8:0:0::1")],
+            True,
+        ),
+        ([Record("a.example", "DS", 300, DS_TEXT)], [Record("a.example", "DS", 300, DS_TEXT.upper())], True),
+        ([Record("a.example", "A", 300, "what")], [Record("a.example", "A", 300, "else")], False),
+    ],
+)
+def test_matches(desired: list[Record], served: list[Record], same: bool) -> None:
+    assert matches(iter(desired), iter(served)) is same
+
+
+SOA = Record("zone.example", "SOA", 300, "ns1.zone.example. h.zone.example. 1 2 3 4 5")
+APEX = [
+    SOA,
+    Record("zone.example", "NS", 300, "ns1.zone.example."),
+    Record("zone.example", "DNSKEY", 300, "x"),
+]
+A_NS = Record("a.zone.example", "NS", 300, "ns.a.zone.example.")
+A_GLUE = Record("ns.a.zone.example", "A", 300, "192.0.2.1")
+A_OLD_GLUE = Record("old.a.zone.example", "A", 300, "192.0.2.2")
+B_NS = Record("b.zone.example", "NS", 300, "ns.elsewhere.example.")
+DESIRED = {"a.zone.example": (A_NS, A_GLUE), "b.zone.example": (B_NS,)}
+OURS = {"a.zone.example", "ns.a.zone.example", "old.a.zone.example", "b.zone.example", "gone.zone.example"}
+FENCE = Record("_sublet.zone.example", "TXT", 60, '"fence"')
+HAND_MADE = Record("mail.zone.example", "MX", 300, "10 mx.example.")
+HAND_MADE_CUT = Record("dept.zone.example", "NS", 300, "ns.elsewhere.example.")
+GONE_NS = Record("gone.zone.example", "NS", 300, "ns.elsewhere.example.")
+A_TEXT = Record("a.zone.example", "TXT", 300, '"x"')
+
+
+@pytest.mark.parametrize(
+    ("live", "expected"),
+    [
+        ([A_NS, A_GLUE, B_NS], ZoneDifferences()),
+        ([B_NS, A_GLUE, A_NS, B_NS, SOA], ZoneDifferences()),
+        ([A_NS, A_GLUE], ZoneDifferences(missing=("b.zone.example",))),
+        ([], ZoneDifferences(missing=("a.zone.example", "b.zone.example"))),
+        (
+            [A_NS, B_NS],
+            ZoneDifferences(different=(DifferentName("a.zone.example", (A_NS,), (A_NS, A_GLUE)),)),
+        ),
+        (
+            [A_GLUE, B_NS],
+            ZoneDifferences(different=(DifferentName("a.zone.example", (A_GLUE,), (A_NS, A_GLUE)),)),
+        ),
+        ([A_NS, A_GLUE, B_NS, A_OLD_GLUE], ZoneDifferences(orphaned=(A_OLD_GLUE,))),
+        ([A_NS, A_GLUE, B_NS, GONE_NS], ZoneDifferences(orphaned=(GONE_NS,))),
+        ([A_NS, A_GLUE, B_NS, HAND_MADE, HAND_MADE_CUT], ZoneDifferences(foreign=(HAND_MADE_CUT, HAND_MADE))),
+        ([A_NS, A_GLUE, B_NS, A_TEXT], ZoneDifferences(foreign=(A_TEXT,))),
+        ([A_NS, A_GLUE, B_NS, FENCE], ZoneDifferences()),
+        ([A_NS, A_GLUE, B_NS, Record("a.zone.example", "RRSIG", 300, "DS ...")], ZoneDifferences()),
+    ],
+)
+def test_compare_zone(live: list[Record], expected: ZoneDifferences) -> None:
+    found = compare_zone([*APEX, *live], DESIRED, OURS, ignored={FENCE.owner})
+    assert found == expected
+    assert found.ours_is_right is not bool(expected.missing or expected.different or expected.orphaned)
+
+
+def test_name_with_no_records_is_not_desired() -> None:
+    found = compare_zone([SOA, GONE_NS], {"gone.zone.example": ()}, OURS)
+    assert found == ZoneDifferences(orphaned=(GONE_NS,))
+
+
+def test_fence_is_foreign_unless_ignored() -> None:
+    assert compare_zone([SOA, FENCE], {}, OURS) == ZoneDifferences(foreign=(FENCE,))
+
+
+def test_half_a_zone_says_nothing() -> None:
+    with pytest.raises(ValueError, match="no SOA"):
+        compare_zone([A_NS], DESIRED, OURS)
