@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from sublet import errors
-from sublet.accounts.model import Registrant
+from sublet.accounts.model import Registrant, Token
 from sublet.audit import Actor
 from sublet.config import Settings
-from sublet.db import Database, Tx
+from sublet.db import Database, Tx, utc_now
 from sublet.errors import Refusal
 from sublet.http import errors as http_errors
 from sublet.http.limits import Limits
@@ -19,6 +20,8 @@ from sublet.http.observe import Metrics
 
 BASE_PATH = "/api/v1"
 """`{base_url}` without scheme and host (spec, part 9: one single base path)."""
+TOKEN_USE_GRAIN = timedelta(hours=1)
+"""How exact `last_used_at` of a token is."""
 WRITE_METHODS = ("POST", "PUT", "DELETE")
 
 BodyT = TypeVar("BodyT")
@@ -40,6 +43,14 @@ class Context:
     metrics: Metrics
     running: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    used_tokens: dict[int, datetime] = field(default_factory=dict)
+    """When tokens were used whose stored `last_used_at` is too old; written now and then: a read must not become a write."""
+
+    def note_use(self, token: Token) -> None:
+        """Remember that a token was used, when what is stored of it is older than `TOKEN_USE_GRAIN`."""
+        now = utc_now()
+        if token.last_used_at is None or now - token.last_used_at > TOKEN_USE_GRAIN:
+            self.used_tokens[token.id] = now
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,242 @@
+"""From a request to its answer: one straight line of checks in the documented order (docs/errors.md), then the handler.
+
+Route, method, token, rate, scope, media type, size, form; whatever comes after those is the verb's to check, in its own order.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from sublet.accounts.model import Registrant
+from sublet.errors import InsufficientScope, NotFound, Refusal, TokenInvalid, TokenMissing, validation_failed
+from sublet.http.bodies import NoBody
+from sublet.http.endpoints import BASE_PATH, Call, Context, Endpoint, takes_body
+from sublet.http.errors import (
+    JSON_TYPE,
+    InternalError,
+    MethodNotAllowed,
+    RateLimited,
+    UnsupportedMediaType,
+    accepted_request_id,
+    render_refusal,
+)
+from sublet.http.idempotency import fingerprint, read_key
+from sublet.http.json_body import BodyTooSlow, declared_type, parse_object, read_body
+from sublet.http.limits import (
+    FAILED_AUTHENTICATION,
+    address_key,
+    client_address,
+    limit_headers,
+    trusted_addresses,
+)
+from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.observe import log_request
+from sublet.ids import new_request_id
+
+log = structlog.get_logger()
+DRAIN_MAX_BYTES = 16 * 1024 * 1024
+DRAIN_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class _Request:
+    """What is known of a request while it goes through the checks, for its answer's headers and its line in the log."""
+
+    scope: Scope
+    receive: Receive
+    request_id: str
+    endpoint: str = "unknown"
+    user_id: int | None = None
+    body_read: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> Headers:
+        return Headers(scope=self.scope)
+
+
+class Resource:
+    """All methods of one path; an ASGI application that Starlette's router calls. Without methods nothing is there."""
+
+    def __init__(self, context: Context, methods: Mapping[str, Endpoint]) -> None:
+        self._context = context
+        self._methods = methods
+        self._trusted = trusted_addresses(context.settings.trusted_proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever happens."""
+        started = time.perf_counter()
+        headers = Headers(scope=scope)
+        request = _Request(scope, receive, accepted_request_id(headers.get("x-request-id")) or new_request_id())
+        error = None
+        with structlog.contextvars.bound_contextvars(request_id=request.request_id):
+            try:
+                status, body = await self._answer(request)
+                request.headers["content-type"] = JSON_TYPE
+            except Refusal as refusal:
+                error = refusal.code
+                status, body = await self._refuse(request, refusal)
+            except Exception:
+                log.exception("fault", path=scope["path"])
+                error = InternalError.code
+                status, body = await self._refuse(
+                    request, InternalError("Something went wrong here; it is logged under this request id.")
+                )
+            await _send(send, status, request, body)
+        seconds = time.perf_counter() - started
+        self._context.metrics.count(request.endpoint, status, seconds)
+        log_request(
+            method=scope["method"],
+            path=scope["path"],
+            endpoint=request.endpoint,
+            status=status,
+            seconds=seconds,
+            request_id=request.request_id,
+            user_id=request.user_id,
+            error=error,
+        )
+
+    async def _answer(self, request: _Request) -> tuple[int, bytes]:
+        endpoint = self._route(request)
+        request.endpoint = endpoint.name
+        registrant = await self._authenticate(request)
+        request.user_id = registrant.user.id
+        self._count(request, endpoint, registrant)
+        if endpoint.scope not in registrant.token.scopes:
+            raise InsufficientScope(
+                f"This token lacks the scope {endpoint.scope}.", details={"required_scope": endpoint.scope}
+            )
+        call = await self._read(request, endpoint, registrant)
+        answer = await endpoint.handler(call)
+        request.headers |= answer.headers
+        return answer.status or endpoint.status, msgspec.json.encode(answer.body)
+
+    def _route(self, request: _Request) -> Endpoint:
+        method = request.scope["method"]
+        if not self._methods:
+            raise NotFound("There is nothing at this path; the documents are at /api/v1/docs.")
+        endpoint = self._methods.get("GET" if method == "HEAD" else method)
+        if endpoint is None:
+            allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})
+            raise MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
+        return endpoint
+
+    async def _authenticate(self, request: _Request) -> Registrant:
+        limits = self._context.limits
+        client = request.scope.get("client")
+        forwarded = request.fields.getlist("x-forwarded-for")
+        address = address_key(client_address(client[0] if client else "", forwarded, self._trusted))
+        failures = limits.look(FAILED_AUTHENTICATION, address)
+        if failures is not None and not failures.allowed:
+            raise RateLimited(
+                "Too many failed attempts to authenticate from this address; wait, and check the token.",
+                retry_after_seconds=failures.reset_seconds,
+            )
+        values = request.fields.getlist("authorization")
+        if not values:
+            raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
+        try:
+            scheme, _, token = values[0].partition(" ")
+            if len(values) > 1 or scheme.lower() != "bearer":
+                raise TokenInvalid("Send the token once, in the header `Authorization: Bearer <API_TOKEN>`.")
+            registrant = await self._context.db.read(self._context.authenticate, token.strip(" "))
+        except Refusal as refusal:
+            if refusal.category is TokenInvalid.category:
+                limits.take(FAILED_AUTHENTICATION, address)
+            raise
+        self._context.note_use(registrant.token)
+        return registrant
+
+    def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> None:
+        allowance = self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
+        if allowance is None:
+            return
+        request.headers |= limit_headers(allowance)
+        if not allowance.allowed:
+            raise RateLimited(
+                f"More than {allowance.limit} requests of this kind in a minute; wait {allowance.reset_seconds} s.",
+                retry_after_seconds=allowance.reset_seconds,
+            )
+
+    async def _read(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
+        """Media type, size, form: everything malformed in body, query and headers is told at once."""
+        members: dict[str, Any] = {}
+        reading = Reading()
+        body = None
+        if takes_body(endpoint):
+            declared = declared_type(request.fields)
+            raw = await read_body(request.fields, request.receive)
+            request.body_read = True
+            if raw and declared is None:
+                raise UnsupportedMediaType("Say what the body is: `Content-Type: application/json`.")
+            if raw:
+                members, duplicates = parse_object(raw)
+                reading.malformed += duplicates
+            body = read_members(members, endpoint.body or NoBody, reading)
+        query = read_query(request.scope.get("query_string", b""), endpoint.query, reading)
+        key = read_key(request.fields, reading) if takes_body(endpoint) else None
+        if reading.malformed:
+            raise invalid_request(reading.malformed)
+        if reading.missing:
+            raise validation_failed(reading.missing)
+        path = request.scope["path"]
+        return Call(
+            context=self._context,
+            request_id=request.request_id,
+            registrant=registrant,
+            path=request.scope.get("path_params", {}),
+            body=body,
+            query=query,
+            idempotency_key=key,
+            fingerprint=fingerprint(endpoint.method, path, members),
+            request_path=path,
+            query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
+        )
+
+    async def _refuse(self, request: _Request, refusal: Refusal) -> tuple[int, bytes]:
+        await _drain(request, refusal)
+        accept = ",".join(request.fields.getlist("accept"))
+        status, headers, body = render_refusal(refusal, request.request_id, accept, f"{BASE_PATH}/docs")
+        request.headers |= headers
+        return status, body
+
+
+async def _drain(request: _Request, refusal: Refusal) -> None:
+    """Take in a body that was not read, within bounds, so that the client gets to read the refusal instead of a reset."""
+    fields = request.fields
+    has_body = fields.get("content-length", "0") != "0" or "transfer-encoding" in fields
+    if request.body_read or not has_body:
+        return
+    taken = 0
+    try:
+        if isinstance(refusal, BodyTooSlow) or "expect" in fields:
+            taken = DRAIN_MAX_BYTES
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while taken < DRAIN_MAX_BYTES:
+                message = await request.receive()
+                taken += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        pass
+    request.headers["connection"] = "close"
+
+
+async def _send(send: Send, status: int, request: _Request, body: bytes) -> None:
+    headers = {
+        **request.headers,
+        "content-length": str(len(body)),
+        "x-request-id": request.request_id,
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+    }
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": b"" if request.scope["method"] == "HEAD" else body})

@@ -1,0 +1,110 @@
+"""From the types of the nouns to the shapes on the wire: nothing is decided here, only named and put in order."""
+
+from datetime import datetime
+
+import msgspec
+
+from sublet.accounts.model import Organization, User
+from sublet.credits.model import AppliedCoupon, Package, Payment
+from sublet.dns.delegation import delegation_warnings
+from sublet.http import shapes
+from sublet.ids import ticket_number
+from sublet.platform_domains.model import MODES, Offer, PlatformDomain
+from sublet.subdomains.lifecycle import STATUS_LABELS, derive_status, provisioning_status, renewal_available
+from sublet.subdomains.model import Subdomain
+from sublet.tickets.model import Ticket
+
+
+def user_shape(user: User) -> shapes.UserShape:
+    """Return a user as the wire shows it."""
+    return msgspec.convert(user, shapes.UserShape, from_attributes=True)
+
+
+def organization_shape(organization: Organization) -> shapes.OrganizationShape:
+    """Return an organization as the wire shows it."""
+    return msgspec.convert(organization, shapes.OrganizationShape, from_attributes=True)
+
+
+def package_shape(package: Package) -> shapes.PackageShape:
+    """Return a package as the wire shows it."""
+    return msgspec.convert(package, shapes.PackageShape, from_attributes=True)
+
+
+def payment_shape(payment: Payment) -> shapes.PaymentShape:
+    """Return a record of the account's history as the wire shows it."""
+    return msgspec.convert(payment, shapes.PaymentShape, from_attributes=True)
+
+
+def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:
+    """Return a coupon that was used as the wire shows it; null when none was."""
+    return msgspec.convert(coupon, shapes.CouponShape, from_attributes=True) if coupon else None
+
+
+def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) -> shapes.PlatformDomainShape:
+    """Return a platform domain with those of its offers that are not withdrawn, in the order of the modes."""
+    current = sorted((offer for offer in offers if offer.withdrawn_at is None), key=lambda each: MODES.index(each.mode))
+    names = (name for name in shapes.PlatformDomainShape.__struct_fields__ if name != "modes")
+    return shapes.PlatformDomainShape(
+        modes=[msgspec.convert(offer, shapes.ModeShape, from_attributes=True) for offer in current],
+        **{name: getattr(platform_domain, name) for name in names},
+    )
+
+
+def subdomain_shape(subdomain: Subdomain, now: datetime, *, user_suspended: bool) -> shapes.SubdomainShape:
+    """Return the spec's twenty fields of a subdomain; status and renewal are derived at this instant."""
+    status = derive_status(subdomain, now)
+    delegation = subdomain.delegation
+    return shapes.SubdomainShape(
+        id=subdomain.id,
+        fqdn=subdomain.fqdn,
+        label=subdomain.label,
+        domain=subdomain.domain,
+        domain_public_name=subdomain.domain_public_name,
+        status=status,  # type: ignore[arg-type] # the table of states and the shape list the same words
+        status_label=STATUS_LABELS[status],
+        registration_type=subdomain.registration_type,  # type: ignore[arg-type]
+        registration_source=subdomain.registration_source,  # type: ignore[arg-type]
+        nameservers=list(delegation.nameservers),
+        glue=[shapes.GlueShape(host=each.host, ipv4=each.ipv4, ipv6=each.ipv6) for each in delegation.glue],
+        dnssec_enabled=bool(delegation.ds_records),
+        ds_records=[msgspec.convert(each, shapes.DsShape, from_attributes=True) for each in delegation.ds_records],
+        provision_error=subdomain.provision_error,
+        registered_at=subdomain.registered_at,
+        expires_at=subdomain.expires_at,
+        last_renewed_at=subdomain.last_renewed_at,
+        renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
+        created_at=subdomain.created_at,
+        updated_at=subdomain.updated_at,
+    )
+
+
+def provisioning_shape(subdomain: Subdomain) -> shapes.ProvisioningShape:
+    """Return how far the DNS is with a subdomain."""
+    return shapes.ProvisioningShape(
+        status=provisioning_status(subdomain),  # type: ignore[arg-type]
+        generation=subdomain.generation,
+        published_generation=subdomain.published_generation,
+        attempts=subdomain.attempts,
+        next_attempt_at=subdomain.next_attempt_at,
+        published_at=subdomain.published_at,
+        zone=subdomain.domain,
+        serial=subdomain.published_serial,
+        error=subdomain.provision_error,
+        warnings=list(delegation_warnings(subdomain.delegation)),
+    )
+
+
+def ticket_shape(ticket: Ticket) -> shapes.TicketShape:
+    """Return a ticket as lists show it."""
+    return shapes.TicketShape(**_ticket_members(ticket))
+
+
+def ticket_detail_shape(ticket: Ticket) -> shapes.TicketDetailShape:
+    """Return a ticket with its messages, oldest first."""
+    messages = [msgspec.convert(each, shapes.MessageShape, from_attributes=True) for each in ticket.messages]
+    return shapes.TicketDetailShape(messages=messages, **_ticket_members(ticket))
+
+
+def _ticket_members(ticket: Ticket) -> dict[str, object]:
+    names = (name for name in shapes.TicketShape.__struct_fields__ if name != "ticket_number")
+    return {"ticket_number": ticket_number(ticket.id), **{name: getattr(ticket, name) for name in names}}

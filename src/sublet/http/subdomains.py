@@ -1,0 +1,218 @@
+"""Handlers of subdomains (spec, part 4, "Subdomains")."""
+
+import time
+from typing import Any
+
+from msgspec import UNSET
+
+from sublet.credits.model import Payable
+from sublet.db import Tx
+from sublet.http import shapes
+from sublet.http.bodies import (
+    NameserversBody,
+    NoBody,
+    RegisterBody,
+    RenewBody,
+    SubdomainsQuery,
+    ds_inputs,
+    glue_inputs,
+    sent_nameservers,
+)
+from sublet.http.endpoints import Answer, Call
+from sublet.http.idempotency import Done, write_once
+from sublet.http.paging import make_page, position_of
+from sublet.http.render import coupon_shape, provisioning_shape, subdomain_shape
+from sublet.ids import Position
+from sublet.subdomains import store
+from sublet.subdomains.change_nameservers import change_nameservers
+from sublet.subdomains.delete import delete
+from sublet.subdomains.find import find_in_account
+from sublet.subdomains.lifecycle import is_delegated, provisioning_failed
+from sublet.subdomains.model import ChangeNameservers, Register, Subdomain, SubdomainFilter
+from sublet.subdomains.naming import canonical_domain
+from sublet.subdomains.register import register
+from sublet.subdomains.renew import renew
+from sublet.subdomains.restore import restore
+from sublet.subdomains.retry import retry
+
+
+async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
+    """The user's subdomains, newest first; those in the trash only with `status=trashed`."""
+    after = position_of(call, "subdomains")
+    query = call.query
+    user = call.registrant.user
+    wanted = SubdomainFilter(
+        status=query.status,
+        domain=(canonical_domain(query.domain) or query.domain) if query.domain is not None else None,
+        q=query.q,
+        registration_type=query.registration_type,
+        expires_before=query.expires_before,
+        expires_after=query.expires_after,
+        dnssec_enabled=query.dnssec_enabled,
+        renewal_available=query.renewal_available,
+    )
+
+    def read(tx: Tx) -> list[tuple[Subdomain, shapes.SubdomainShape]]:
+        found = store.list_own(tx, user.id, wanted, query.limit + 1, after)
+        return [(each, _shape(tx, call, each)) for each in found]
+
+    found = await call.context.db.read(read)
+    items, page, headers = make_page(
+        call, "subdomains", found, lambda each: Position(each[0].created_at, each[0].id)
+    )
+    return Answer(shapes.SubdomainsAnswer(subdomains=[shape for _, shape in items], page=page), headers)
+
+
+async def get_subdomain(call: Call[None, None]) -> Answer:
+    """One of the user's own subdomains."""
+
+    def read(tx: Tx) -> shapes.SubdomainAnswer:
+        subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
+        return shapes.SubdomainAnswer(subdomain=_shape(tx, call, subdomain))
+
+    return Answer(await call.context.db.read(read))
+
+
+async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
+    """Register, then wait a short, bounded time for the DNS, and tell what is then true."""
+    body = call.body
+    command = Register(
+        platform_domain_id=body.platform_domain_id,
+        domain=body.domain,
+        fqdn=body.fqdn,
+        label=body.label,
+        nameservers=sent_nameservers(body) or (),
+        glue=glue_inputs(body.glue or []),
+        ds_records=ds_inputs(body.ds_records or []),
+        registration_mode=body.registration_mode,
+        payable=_payable(call, body),
+    )
+    done = await write_once(
+        call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
+    )
+    subdomain, shape = await _settled(call, done)
+    answer = shapes.RegisterAnswer(
+        subdomain=shape,
+        provisioning=provisioning_shape(subdomain),
+        charged_credits=done.outcome.charged_credits,
+        coupon=coupon_shape(done.outcome.coupon),
+    )
+    return Answer(answer, done.headers, done.status)
+
+
+async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
+    """Change nameservers, glue and DS records; what is left out is kept, an empty list or null clears it."""
+    body = call.body
+    command = ChangeNameservers(
+        nameservers=sent_nameservers(body),
+        glue=None if body.glue is UNSET else glue_inputs(body.glue or []),
+        ds_records=None if body.ds_records is UNSET else ds_inputs(body.ds_records or []),
+    )
+    done = await write_once(call, 200, change_nameservers, call.actor(), call.path["fqdn"], command)
+    return await _provisioned(call, done)
+
+
+async def retry_provisioning(call: Call[NoBody, None]) -> Answer:
+    """Try to publish again now."""
+    done = await write_once(call, 200, retry, call.actor(), call.path["fqdn"])
+    return await _provisioned(call, done)
+
+
+async def renew_subdomain(call: Call[RenewBody, None]) -> Answer:
+    """Renew for one more term, counted from the old expiry."""
+    payable = _payable(call, call.body)
+    done = await write_once(call, 200, renew, call.actor(), call.path["fqdn"], payable)
+    return await _renewed(call, done)
+
+
+async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
+    """Bring a name back from the trash: free within what is paid, else with a renewal."""
+    done = await write_once(
+        call,
+        200,
+        restore,
+        call.actor(),
+        call.path["fqdn"],
+        _payable(call, call.body),
+        free_quota=call.context.settings.free_quota,
+    )
+    subdomain, shape = await _settled(call, done)
+    answer = shapes.RegisterAnswer(
+        subdomain=shape,
+        provisioning=provisioning_shape(subdomain),
+        charged_credits=done.outcome.charged_credits,
+        coupon=coupon_shape(done.outcome.coupon),
+    )
+    return Answer(answer, done.headers, done.status)
+
+
+async def delete_subdomain(call: Call[NoBody, None]) -> Answer:
+    """Move a name to the trash."""
+    done = await write_once(call, 200, delete, call.actor(), call.path["fqdn"])
+    subdomain = await call.context.db.read(_find, done.outcome.id)
+    answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
+    return Answer(answer, done.headers, done.status)
+
+
+def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:
+    return Payable(
+        confirm=body.confirm is True,
+        coupon_code=body.coupon_code,
+        max_credits=body.max_credits,
+        may_spend="credits:spend" in call.registrant.token.scopes,
+    )
+
+
+def _shape(tx: Tx, call: Call[Any, Any], subdomain: Subdomain) -> shapes.SubdomainShape:
+    suspended = call.registrant.user.suspended_at is not None
+    return subdomain_shape(subdomain, tx.now, user_suspended=suspended)
+
+
+def _find(tx: Tx, subdomain_id: int) -> Subdomain:
+    subdomain = store.find_subdomain(tx, subdomain_id)
+    assert subdomain is not None  # noqa: S101 - rows of subdomains are never removed
+    return subdomain
+
+
+async def _settled(call: Call[Any, Any], done: Done) -> tuple[Subdomain, shapes.SubdomainShape]:
+    """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
+    db = call.context.db
+
+    def read(tx: Tx) -> tuple[Subdomain, shapes.SubdomainShape]:
+        subdomain = _find(tx, done.outcome.id)
+        return subdomain, _shape(tx, call, subdomain)
+
+    ends = time.monotonic() + call.context.settings.publish_wait_ms / 1000
+    subdomain, shape = await db.read(read)
+    while not _is_settled(subdomain) and (left := ends - time.monotonic()) > 0:
+        await db.changed(left)
+        subdomain, shape = await db.read(read)
+    return subdomain, shape
+
+
+def _is_settled(subdomain: Subdomain) -> bool:
+    return (
+        subdomain.generation == subdomain.published_generation
+        or provisioning_failed(subdomain)
+        or (not is_delegated(subdomain) and subdomain.published_generation == 0)
+    )
+
+
+async def _provisioned(call: Call[Any, Any], done: Done) -> Answer:
+    subdomain, shape = await _settled(call, done)
+    answer = shapes.ProvisionAnswer(subdomain=shape, provisioning=provisioning_shape(subdomain))
+    return Answer(answer, done.headers, done.status)
+
+
+async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
+    def read(tx: Tx) -> shapes.RenewAnswer:
+        shape = _shape(tx, call, _find(tx, done.outcome.id))
+        renewal = shapes.RenewalShape(
+            expires_at=shape.expires_at,
+            renewal_available=shape.renewal_available,
+            charged_credits=done.outcome.charged_credits,
+            coupon=coupon_shape(done.outcome.coupon),
+        )
+        return shapes.RenewAnswer(subdomain=shape, renewal=renewal)
+
+    return Answer(await call.context.db.read(read), done.headers, done.status)
