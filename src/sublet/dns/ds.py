@@ -174,7 +174,7 @@ def _from_text(owner: str, text: str) -> DsRecord:
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
     kind, words = _without_front(owner, words)
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
-        raise InvalidDs(f"`{shown(text)}` is neither {_FORMS}.")
+        raise InvalidDs(f"`{shown(text)}` is not {_FORMS}.")
     if kind is None:
         kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
     try:

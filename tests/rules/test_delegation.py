@@ -1,0 +1,389 @@
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.dns.delegation import check_delegation, delegation_warnings, find_nameserver_cycle, prune_glue
+from sublet.dns.types import Delegation, DnskeyInput, DsInput, DsLike, DsRecord, GlueEntry, GlueInput
+
+OWNER = "foo.example.test"
+ELSEWHERE = ("ns1.dns.example", "ns2.dns.example")
+SHA256 = "ab" * 32
+
+
+def check(
+    nameservers: Sequence[str] = (),
+    glue: Sequence[GlueInput] = (),
+    ds_records: Sequence[DsLike] = (),
+    *,
+    nameservers_min: int = 1,
+    nameservers_max: int = 13,
+) -> tuple[Delegation, list[tuple[str, str]]]:
+    delegation, errors = check_delegation(
+        OWNER, nameservers, glue, ds_records, nameservers_min=nameservers_min, nameservers_max=nameservers_max
+    )
+    for error in errors:
+        assert error.message.endswith(".")
+        error.message.encode()
+    return delegation, [(error.field, error.code) for error in errors]
+
+
+GOOD: list[tuple[Sequence[str], Sequence[GlueInput], Sequence[DsLike], Delegation]] = [
+    ((), (), (), Delegation()),
+    (("NS2.dns.example.", "ns1.DNS.example"), (), (), Delegation(("ns2.dns.example", "ns1.dns.example"))),
+    (
+        ("ns1.foo.example.test",),
+        (GlueInput("NS1.Foo.example.test.", "8.8.8.8"),),
+        (),
+        Delegation(("ns1.foo.example.test",), (GlueEntry("ns1.foo.example.test", "8.8.8.8"),)),
+    ),
+    (
+        (OWNER, "ns1.dns.example"),
+        (GlueInput(OWNER, None, "2A00:1450::1"),),
+        (),
+        Delegation((OWNER, "ns1.dns.example"), (GlueEntry(OWNER, None, "2a00:1450::1"),)),
+    ),
+    (  # of a sibling, so no glue
+        ("ns1.bar.example.test", "ns1.xfoo.example.test"),
+        (),
+        (),
+        Delegation(("ns1.bar.example.test", "ns1.xfoo.example.test")),
+    ),
+    (  # the same host again: merged; then more addresses of a family: kept apart
+        ("b.foo.example.test", "a.foo.example.test"),
+        (
+            GlueInput("a.foo.example.test", "1.1.1.1"),
+            GlueInput("a.foo.example.test", None, "2606:4700::1111"),
+            GlueInput("b.foo.example.test", "8.8.8.8"),
+            GlueInput("B.foo.example.test", "8.8.8.8"),
+            GlueInput("b.foo.example.test", "8.8.4.4", "64:ff9b::8.8.8.8"),
+        ),
+        (),
+        Delegation(
+            ("b.foo.example.test", "a.foo.example.test"),
+            (
+                GlueEntry("b.foo.example.test", "8.8.8.8", "64:ff9b::808:808"),
+                GlueEntry("b.foo.example.test", "8.8.4.4"),
+                GlueEntry("a.foo.example.test", "1.1.1.1", "2606:4700::1111"),
+            ),
+        ),
+    ),
+    (
+        ELSEWHERE,
+        (),
+        (DsInput(1, 13, 2, SHA256.upper()), f"1 13 2 {SHA256}", f"foo.example.test. IN DS 2 8 2 {SHA256}"),
+        Delegation(ELSEWHERE, (), (DsRecord(1, 13, 2, SHA256), DsRecord(2, 8, 2, SHA256))),
+    ),
+    (
+        ELSEWHERE,
+        (),
+        [f"{tag % 8} 13 2 {SHA256}" for tag in range(16)],
+        Delegation(ELSEWHERE, (), tuple(DsRecord(tag, 13, 2, SHA256) for tag in range(8))),
+    ),
+    (
+        tuple(f"ns{n}.dns.example" for n in range(13)),
+        (),
+        (),
+        Delegation(tuple(f"ns{n}.dns.example" for n in range(13))),
+    ),
+]
+
+
+@pytest.mark.parametrize(("nameservers", "glue", "ds_records", "delegation"), GOOD)
+def test_good(
+    nameservers: Sequence[str],
+    glue: Sequence[GlueInput],
+    ds_records: Sequence[DsLike],
+    delegation: Delegation,
+) -> None:
+    assert check(nameservers, glue, ds_records) == (delegation, [])
+
+
+@pytest.mark.parametrize(("nameservers", "glue", "ds_records", "delegation"), GOOD)
+def test_what_was_checked_is_good_again_and_the_same(
+    nameservers: Sequence[str],
+    glue: Sequence[GlueInput],
+    ds_records: Sequence[DsLike],
+    delegation: Delegation,
+) -> None:
+    again = check(
+        delegation.nameservers,
+        [GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in delegation.glue],
+        [DsInput(ds.key_tag, ds.algorithm, ds.digest_type, ds.digest) for ds in delegation.ds_records],
+    )
+    assert again == (delegation, [])
+
+
+NS = "ns1.foo.example.test"
+BAD: list[tuple[str, Sequence[str], Sequence[GlueInput], Sequence[DsLike], list[tuple[str, str]]]] = [
+    ("no name", ("ns1.dns.example", "ns1"), (), (), [("nameservers[1]", "nameserver_invalid")]),
+    ("newline", ("ns1.dns.example\n",), (), (), [("nameservers[0]", "nameserver_invalid")]),
+    (
+        "escape",
+        (r"ns1\.dns.example", r"ns1\046dns.example"),
+        (),
+        (),
+        [(f"nameservers[{i}]", "nameserver_invalid") for i in (0, 1)],
+    ),
+    ("apex", ("@", "$INCLUDE"), (), (), [(f"nameservers[{i}]", "nameserver_invalid") for i in (0, 1)]),
+    (
+        "address",
+        ("8.8.8.8", "2a00::1"),
+        (),
+        (),
+        [(f"nameservers[{i}]", "nameserver_invalid") for i in (0, 1)],
+    ),
+    ("twice", ("ns1.dns.example", "NS1.DNS.example."), (), (), [("nameservers[1]", "nameserver_duplicate")]),
+    (
+        "twice in Unicode",
+        ("ns1.bücher.example", "ns1.xn--bcher-kva.example"),
+        (),
+        (),
+        [("nameservers[1]", "nameserver_duplicate")],
+    ),
+    (
+        "too many",
+        [f"ns{n}.dns.example" for n in range(14)],
+        (),
+        (),
+        [("nameservers", "too_many_nameservers")],
+    ),
+    ("inside, no glue", ("ns1.dns.example", NS), (), (), [("nameservers[1]", "glue_required")]),
+    ("itself, no glue", (OWNER,), (), (), [("nameservers[0]", "glue_required")]),
+    (
+        "glue outside",
+        ELSEWHERE,
+        (GlueInput("ns1.dns.example", "8.8.8.8"),),
+        (),
+        [("glue[0].host", "glue_not_allowed")],
+    ),
+    (
+        "glue of a sibling",
+        ("ns1.bar.example.test",),
+        (GlueInput("ns1.bar.example.test", "8.8.8.8"),),
+        (),
+        [("glue[0].host", "glue_not_allowed")],
+    ),
+    (
+        "glue of the parent",
+        ELSEWHERE,
+        (GlueInput("example.test", "8.8.8.8"),),
+        (),
+        [("glue[0].host", "glue_not_allowed")],
+    ),
+    (
+        "glue, no nameserver",
+        ELSEWHERE,
+        (GlueInput(NS, "8.8.8.8"),),
+        (),
+        [("glue[0].host", "glue_not_allowed")],
+    ),
+    ("glue alone", (), (GlueInput(NS, "8.8.8.8"),), (), [("glue[0].host", "glue_not_allowed")]),
+    (
+        "glue of no name",
+        ELSEWHERE,
+        (GlueInput("*", "8.8.8.8"),),
+        (),
+        [("glue[0].host", "nameserver_invalid")],
+    ),
+    ("glue without address", (NS,), (GlueInput(NS),), (), [("glue[0]", "glue_invalid")]),
+    ("no IPv4", (NS,), (GlueInput(NS, "8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("leading zero", (NS,), (GlueInput(NS, "08.8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("empty", (NS,), (GlueInput(NS, ""),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("IPv6 as IPv4", (NS,), (GlueInput(NS, "2a00::1"),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("zone id", (NS,), (GlueInput(NS, None, "fe80::1%eth0"),), (), [("glue[0].ipv6", "glue_invalid")]),
+    ("private", (NS,), (GlueInput(NS, "10.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
+    ("multicast", (NS,), (GlueInput(NS, "224.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
+    (
+        "one of two",
+        (NS,),
+        (GlueInput(NS, "8.8.8.8", "64:ff9b::10.0.0.1"),),
+        (),
+        [("glue[0].ipv6", "glue_not_public")],
+    ),
+    (
+        "too many addresses",
+        (NS,),
+        [GlueInput(NS, f"8.8.8.{n}") for n in range(9)],
+        (),
+        [("glue", "glue_invalid")],
+    ),
+    ("no DS", ELSEWHERE, (), ("nonsense",), [("ds_records[0]", "ds_invalid")]),
+    ("digest", ELSEWHERE, (), (DsInput(1, 13, 2, "ab"),), [("ds_records[0].digest", "ds_invalid")]),
+    ("SHA-1", ELSEWHERE, (), (DsInput(1, 13, 1, "ab" * 20),), [("ds_records[0].digest_type", "ds_invalid")]),
+    ("key", ELSEWHERE, (), (DnskeyInput(257, 3, 13, "AA=="),), [("ds_records[0].public_key", "ds_invalid")]),
+    ("DS alone", (), (), (f"1 13 2 {SHA256}",), [("ds_records", "ds_without_nameservers")]),
+    (
+        "too many DS",
+        ELSEWHERE,
+        (),
+        [f"{tag} 13 2 {SHA256}" for tag in range(9)],
+        [("ds_records", "too_many_ds_records")],
+    ),
+    (
+        "a nameserver with a typing error doesn't make its glue wrong too",
+        ("ns1,foo.example.test",),
+        (GlueInput(NS, "8.8.8.8"),),
+        (),
+        [("nameservers[0]", "nameserver_invalid")],
+    ),
+    (
+        "every reason at once",
+        ("ns1", NS, NS, "ns1.dns.example", "ns2.foo.example.test"),
+        (GlueInput("ns1.dns.example", "10.0.0.1", "::1"), GlueInput(NS, "1.2.3"), GlueInput(NS)),
+        ("x", DsInput(-1, 13, 2, SHA256)),
+        [
+            ("nameservers[0]", "nameserver_invalid"),
+            ("nameservers[2]", "nameserver_duplicate"),
+            ("glue[0].host", "glue_not_allowed"),
+            ("glue[0].ipv4", "glue_not_public"),
+            ("glue[0].ipv6", "glue_not_public"),
+            ("glue[1].ipv4", "glue_invalid"),
+            ("glue[2]", "glue_invalid"),
+            ("nameservers[4]", "glue_required"),
+            ("ds_records[0]", "ds_invalid"),
+            ("ds_records[1].key_tag", "ds_invalid"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("nameservers", "glue", "ds_records", "errors"), [row[1:] for row in BAD], ids=[row[0] for row in BAD]
+)
+def test_bad(
+    nameservers: Sequence[str],
+    glue: Sequence[GlueInput],
+    ds_records: Sequence[DsLike],
+    errors: list[tuple[str, str]],
+) -> None:
+    assert check(nameservers, glue, ds_records)[1] == errors
+
+
+def test_the_platform_domains_limits() -> None:
+    assert check(ELSEWHERE[:1], nameservers_min=2)[1] == [("nameservers", "too_few_nameservers")]
+    assert check((), nameservers_min=2)[1] == []
+    assert check(ELSEWHERE, nameservers_min=2, nameservers_max=2)[1] == []
+    assert check(ELSEWHERE, nameservers_max=1)[1] == [("nameservers", "too_many_nameservers")]
+
+
+TEXTS = st.sampled_from(
+    [NS, OWNER, "ns1.dns.example", "ns1", "", "8.8.8.8", "10.0.0.1", "::1", "2a00::1", "\ud800", "a\n.b"]
+) | st.text(max_size=9)
+
+
+@given(
+    st.lists(TEXTS, max_size=4),
+    st.lists(st.builds(GlueInput, TEXTS, st.none() | TEXTS, st.none() | TEXTS), max_size=4),
+    st.lists(TEXTS | st.builds(DsInput, st.integers(), st.integers(), st.integers(), TEXTS), max_size=3),
+)
+def test_anything_is_checked_without_a_fault(
+    nameservers: list[str], glue: list[GlueInput], ds_records: list[DsLike]
+) -> None:
+    delegation, errors = check(nameservers, glue, ds_records)
+    if not errors:
+        assert {entry.host for entry in delegation.glue} == {
+            host for host in delegation.nameservers if host == OWNER or host.endswith("." + OWNER)
+        }
+
+
+def warnings_of(nameservers: Sequence[str], glue: Sequence[GlueInput] = ()) -> tuple[str, ...]:
+    delegation, errors = check(nameservers, glue)
+    assert errors == []
+    return delegation_warnings(delegation)
+
+
+def test_warnings() -> None:
+    a, b = f"a.{OWNER}", f"b.{OWNER}"
+    assert warnings_of(()) == ()
+    assert warnings_of(ELSEWHERE) == ()
+    (one,) = warnings_of(ELSEWHERE[:1])
+    assert "one nameserver only" in one
+    (same_place,) = warnings_of((a, b), (GlueInput(a, "8.8.8.8"), GlueInput(b, "8.8.8.9")))
+    assert "8.8.8.0/24" in same_place
+    assert warnings_of((a, b), (GlueInput(a, "8.8.8.8"), GlueInput(b, "8.8.4.4"))) == ()
+    assert warnings_of((a, "ns.dns.example"), (GlueInput(a, "8.8.8.8"),)) == ()
+    # Two places for IPv6 are two places.
+    assert (
+        warnings_of((a, b), (GlueInput(a, "8.8.8.8", "2a00:1::1"), GlueInput(b, "8.8.8.9", "2a00:2::1")))
+        == ()
+    )
+    (no_ipv4,) = warnings_of((a, b), (GlueInput(a, None, "2a00:1::1"), GlueInput(b, None, "2a00:2::1")))
+    assert "IPv4" in no_ipv4
+
+
+def test_prune_glue() -> None:
+    a, b = GlueEntry(f"a.{OWNER}", "8.8.8.8"), GlueEntry(f"b.{OWNER}", None, "2a00:1::1")
+    kept = prune_glue((a, b, a), (f"A.{OWNER}.", "ns1.dns.example", "no name"))
+    assert kept == (GlueInput(a.host, "8.8.8.8", None), GlueInput(a.host, "8.8.8.8", None))
+    assert prune_glue((a, b), ()) == ()
+
+
+A, B, C, D = "a.test", "b.test", "c.test", "d.test"
+
+
+@pytest.mark.parametrize(
+    ("nameservers", "registered", "cycle"),
+    [
+        ((), {}, None),
+        (("ns.elsewhere.example",), {}, None),
+        (("ns.a.test",), {}, None),  # inside the own name: glue
+        (("a.test",), {}, None),
+        (("ns.b.test",), {}, None),  # nobody's, so the platform domain's or another's
+        (("ns.b.test",), {B: ("ns.b.test",)}, None),
+        (("ns.b.test",), {B: ("b.test",)}, None),
+        (("b.test",), {B: ("ns.elsewhere.example",)}, None),
+        (("ns.b.test",), {B: ("ns.a.test",)}, (A, B, A)),
+        (("b.test",), {B: ("a.test",)}, (A, B, A)),
+        (("ns.b.test", "ns2.b.test"), {B: ("ns.a.test", "x.a.test")}, (A, B, A)),
+        (("ns.b.test", "ns.elsewhere.example"), {B: ("ns.a.test",)}, None),  # one way is enough
+        (("ns.b.test", "ns.a.test"), {B: ("ns.a.test",)}, None),
+        (("ns.b.test",), {B: ("ns.a.test", "ns.elsewhere.example")}, None),
+        (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.a.test",)}, (A, B, C, A)),
+        (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.a.test", "ns.d.test"), D: ("ns.d.test",)}, None),
+        (("ns.b.test", "ns.c.test"), {B: ("ns.c.test",), C: ("ns.b.test", "ns.a.test")}, (A, C, A)),
+        (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, B, C, B)),  # dead by itself
+        (("ns.b.test",), {B: ()}, None),  # not delegated: nothing to go in a circle through
+        (("ns.ab.test",), {B: ("ns.a.test",)}, None),  # ends in the same letters only
+        (
+            ("ns.x.b.test",),
+            {B: ("ns.a.test",), "x.b.test": ("ns.elsewhere.example",)},
+            None,
+        ),  # the nearest name counts
+        (("ns.x.b.test",), {B: ("ns.elsewhere.example",), "x.b.test": ("ns.a.test",)}, (A, "x.b.test", A)),
+        (
+            ("ns.b.test",),
+            {A: ("ns.elsewhere.example",), B: ("ns.a.test",)},
+            (A, B, A),
+        ),  # what A had before doesn't count
+    ],
+)
+def test_find_nameserver_cycle(
+    nameservers: tuple[str, ...], registered: dict[str, tuple[str, ...]], cycle: tuple[str, ...] | None
+) -> None:
+    assert find_nameserver_cycle(A, nameservers, registered) == cycle
+
+
+SOME = st.lists(st.sampled_from([A, B, C, D, "e.test", "ns.elsewhere.example"]), max_size=3)
+
+
+@given(SOME, st.dictionaries(st.sampled_from([B, C, D]), SOME))
+def test_a_cycle_is_found_where_no_round_of_looking_up_gets_on(
+    nameservers: list[str], registered: dict[str, list[str]]
+) -> None:
+    delegations = registered | {A: nameservers}
+    found: set[str] = {name for name, hosts in delegations.items() if not hosts}
+    for _ in delegations:
+        found |= {
+            name
+            for name, hosts in delegations.items()
+            if any(host == name or host not in delegations or host in found for host in hosts)
+        }
+    cycle = find_nameserver_cycle(A, nameservers, registered)
+    assert (cycle is None) == (A in found)
+    if cycle is not None:
+        assert cycle[0] == A
+        assert cycle[-1] in cycle[:-1]
+        assert all(after in delegations[before] for before, after in pairwise(cycle))

@@ -1,0 +1,246 @@
+import base64
+
+import dns.dnssec
+import dns.name
+import dns.rdata
+import dns.wire
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from dns.rdtypes.ANY.DNSKEY import DNSKEY
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.dns.ds import InvalidDs, key_tag, parse_ds, wire_name
+from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
+
+PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
+
+OWNER = "foo.example.test"
+SHA256 = "684a" + "0F" * 30
+SHA384 = "ab" * 48
+DS = DsRecord(2371, 13, 2, SHA256.lower())
+ECDSA_KEY = base64.b64encode(bytes(range(64))).decode()
+ED25519_KEY = base64.b64encode(bytes(range(32))).decode()
+
+RFC_4034_KEY = """AQOeiiR0GOMYkDshWoSKz9XzfwJr1AYtsmx3TGkJaNXVbfi/2pHm822aJ5iI9BMzNXxeYCmZDRD99WYwYqUSdjMmmAphXdvx
+    egXd/M5+X7OrzKBaMbCVdFLUUh6DhweJBjEVv5f2wwjM9XzcnOf+EPbtG9DMBmADjFDc2w/rljwvFw=="""
+"""The key of RFC 4034, section 5.4 (there with algorithm 5), which has tag 60485 there."""
+
+
+def keys() -> list[tuple[int, DNSKEY]]:
+    public_keys: list[tuple[int, PublicKey]] = [
+        (8, rsa.generate_private_key(65537, 2048).public_key()),
+        (10, rsa.generate_private_key(3, 2048).public_key()),
+        (13, ec.generate_private_key(ec.SECP256R1()).public_key()),
+        (14, ec.generate_private_key(ec.SECP384R1()).public_key()),
+        (15, ed25519.Ed25519PrivateKey.generate().public_key()),
+        (16, ed448.Ed448PrivateKey.generate().public_key()),
+    ]
+    return [(algorithm, dns.dnssec.make_dnskey(key, algorithm, flags=257)) for algorithm, key in public_keys]
+
+
+@pytest.mark.parametrize(("algorithm", "dnskey"), keys())
+@pytest.mark.parametrize("owner", [OWNER, "xn--bcher-kva.example.test", "a.b"])
+def test_a_dnskey_becomes_the_ds_that_dnspython_makes(owner: str, algorithm: int, dnskey: DNSKEY) -> None:
+    expected = dns.dnssec.make_ds(dns.name.from_text(owner), dnskey, "SHA256")
+    as_object = DnskeyInput(dnskey.flags, dnskey.protocol, algorithm, base64.b64encode(dnskey.key).decode())
+    forms: list[DsLike] = [
+        as_object,
+        dnskey.to_text(),
+        dnskey.to_text(chunksize=20),
+        f"{owner}. 3600 IN DNSKEY {dnskey.to_text()}",
+        f"{owner.upper()}. DNSKEY {dnskey.to_text()} ; KSK; tag = 1\n",
+        "@ IN DNSKEY ( " + dnskey.to_text(chunksize=16).replace(" ", "\n  ") + " )",
+    ]
+    for form in forms:
+        record = parse_ds(owner, form)
+        assert (
+            f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}" == expected.to_text()
+        )
+        assert record.key_tag == dns.dnssec.key_id(dnskey)
+        assert record.algorithm == algorithm
+
+
+def test_the_key_tag_of_rfc_4034() -> None:
+    rdata = bytes([1, 0, 3, 5]) + base64.b64decode(RFC_4034_KEY)
+    assert key_tag(rdata) == 60485
+
+
+@given(st.binary(min_size=5, max_size=300))
+def test_key_tags_are_those_of_dnspython(rdata: bytes) -> None:
+    rdata = rdata[:3] + bytes([13]) + rdata[4:]
+    assert key_tag(rdata) == dns.dnssec.key_id(DNSKEY.from_wire_parser(1, 48, dns.wire.Parser(rdata)))
+
+
+def test_wire_name() -> None:
+    assert wire_name(OWNER) == dns.name.from_text(OWNER).to_wire()
+
+
+@pytest.mark.parametrize(
+    ("form", "record"),
+    [
+        (DsInput(2371, 13, 2, SHA256), DS),
+        (DsInput(2371, 13, 2, SHA256.upper()), DS),
+        (DsInput(0, 8, 4, SHA384), DsRecord(0, 8, 4, SHA384)),
+        (DsInput(65535, 16, 2, SHA256), DsRecord(65535, 16, 2, SHA256.lower())),
+        (f"2371 13 2 {SHA256}", DS),
+        (f"  2371\t13  2 {SHA256[:40]} {SHA256[40:]}\n", DS),
+        (f"2371 13 2 ( {SHA256[:40]}\n {SHA256[40:]} ) ; comment", DS),
+        (f"2371 ECDSAP256SHA256 2 {SHA256}", DS),
+        (f"DS 2371 13 2 {SHA256}", DS),
+        (f"IN DS 2371 13 2 {SHA256}", DS),
+        (f"foo.example.test. IN DS 2371 13 2 {SHA256}", DS),
+        (f"FOO.example.test 3600 in ds 2371 13 2 {SHA256}", DS),
+        (f"@ 3600 IN DS 2371 13 2 {SHA256}", DS),
+        (f"257 13 2 {SHA256}", DsRecord(257, 13, 2, SHA256.lower())),
+        (f"256 8 2 {SHA256}", DsRecord(256, 8, 2, SHA256.lower())),
+    ],
+)
+def test_a_ds_in_its_forms(form: DsLike, record: DsRecord) -> None:
+    assert parse_ds(OWNER, form) == record
+
+
+def rsa_key(exponent: bytes, modulus: bytes) -> str:
+    return base64.b64encode(bytes([len(exponent)]) + exponent + modulus).decode()
+
+
+BAD = [
+    (DsInput(-1, 13, 2, SHA256), "key_tag"),
+    (DsInput(65536, 13, 2, SHA256), "key_tag"),
+    *(
+        (DsInput(1, algorithm, 2, SHA256), "algorithm")
+        for algorithm in (-1, 0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 17, 23, 252, 253, 254, 255, 10**9)
+    ),
+    (DsInput(1, 13, 0, "00"), "digest_type"),
+    (DsInput(1, 13, 1, "ab" * 20), "digest_type"),
+    (DsInput(1, 13, 3, SHA256), "digest_type"),
+    (DsInput(1, 13, 5, SHA256), "digest_type"),
+    (DsInput(1, 13, -2, SHA256), "digest_type"),
+    (DsInput(1, 13, 2, ""), "digest"),
+    (DsInput(1, 13, 2, SHA256[:-1]), "digest"),
+    (DsInput(1, 13, 2, SHA256[:-2]), "digest"),
+    (DsInput(1, 13, 2, SHA256 + "00"), "digest"),
+    (DsInput(1, 13, 2, SHA384), "digest"),
+    (DsInput(1, 13, 4, SHA256), "digest"),
+    (DsInput(1, 13, 2, SHA256[:-1] + "g"), "digest"),
+    (DsInput(1, 13, 2, SHA256[:-1] + "\n"), "digest"),
+    (DsInput(1, 13, 2, SHA256[:-1] + "\uff11"), "digest"),
+    (DsInput(1, 13, 2, "\ud800" * 64), "digest"),
+    (DnskeyInput(257, 2, 13, ECDSA_KEY), "protocol"),
+    (DnskeyInput(0, 3, 13, ECDSA_KEY), "flags"),
+    (DnskeyInput(1, 3, 13, ECDSA_KEY), "flags"),
+    (DnskeyInput(385, 3, 13, ECDSA_KEY), "flags"),
+    (DnskeyInput(65536 + 257, 3, 13, ECDSA_KEY), "flags"),
+    (DnskeyInput(-1, 3, 13, ECDSA_KEY), "flags"),
+    (DnskeyInput(257, 3, 5, ECDSA_KEY), "algorithm"),
+    (DnskeyInput(257, 3, 300, ECDSA_KEY), "algorithm"),
+    (DnskeyInput(257, 3, 13, ""), "public_key"),
+    (DnskeyInput(257, 3, 13, "!!!!"), "public_key"),
+    (DnskeyInput(257, 3, 13, ECDSA_KEY[:-1]), "public_key"),
+    (DnskeyInput(257, 3, 13, ECDSA_KEY + "\0"), "public_key"),
+    (DnskeyInput(257, 3, 13, "\ud800"), "public_key"),
+    (DnskeyInput(257, 3, 13, "A" * 100_000), "public_key"),
+    (DnskeyInput(257, 3, 13, ED25519_KEY), "public_key"),
+    (DnskeyInput(257, 3, 14, ECDSA_KEY), "public_key"),
+    (DnskeyInput(257, 3, 15, ECDSA_KEY), "public_key"),
+    (DnskeyInput(257, 3, 16, ED25519_KEY), "public_key"),
+    (DnskeyInput(257, 3, 8, ""), "public_key"),
+    (DnskeyInput(257, 3, 8, "AQ=="), "public_key"),
+    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\xff" * 64)), "public_key"),
+    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\xff" * 127)), "public_key"),
+    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\xff" * 513)), "public_key"),
+    (DnskeyInput(257, 3, 8, rsa_key(b"\0", b"\xff" * 256)), "public_key"),
+    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\0" + b"\xff" * 255)), "public_key"),
+    (DnskeyInput(257, 3, 10, rsa_key(b"\3" * 200, b"")), "public_key"),
+]
+
+
+@pytest.mark.parametrize(("form", "member"), BAD, ids=lambda value: ascii(value)[:60])
+def test_an_object_that_is_no_good_ds_is_refused_by_member(form: DsLike, member: str) -> None:
+    with pytest.raises(InvalidDs) as refused:
+        parse_ds(OWNER, form)
+    assert refused.value.member == member
+    assert str(refused.value).endswith(".")
+    str(refused.value).encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        ";",
+        "DS",
+        "IN DS",
+        "2371",
+        "2371 13",
+        "2371 13 2",
+        f"13 2 {SHA256}",
+        f"65536 13 2 {SHA256}",
+        f"-1 13 2 {SHA256}",
+        f"2371 5 2 {SHA256}",
+        f"2371 RSASHA1 2 {SHA256}",
+        f"2371 NONE 2 {SHA256}",
+        f"2371 13 1 {'ab' * 20}",
+        f"2371 13 SHA-256 {SHA256}",
+        f"2371 13 2 {SHA256}00",
+        f"2371 13 2 {SHA256} extra",
+        f"2371 13 2 {SHA256}\nfoo.example.test. IN NS evil.example.",
+        f"bar.example.test. IN DS 2371 13 2 {SHA256}",
+        f"evil..name. IN DS 2371 13 2 {SHA256}",
+        f"foo.example.test. CH DS 2371 13 2 {SHA256}",
+        f"$INCLUDE DS 2371 13 2 {SHA256}",
+        f"257 3 5 {RFC_4034_KEY}",
+        f"257 3 13 {RFC_4034_KEY}",
+        f"385 3 13 {ECDSA_KEY}",
+        f"0 3 13 {ECDSA_KEY}",
+        f"DNSKEY 258 3 13 {ECDSA_KEY[:-4]}",
+        f"DNSKEY 1 3 13 {ECDSA_KEY}",
+        "0 0 0 00",  # RFC 8078's "delete", as one would send it
+        "9" * 5000,
+        "٢٣٧١ 13 2 " + SHA256,
+        "2371 13 2 \ud800",
+        "\ud800 IN DS 2371 13 2 " + SHA256,
+    ],
+    ids=lambda text: ascii(text)[:40],
+)
+def test_text_that_is_no_good_ds_is_refused(text: str) -> None:
+    with pytest.raises(InvalidDs) as refused:
+        parse_ds(OWNER, text)
+    assert refused.value.member is None
+    assert str(refused.value).endswith(".")
+    str(refused.value).encode()
+
+
+@given(
+    st.text(max_size=80)
+    | st.lists(
+        st.sampled_from(["257", "3", "13", "DS", "IN", "@", ECDSA_KEY, SHA256, "2", ";", "(", "\n"])
+    ).map(" ".join)
+)
+def test_any_text_is_a_ds_that_dnspython_reads_or_is_refused(text: str) -> None:
+    try:
+        record = parse_ds(OWNER, text)
+    except InvalidDs as refused:
+        str(refused).encode()
+        return
+    rdata = f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
+    assert dns.rdata.from_text("IN", "DS", rdata).to_text() == rdata
+
+
+def test_the_sizes_of_rsa_keys() -> None:
+    for exponent, modulus_octets in ((b"\3", 128), (b"\1\0\1", 256), (b"\1\0\1", 512)):
+        assert (
+            parse_ds(OWNER, DnskeyInput(257, 3, 8, rsa_key(exponent, b"\xff" * modulus_octets))).algorithm
+            == 8
+        )
+    long_exponent = base64.b64encode(
+        b"\0\1\0" + b"\1" * 256 + b"\xff" * 256
+    ).decode()  # RFC 3110: its length in two octets
+    assert parse_ds(OWNER, DnskeyInput(257, 3, 8, long_exponent)).algorithm == 8
+
+
+def test_flags_without_sep_are_a_zone_key_too() -> None:
+    # RFC 4034, section 2.1.1: validators don't look at the SEP flag.
+    key = ECDSA_KEY
+    assert parse_ds(OWNER, f"256 3 13 {key}") != parse_ds(OWNER, f"257 3 13 {key}")

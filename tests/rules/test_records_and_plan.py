@@ -1,0 +1,154 @@
+import dns.rdata
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.dns.delegation import check_delegation
+from sublet.dns.names import is_below
+from sublet.dns.plan import RECORD_TYPES, ImplausiblePlan, ZoneChanges, implausible_deletions, plan_changes
+from sublet.dns.records import delegation_records, owners_of
+from sublet.dns.types import Delegation, GlueInput, Record
+
+ZONE = "example.test"
+OWNER = "foo.example.test"
+NS1 = "ns1.foo.example.test"
+
+
+def delegation() -> Delegation:
+    made, errors = check_delegation(
+        OWNER,
+        ("ns.dns.example", NS1, OWNER),
+        (
+            GlueInput(NS1, "8.8.8.8", "2A00:1::0:1"),
+            GlueInput(NS1, "8.8.4.4"),
+            GlueInput(OWNER, None, "64:ff9b::8.8.8.8"),
+        ),
+        (f"2371 13 2 {'AB' * 32}", f"2371 13 4 {'CD' * 48}"),
+        nameservers_min=1,
+        nameservers_max=13,
+    )
+    assert errors == ()
+    return made
+
+
+def test_the_exact_records() -> None:
+    records = delegation_records(OWNER, delegation(), 3600)
+    assert records == (
+        Record(OWNER, "AAAA", 3600, "64:ff9b::808:808"),
+        Record(OWNER, "DS", 3600, "2371 13 2 " + "ab" * 32),
+        Record(OWNER, "DS", 3600, "2371 13 4 " + "cd" * 48),
+        Record(OWNER, "NS", 3600, "foo.example.test."),
+        Record(OWNER, "NS", 3600, "ns.dns.example."),
+        Record(OWNER, "NS", 3600, "ns1.foo.example.test."),
+        Record(NS1, "A", 3600, "8.8.4.4"),
+        Record(NS1, "A", 3600, "8.8.8.8"),
+        Record(NS1, "AAAA", 3600, "2a00:1::1"),
+    )
+    for record in records:
+        assert dns.rdata.from_text("IN", record.type, record.rdata).to_text() == record.rdata
+    assert owners_of(OWNER, delegation()) == {OWNER, NS1} == {record.owner for record in records}
+
+
+def test_without_nameservers_nothing_is_published() -> None:
+    assert delegation_records(OWNER, Delegation(), 3600) == ()
+    assert owners_of(OWNER, Delegation()) == frozenset()
+
+
+def test_a_plan_deletes_what_may_be_there_and_adds_what_is_desired() -> None:
+    records = delegation_records(OWNER, delegation(), 300)
+    changes = plan_changes(
+        ZONE, ["old.foo.example.test", OWNER, "old.foo.example.test"], [*reversed(records), records[0]]
+    )
+    assert changes == ZoneChanges(ZONE, (OWNER, "old.foo.example.test"), records)
+    assert plan_changes(ZONE, [], []) == ZoneChanges(ZONE, (), ())
+    assert RECORD_TYPES == ("NS", "DS", "A", "AAAA")
+
+
+NO_OWNERS = [
+    ZONE,
+    "test",
+    "",
+    ".",
+    "elsewhere.example",
+    "fooexample.test",
+    "Foo.example.test",
+    "foo.example.test.",
+    ".example.test",
+    "*.example.test",
+    "_sublet.example.test",
+    "@.example.test",
+    "a b.example.test",
+    "a\n.example.test",
+    r"a\.example.test",
+    "-a.example.test",
+    "a-.example.test",
+    "a..example.test",
+    "a" * 64 + ".example.test",
+    ".".join(["a" * 60] * 4) + ".example.test",
+    "é.example.test",
+]
+
+
+@pytest.mark.parametrize("owner", NO_OWNERS)
+def test_a_plan_with_an_owner_that_cannot_be_ours_is_refused(owner: str) -> None:
+    with pytest.raises(ImplausiblePlan):
+        plan_changes(ZONE, [OWNER, owner], [])
+    with pytest.raises(ImplausiblePlan):
+        plan_changes(ZONE, [], [Record(owner, "NS", 300, "ns.dns.example.")])
+
+
+NS = Record(OWNER, "NS", 300, "ns.dns.example.")
+
+
+@pytest.mark.parametrize(
+    "desired",
+    [
+        *(
+            [NS, Record(OWNER, type_, 300, "x")]
+            for type_ in ("TXT", "SOA", "CNAME", "DNAME", "ANY", "RRSIG", "ns", "")
+        ),
+        [NS, Record(OWNER, "NS", 301, "ns2.dns.example.")],
+        [Record(OWNER, "DS", 300, "2371 13 2 " + "ab" * 32)],
+        [NS, Record("bar.example.test", "DS", 300, "2371 13 2 " + "ab" * 32)],
+        [Record(NS1, "A", 300, "8.8.8.8")],
+        [NS, Record("ns1.bar.example.test", "AAAA", 300, "2a00:1::1")],
+    ],
+)
+def test_a_plan_with_what_no_delegation_has_is_refused(desired: list[Record]) -> None:
+    with pytest.raises(ImplausiblePlan):
+        plan_changes(ZONE, [OWNER], desired)
+
+
+@given(
+    st.lists(
+        st.sampled_from([OWNER, NS1, "bar.example.test", "test", ZONE, "x.elsewhere", "xexample.test", ""])
+    )
+)
+def test_a_plan_never_leaves_the_zone(may_be_published: list[str]) -> None:
+    try:
+        changes = plan_changes(ZONE, may_be_published, [NS])
+    except ImplausiblePlan:
+        assert not all(is_below(owner, ZONE) for owner in may_be_published)
+        return
+    assert all(is_below(owner, ZONE) for owner in changes.delete_owners)
+    assert set(changes.delete_owners) == set(may_be_published)
+
+
+@pytest.mark.parametrize(
+    ("deleting", "total", "implausible"),
+    [
+        (0, 0, False),
+        (20, 20, False),
+        (20, 0, False),
+        (21, 21, True),
+        (21, 2000, True),
+        (21, 2100, False),
+        (21, 2099, True),
+        (100, 10_000, False),
+        (101, 10_000, True),
+        (3000, 300_000, False),
+        (3001, 300_000, True),
+    ],
+)
+def test_the_brake(deleting: int, total: int, implausible: bool) -> None:
+    assert implausible_deletions(deleting, total) is implausible
