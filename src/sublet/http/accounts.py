@@ -7,7 +7,13 @@ from sublet.http import shapes
 from sublet.http.bodies import PageQuery
 from sublet.http.endpoints import Answer, Call
 from sublet.http.paging import make_page, position_of
-from sublet.http.render import organization_shape, package_shape, payment_shape, platform_domain_shape, user_shape
+from sublet.http.render import (
+    organization_shape,
+    package_shape,
+    payment_shape,
+    platform_domain_shape,
+    user_shape,
+)
 from sublet.ids import Position
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer, PlatformDomain
@@ -19,7 +25,9 @@ async def me(call: Call[None, None]) -> Answer:
     """Who the token stands for."""
     registrant = call.registrant
     return Answer(
-        shapes.MeAnswer(user=user_shape(registrant.user), organization=organization_shape(registrant.organization))
+        shapes.MeAnswer(
+            user=user_shape(registrant.user), organization=organization_shape(registrant.organization)
+        )
     )
 
 
@@ -53,13 +61,17 @@ async def platform_domains(call: Call[None, PageQuery]) -> Answer:
         offers: dict[int, list[Offer]] = {}
         for offer in platform_domain_store.list_all_offers(tx):
             offers.setdefault(offer.platform_domain_id, []).append(offer)
-        return [each for each in platform_domain_store.list_platform_domains(tx) if is_visible(each, granted)], offers
+        return [
+            each for each in platform_domain_store.list_platform_domains(tx) if is_visible(each, granted)
+        ], offers
 
     visible, offers = await call.context.db.read(read)
     if after is not None:
         visible = [each for each in visible if (each.created_at, each.id) < (after.at, after.id)]
     found = visible[: call.query.limit + 1]
-    items, page, headers = make_page(call, "platform_domains", found, lambda each: Position(each.created_at, each.id))
+    items, page, headers = make_page(
+        call, "platform_domains", found, lambda each: Position(each.created_at, each.id)
+    )
     rendered = [platform_domain_shape(item, offers.get(item.id, [])) for item in items]
     return Answer(shapes.PlatformDomainsAnswer(platform_domains=rendered, page=page), headers)
 

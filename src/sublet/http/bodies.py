@@ -109,13 +109,13 @@ class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """What to change: a member left out keeps what is stored, an empty list or null clears it."""
 
-    nameservers: Nameservers | None | UnsetType = UNSET
+    nameservers: Nameservers | UnsetType | None = UNSET
     ns1: HostNameText | None = None
     ns2: HostNameText | None = None
     ns3: HostNameText | None = None
     ns4: HostNameText | None = None
-    glue: Glue | None | UnsetType = UNSET
-    ds_records: DsRecords | None | UnsetType = UNSET
+    glue: Glue | UnsetType | None = UNSET
+    ds_records: DsRecords | UnsetType | None = UNSET
 
 
 class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):

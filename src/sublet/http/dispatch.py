@@ -74,7 +74,9 @@ class Resource:
         """Answer one request, whatever happens."""
         started = time.perf_counter()
         headers = Headers(scope=scope)
-        request = _Request(scope, receive, accepted_request_id(headers.get("x-request-id")) or new_request_id())
+        request = _Request(
+            scope, receive, accepted_request_id(headers.get("x-request-id")) or new_request_id()
+        )
         error = None
         with structlog.contextvars.bound_contextvars(request_id=request.request_id):
             try:

@@ -43,6 +43,8 @@ class Context:
     metrics: Metrics
     running: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
+    """What `/readyz` asks besides the database: the other parts of this process, by name."""
     used_tokens: dict[int, datetime] = field(default_factory=dict)
     """When tokens were used whose stored `last_used_at` is too old; written now and then: a read must not become a write."""
 

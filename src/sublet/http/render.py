@@ -1,6 +1,7 @@
 """From the types of the nouns to the shapes on the wire: nothing is decided here, only named and put in order."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -42,7 +43,9 @@ def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:
 
 def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) -> shapes.PlatformDomainShape:
     """Return a platform domain with those of its offers that are not withdrawn, in the order of the modes."""
-    current = sorted((offer for offer in offers if offer.withdrawn_at is None), key=lambda each: MODES.index(each.mode))
+    current = sorted(
+        (offer for offer in offers if offer.withdrawn_at is None), key=lambda each: MODES.index(each.mode)
+    )
     names = (name for name in shapes.PlatformDomainShape.__struct_fields__ if name != "modes")
     return shapes.PlatformDomainShape(
         modes=[msgspec.convert(offer, shapes.ModeShape, from_attributes=True) for offer in current],
@@ -67,7 +70,9 @@ def subdomain_shape(subdomain: Subdomain, now: datetime, *, user_suspended: bool
         nameservers=list(delegation.nameservers),
         glue=[shapes.GlueShape(host=each.host, ipv4=each.ipv4, ipv6=each.ipv6) for each in delegation.glue],
         dnssec_enabled=bool(delegation.ds_records),
-        ds_records=[msgspec.convert(each, shapes.DsShape, from_attributes=True) for each in delegation.ds_records],
+        ds_records=[
+            msgspec.convert(each, shapes.DsShape, from_attributes=True) for each in delegation.ds_records
+        ],
         provision_error=subdomain.provision_error,
         registered_at=subdomain.registered_at,
         expires_at=subdomain.expires_at,
@@ -105,6 +110,6 @@ def ticket_detail_shape(ticket: Ticket) -> shapes.TicketDetailShape:
     return shapes.TicketDetailShape(messages=messages, **_ticket_members(ticket))
 
 
-def _ticket_members(ticket: Ticket) -> dict[str, object]:
+def _ticket_members(ticket: Ticket) -> dict[str, Any]:
     names = (name for name in shapes.TicketShape.__struct_fields__ if name != "ticket_number")
     return {"ticket_number": ticket_number(ticket.id), **{name: getattr(ticket, name) for name in names}}

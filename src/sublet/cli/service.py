@@ -1,0 +1,182 @@
+"""The one process that is everything: API, worker, built-in name server, over one database."""
+
+import asyncio
+import fcntl
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+from prometheus_client import Counter
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from sublet.accounts import store as account_store
+from sublet.accounts.authenticate import authenticate
+from sublet.config import Settings, parse_listen
+from sublet.db import Database, open_database
+from sublet.dns.nameserver import NameServer
+from sublet.dns.types import ZoneView
+from sublet.errors import Unavailable
+from sublet.http.app import build_app
+from sublet.http.endpoints import BASE_PATH, Context
+from sublet.http.limits import Limits
+from sublet.http.observe import Metrics
+from sublet.http.serve import listen, serve_http
+from sublet.migrations import is_current
+from sublet.platform_domains.view_zone import view_zone
+from sublet.worker.publisher import Publisher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+
+FLUSH_SECONDS = 30.0
+log = structlog.get_logger()
+
+
+async def run_service(settings: Settings, stop: asyncio.Event | None = None) -> None:
+    """Serve until SIGTERM or SIGINT (or until `stop` is set), then finish what is under way.
+
+    Raises:
+        Unavailable: the database can't be opened, is not initialised or not of this version, or is served already; or an
+            address can't be listened on.
+    """
+    if not is_current(settings.database_url):
+        raise Unavailable(
+            "The database is not initialised, or is of another version; run `sublet init` first."
+        )
+    stop = stop or asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    with _only_one(settings.database_url):
+        db = open_database(settings.database_url)
+        try:
+            await _serve(settings, db, stop)
+        finally:
+            await db.close()
+
+
+async def _serve(settings: Settings, db: Database, stop: asyncio.Event) -> None:
+    metrics = Metrics()
+    async with _name_server(settings, db, metrics) as dns_address:
+        publisher = Publisher(db, dns_address)
+        metrics.registry.register(_PublisherMetrics(publisher))
+        publishing = asyncio.create_task(publisher.run())
+        context = Context(
+            settings=settings,
+            db=db,
+            authenticate=authenticate,
+            limits=Limits(settings),
+            metrics=metrics,
+            stopping=stop,
+            readiness={"worker": lambda: not publishing.done()},
+        )
+        host, port = parse_listen("http_listen", settings.http_listen)
+        try:
+            listening = listen(host, port)
+        except OSError as error:
+            raise Unavailable(
+                f"Can't listen on {settings.http_listen} for HTTP: {error.strerror}."
+            ) from error
+        shown = _shown(host, listening.getsockname()[1])
+        app = build_app(context, (settings.public_url.rstrip("/") or f"http://{shown}") + BASE_PATH)
+        log.info("serving", http=f"http://{shown}{BASE_PATH}", dns=_shown(*dns_address))
+        flushing = asyncio.create_task(_flush_token_uses(context))
+        try:
+            await serve_http(app, listening, stop)
+        finally:
+            for task in (publishing, flushing):
+                task.cancel()
+            await asyncio.gather(publishing, flushing, return_exceptions=True)
+            await _flush(context)
+            log.info("stopped")
+
+
+@asynccontextmanager
+async def _name_server(settings: Settings, db: Database, metrics: Metrics) -> AsyncIterator[tuple[str, int]]:
+    """Run the built-in name server; gives the address at which this host reaches it."""
+    host, port = parse_listen("dns_listen", settings.dns_listen)
+    addresses = _public_addresses(settings, host)
+    answered = Counter(
+        "sublet_dns_answers", "Queries answered, by response code.", ("rcode",), registry=metrics.registry
+    )
+
+    async def read_zone(name: str) -> ZoneView | None:
+        return await db.read(view_zone, name, addresses)
+
+    server = NameServer(read_zone, on_answer=lambda rcode: answered.labels(rcode).inc())
+    try:
+        port = await server.start(host, port)
+    except OSError as error:
+        raise Unavailable(f"Can't listen on {settings.dns_listen} for DNS: {error.strerror}.") from error
+    try:
+        yield {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - asked for by the operator
+    finally:
+        await server.close()
+
+
+def _public_addresses(settings: Settings, host: str) -> tuple[str, ...]:
+    """Return what apex nameservers inside a zone resolve to: the setting, or the address that is listened on."""
+    texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
+    try:
+        given = [ip_address(text) for text in texts or [host]]
+    except ValueError:
+        return ()
+    return tuple(str(address) for address in given if not address.is_unspecified)
+
+
+async def _flush_token_uses(context: Context) -> None:
+    while True:
+        await asyncio.sleep(FLUSH_SECONDS)
+        await _flush(context)
+
+
+async def _flush(context: Context) -> None:
+    used = dict(context.used_tokens)
+    if not used:
+        return
+    try:
+        await context.db.write(account_store.touch_tokens, used)
+    except Unavailable:
+        return  # nothing depends on it; the next flush tries again
+    for token_id in used:
+        context.used_tokens.pop(token_id, None)
+
+
+class _PublisherMetrics(Collector):
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    def collect(self) -> "Iterator[Metric]":
+        family = CounterMetricFamily(
+            "sublet_published_names", "Publications, by outcome.", labels=["outcome"]
+        )
+        for outcome in ("published", "failed"):
+            family.add_metric([outcome], self._publisher.outcomes[outcome])
+        yield family
+
+
+@contextmanager
+def _only_one(database_url: str) -> "Iterator[None]":
+    """Hold the lock of the one serving process of an embedded database: two workers would fight over the zones."""
+    if not database_url.startswith("sqlite:///"):
+        yield
+        return
+    path = Path(database_url.removeprefix("sqlite:///"))
+    with path.with_name(path.name + ".serve-lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Unavailable(
+                f"Another `sublet serve` has the database {path}; stop that one first."
+            ) from error
+        yield
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

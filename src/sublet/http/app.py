@@ -1,0 +1,87 @@
+"""The application: the route table's paths, the documents, and what stands outside `{base_url}`."""
+
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route, Router
+
+from sublet import __version__
+from sublet.errors import Unavailable
+from sublet.http.dispatch import Resource
+from sublet.http.docs_page import PAGE_HEADERS, render_page
+from sublet.http.endpoints import BASE_PATH, Context, Endpoint
+from sublet.http.errors import MethodNotAllowed, render_refusal
+from sublet.http.observe import METRICS_TYPE
+from sublet.http.openapi import build_document
+from sublet.http.routes import ENDPOINTS
+from sublet.http.store import answers
+from sublet.ids import new_request_id
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> Starlette:
+    """Return the ASGI application of a process; `base_url` is how clients reach `{base_url}`, for the documents."""
+    by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
+    for endpoint in endpoints:
+        by_path[endpoint.path][endpoint.method] = endpoint
+    document = build_document(endpoints, base_url, __version__)
+    page = render_page(document)
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+    async def openapi(_request: Request) -> Response:
+        return Response(text, media_type="application/json")
+
+    async def docs(_request: Request) -> Response:
+        return HTMLResponse(page, headers=PAGE_HEADERS)
+
+    routes = [
+        Route(f"{BASE_PATH}/openapi.json", openapi, methods=["GET"]),
+        Route(f"{BASE_PATH}/docs", docs, methods=["GET"]),
+        *(Route(BASE_PATH + path, Resource(context, methods)) for path, methods in by_path.items()),
+        Route("/healthz", _healthz, methods=["GET"]),
+        Route("/readyz", _readyz(context), methods=["GET"]),
+        Route("/metrics", _metrics(context), methods=["GET"]),
+    ]
+    app = Starlette(exception_handlers={HTTPException: _framework_refusal})
+    app.router = Router(routes, redirect_slashes=False, default=Resource(context, {}))
+    return app
+
+
+async def _framework_refusal(request: Request, error: Exception) -> Response:
+    """Give what the framework refuses by itself (another method on a page outside `{base_url}`) our envelope too."""
+    allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
+    refusal = MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
+    accept = request.headers.get("accept", "")
+    request_id = new_request_id()
+    status, headers, body = render_refusal(refusal, request_id, accept, f"{BASE_PATH}/docs")
+    return Response(body, status_code=status, headers={**headers, "x-request-id": request_id})
+
+
+async def _healthz(_request: Request) -> Response:
+    return JSONResponse({"ok": True})
+
+
+def _readyz(context: Context) -> Page:
+    async def readyz(_request: Request) -> Response:
+        checks = {"database": True, **{name: check() for name, check in context.readiness.items()}}
+        try:
+            await context.db.read(answers)
+        except Unavailable:
+            checks["database"] = False
+        ready = all(checks.values()) and not context.stopping.is_set()
+        return JSONResponse({"ok": ready, "checks": checks}, status_code=200 if ready else 503)
+
+    return readyz
+
+
+def _metrics(context: Context) -> Page:
+    async def metrics(_request: Request) -> Response:
+        return Response(context.metrics.render(), media_type=METRICS_TYPE)
+
+    return metrics

@@ -1,0 +1,208 @@
+"""The examples of the documents: one registrant's day. A test sends the bodies and reads the answers by their shapes."""
+
+from typing import Any
+
+_NOW = "2026-11-21T09:30:00.000000Z"
+_NEXT_YEAR = "2027-11-21T09:30:00.000000Z"
+_DS = {
+    "key_tag": 2371,
+    "algorithm": 13,
+    "digest_type": 2,
+    "digest": "1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6",
+}
+_SUBDOMAIN: dict[str, Any] = {
+    "id": 17,
+    "fqdn": "blog.example.net",
+    "label": "blog",
+    "domain": "example.net",
+    "domain_public_name": "Example Net",
+    "status": "active",
+    "status_label": "Active",
+    "registration_type": "free",
+    "registration_source": "api",
+    "nameservers": ["ns1.provider.example", "ns1.blog.example.net"],
+    "glue": [{"host": "ns1.blog.example.net", "ipv4": "8.8.4.4", "ipv6": None}],
+    "dnssec_enabled": True,
+    "ds_records": [_DS],
+    "provision_error": None,
+    "registered_at": _NOW,
+    "expires_at": _NEXT_YEAR,
+    "last_renewed_at": None,
+    "renewal_available": False,
+    "created_at": _NOW,
+    "updated_at": _NOW,
+}
+_PROVISIONING = {
+    "status": "published",
+    "generation": 1,
+    "published_generation": 1,
+    "attempts": 0,
+    "next_attempt_at": None,
+    "published_at": _NOW,
+    "zone": "example.net",
+    "serial": 42,
+    "error": None,
+    "warnings": [],
+}
+_COUPON = {"code": "AUTUMN", "kind": "percent", "value": 50, "discount_credits": 5}
+_PAGE = {"limit": 100, "next_cursor": None, "has_more": False}
+_TICKET: dict[str, Any] = {
+    "id": 123,
+    "ticket_number": "T-000123",
+    "type": "support",
+    "status": "open",
+    "priority": "normal",
+    "subject": "How do I add a second nameserver?",
+    "requester_email": "ada@example.org",
+    "subdomain": "blog.example.net",
+    "archived": False,
+    "created_at": _NOW,
+    "last_message_at": _NOW,
+    "updated_at": _NOW,
+}
+_MESSAGE = {
+    "id": 301,
+    "author_type": "user",
+    "author_name": "Ada",
+    "message": "My provider gave me two. Where does the second one go?",
+    "message_format": "text",
+    "created_at": _NOW,
+}
+QUOTE: dict[str, Any] = {
+    "action": "register",
+    "fqdn": "shop.example.net",
+    "registration_mode": "plus",
+    "period_days": 365,
+    "list_price": 10,
+    "discount": 5,
+    "price": 5,
+    "balance": 100,
+    "balance_after": 95,
+    "sufficient": True,
+    "shortfall": 0,
+    "coupon": _COUPON,
+    "expires_at": _NEXT_YEAR,
+}
+
+ME = {
+    "answer": {
+        "ok": True,
+        "user": {"id": 1, "email": "ada@example.org", "name": "Ada", "created_at": _NOW},
+        "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
+    }
+}
+CREDITS = {
+    "answer": {
+        "ok": True,
+        "credit_balance": 100,
+        "packages": [{"id": 1, "name": "Starter", "credits": 100, "price": "9.00", "currency": "EUR"}],
+    }
+}
+PAYMENTS = {
+    "answer": {
+        "ok": True,
+        "payments": [
+            {
+                "id": 5,
+                "kind": "charge",
+                "credits": -5,
+                "balance_after": 95,
+                "amount": None,
+                "currency": None,
+                "description": "Registration of shop.example.net (plus, 365 days)",
+                "reference": "register:18:20261121T093000.000000Z",
+                "subdomain": "shop.example.net",
+                "created_at": _NOW,
+            }
+        ],
+        "page": _PAGE,
+    }
+}
+PLATFORM_DOMAINS = {
+    "answer": {
+        "ok": True,
+        "platform_domains": [
+            {
+                "id": 1,
+                "domain": "example.net",
+                "public_name": "Example Net",
+                "description": "Names for everyone.",
+                "registration_open": True,
+                "idn": True,
+                "dnssec_signed": False,
+                "nameservers_min": 1,
+                "nameservers_max": 13,
+                "label_length_min": 1,
+                "modes": [
+                    {"mode": "free", "price_credits": 0, "renewal_price_credits": 0, "period_days": 365},
+                    {"mode": "plus", "price_credits": 10, "renewal_price_credits": 10, "period_days": 365},
+                ],
+                "renewal_window_days": 60,
+                "grace_days": 30,
+                "trash_days": 30,
+            }
+        ],
+        "page": _PAGE,
+    }
+}
+USAGE = {"answer": {"ok": True, "usage": {"used": 1, "limit": 5, "remaining": 4}}}
+SUBDOMAINS = {"answer": {"ok": True, "subdomains": [_SUBDOMAIN], "page": _PAGE}}
+SUBDOMAIN = {"answer": {"ok": True, "subdomain": _SUBDOMAIN}}
+REGISTER = {
+    "body": {
+        "fqdn": "blog.example.net",
+        "nameservers": ["ns1.provider.example", "ns1.blog.example.net"],
+        "glue": [{"host": "ns1.blog.example.net", "ipv4": "8.8.4.4"}],
+        "ds_records": [_DS],
+    },
+    "answer": {
+        "ok": True,
+        "subdomain": _SUBDOMAIN,
+        "provisioning": _PROVISIONING,
+        "charged_credits": 0,
+        "coupon": None,
+    },
+}
+DELETE = {"body": {}, "answer": {"ok": True, "deleted": {"id": 17, "fqdn": "blog.example.net"}}}
+NAMESERVERS = {
+    "body": {
+        "nameservers": ["ns1.provider.example", "ns2.provider.example"],
+        "glue": [],
+        "ds_records": [_DS],
+    },
+    "answer": {
+        "ok": True,
+        "subdomain": {
+            **_SUBDOMAIN,
+            "nameservers": ["ns1.provider.example", "ns2.provider.example"],
+            "glue": [],
+        },
+        "provisioning": {**_PROVISIONING, "generation": 2, "published_generation": 2},
+    },
+}
+RETRY = {"body": {}, "answer": {"ok": True, "subdomain": _SUBDOMAIN, "provisioning": _PROVISIONING}}
+RENEW = {
+    "body": {"confirm": True, "max_credits": 10},
+    "answer": {
+        "ok": True,
+        "subdomain": {**_SUBDOMAIN, "last_renewed_at": _NOW},
+        "renewal": {
+            "expires_at": _NEXT_YEAR,
+            "renewal_available": False,
+            "charged_credits": 5,
+            "coupon": _COUPON,
+        },
+    },
+}
+RESTORE = {"body": {}, "answer": REGISTER["answer"]}
+TICKETS = {"answer": {"ok": True, "tickets": [_TICKET], "page": _PAGE}}
+TICKET = {"answer": {"ok": True, "ticket": {**_TICKET, "messages": [_MESSAGE]}}}
+OPEN_TICKET = {
+    "body": {
+        "subject": "How do I add a second nameserver?",
+        "message": "My provider gave me two. Where does the second one go?",
+        "fqdn": "blog.example.net",
+    },
+    "answer": TICKET["answer"],
+}
+REPLY = {"body": {"message": "Found it, thank you."}, "answer": TICKET["answer"]}
