@@ -1,0 +1,126 @@
+import pytest
+
+from sublet.errors import FIELD_CODES, TicketClosed
+from sublet.tickets.conversation import (
+    MESSAGE_CHARACTERS_MAX,
+    SUBJECT_CHARACTERS_MAX,
+    check_line,
+    check_message,
+    check_message_format,
+    check_type,
+    first_priority,
+    is_archived,
+    refuse_closed,
+    status_after_message,
+)
+from sublet.tickets.model import AUTHOR_TYPES, MESSAGE_FORMATS, PRIORITIES, TICKET_STATUSES, TICKET_TYPES
+
+
+@pytest.mark.parametrize(
+    ("status", "author_type", "after"),
+    [
+        ("open", "user", "open"),
+        ("open", "staff", "answered"),
+        ("open", "system", "open"),
+        ("answered", "user", "open"),
+        ("answered", "staff", "answered"),
+        ("answered", "system", "answered"),
+    ],
+)
+def test_a_message_moves_the_status(status: str, author_type: str, after: str) -> None:
+    assert status_after_message(status, author_type) == after
+
+
+@pytest.mark.parametrize("author_type", AUTHOR_TYPES)
+def test_closed_is_final(author_type: str) -> None:
+    with pytest.raises(TicketClosed):
+        status_after_message("closed", author_type)
+
+
+def test_only_closed_tickets_are_refused_and_archived() -> None:
+    refused = []
+    for status in TICKET_STATUSES:
+        try:
+            refuse_closed(status)
+        except TicketClosed:
+            refused.append(status)
+    assert refused == ["closed"]
+    assert [status for status in TICKET_STATUSES if is_archived(status)] == ["closed"]
+
+
+def test_abuse_starts_high_and_the_rest_normal() -> None:
+    assert {each: first_priority(each) for each in TICKET_TYPES} == {
+        "contact": "normal",
+        "abuse": "high",
+        "support": "normal",
+    }
+    assert {first_priority(each) for each in TICKET_TYPES} <= set(PRIORITIES)
+
+
+BLANK = ["", " ", "\t\n \r\n", "\u00a0\u3000"]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (None, ["required"]),
+        ("", ["required"]),
+        (" \u00a0\u3000", ["required"]),
+        ("\n", ["required", "value_invalid"]),
+        ("x", []),
+        ("Straße 名 🙂", []),
+        ("x" * SUBJECT_CHARACTERS_MAX, []),
+        ("🙂" * SUBJECT_CHARACTERS_MAX, []),
+        ("x" * (SUBJECT_CHARACTERS_MAX + 1), ["too_long"]),
+        (" " * (SUBJECT_CHARACTERS_MAX + 1), ["required"]),
+        ("a\nBcc: b@example.org", ["value_invalid"]),
+        ("a\x1b[2Jb", ["value_invalid"]),
+        ("a\u2028b", ["value_invalid"]),
+        ("a\0b", ["value_invalid"]),
+        ("a\ud800b", ["value_invalid"]),
+        ("\n" + "x" * SUBJECT_CHARACTERS_MAX, ["too_long", "value_invalid"]),
+    ],
+)
+def test_a_subject_is_one_line_of_at_most_200_characters(text: str | None, codes: list[str]) -> None:
+    errors = check_line("subject", text, SUBJECT_CHARACTERS_MAX)
+    assert [(each.field, each.code) for each in errors] == [("subject", code) for code in codes]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (None, ["required"]),
+        *((blank, ["required"]) for blank in BLANK),
+        ("x", []),
+        ("two\nlines\r\n\tand a tab", []),
+        ("<script>alert(1)</script>", []),
+        ("x" * MESSAGE_CHARACTERS_MAX, []),
+        ("🙂" * MESSAGE_CHARACTERS_MAX, []),
+        ("x" * (MESSAGE_CHARACTERS_MAX + 1), ["too_long"]),
+        ("a\0b", ["value_invalid"]),
+        ("a\udfffb", ["value_invalid"]),
+    ],
+)
+def test_a_message_has_at_most_20000_characters(text: str | None, codes: list[str]) -> None:
+    errors = check_message(text)
+    assert [(each.field, each.code) for each in errors] == [("message", code) for code in codes]
+
+
+@pytest.mark.parametrize("value", ["", "Support", "billing", "support "])
+def test_other_types_are_refused(value: str) -> None:
+    assert [(each.field, each.code) for each in check_type(value)] == [("type", "value_invalid")]
+
+
+@pytest.mark.parametrize("value", ["", "html", "Text"])
+def test_other_message_formats_are_refused(value: str) -> None:
+    errors = check_message_format(value)
+    assert [(each.field, each.code) for each in errors] == [("message_format", "value_invalid")]
+
+
+def test_all_types_and_formats_pass_and_so_does_none() -> None:
+    assert [check_type(each) for each in (None, *TICKET_TYPES)] == [[], [], [], []]
+    assert [check_message_format(each) for each in (None, *MESSAGE_FORMATS)] == [[], [], []]
+
+
+def test_the_codes_used_here_are_documented() -> None:
+    assert {"required", "too_long", "value_invalid", "ticket_subdomain_invalid"} <= set(FIELD_CODES)
