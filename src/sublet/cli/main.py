@@ -6,6 +6,7 @@ used (not there, not initialised, not of this version, locked).
 
 from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +29,7 @@ NOUNS = (
     "doctor",
     "settings",
 )
-"""The commands in the order of `sublet --help`; each has a file of its name here with an `app`."""
+"""The commands in the order of `sublet --help`; each has a file of its name here, with an `app` or a function of its name."""
 
 
 class Nouns(TyperGroup):
@@ -42,9 +43,17 @@ class Nouns(TyperGroup):
         """Return the command of a name, or None."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = typer.main.get_command(import_module(f"sublet.cli.{cmd_name}").app)
+        command = typer.main.get_command(_app_of(import_module(f"sublet.cli.{cmd_name}"), cmd_name))
         command.name = cmd_name
         return command
+
+
+def _app_of(module: ModuleType, name: str) -> typer.Typer:
+    found = getattr(module, "app", None)
+    if not isinstance(found, typer.Typer):
+        found = typer.Typer()
+        found.command(name)(getattr(module, name))
+    return found
 
 
 def _has_file(name: str) -> bool:

@@ -49,21 +49,19 @@ def as_json_value(value: Any) -> Any:
 def shown_cell(value: Any) -> str:
     """Return a value for people to read, without characters that a terminal would obey: users wrote some of it."""
     if value is None:
-        return "–"
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     if isinstance(value, list | tuple):
-        return ", ".join(shown_cell(each) for each in value) or "–"
+        return ", ".join(shown_cell(each) for each in value) or "-"
     return harmless(str(value))
 
 
 def harmless(text: str) -> str:
     """Return a text in which line breaks and printable characters are left, and all others shown by number."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text
-    )
+    return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
 
 
 def facts(**values: Any) -> tuple[str, ...]:
@@ -101,9 +99,7 @@ def _print_table(table: Table) -> None:
     Console(width=None if sys.stdout.isatty() else 1000).print(drawn)
 
 
-def print_refusal(
-    code: str, message: str, errors: Sequence[FieldError] = (), *, as_json: bool
-) -> None:
+def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *, as_json: bool) -> None:
     """Print why a command was refused: a sentence to stderr, all fields with it; with --json the same to stdout too."""
     sentence = message if len(errors) <= 1 else "; ".join(f"{each.field}: {each.message}" for each in errors)
     print(f"sublet: {harmless(sentence)}", file=sys.stderr)

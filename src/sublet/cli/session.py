@@ -39,9 +39,7 @@ class Session:
         """
         return asyncio.run(_run(self.settings.database_url, "read", lambda tx: fn(tx, *args, **kwargs)))
 
-    def write(
-        self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R:
+    def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a verb of the operator's in one transaction, and return its result once it is durable.
 
         Raises:
@@ -53,9 +51,14 @@ class Session:
         )
 
 
-async def _run(url: str, mode: str, fn: Callable[[Tx], R]) -> R:
+def _refuse_missing(url: str) -> None:
+    # Opening an SQLite file makes it; a typing error in the address must not leave an empty database behind.
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
+
+
+async def _run(url: str, mode: str, fn: Callable[[Tx], R]) -> R:
+    _refuse_missing(url)
     database = open_database(url)
     try:
         _check_revision(await database.read(find_revision))
@@ -101,7 +104,8 @@ _REASON = inspect.Parameter(
     inspect.Parameter.KEYWORD_ONLY,
     default=None,
     annotation=Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the audit and who reads it later.")
+        str | None,
+        typer.Option("--reason", metavar="TEXT", help="Why, for the audit and who reads it later."),
     ],
 )
 _CONTEXT = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -114,9 +118,7 @@ def question(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
     return _command(app, name, [])
 
 
-def change(
-    app: typer.Typer, name: str, **typer_settings: Any
-) -> Callable[[Command[P]], Command[P]]:
+def change(app: typer.Typer, name: str, **typer_settings: Any) -> Callable[[Command[P]], Command[P]]:
     """Add a command that changes something; it takes --reason, which the function may name as a parameter."""
     return _command(app, name, [_REASON], **typer_settings)
 
@@ -155,7 +157,7 @@ def _guarded(
 ) -> None:
     # What goes wrong inside is told as a sentence, once; the log has nothing to add, and stdout is the answer's alone.
     structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(60),
+        wrapper_class=structlog.make_filtering_bound_logger(50),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     try:
