@@ -56,6 +56,26 @@ class Settings:
                 raise SettingsError(f"{field.name}: {value} is below 0")
 
 
+DESCRIPTIONS: dict[str, str] = {
+    "database_url": "The database: sqlite:////absolute/path, sqlite:///relative/path, postgresql://user@host:port/name.",
+    "http_listen": "Where the API listens, host:port; port 0 picks a free one.",
+    "dns_listen": "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
+    "dns_addresses": "Public addresses of the built-in name server: what apex nameservers inside a zone resolve to.",
+    "public_url": "Where clients reach the API, for links and the OpenAPI document; empty: the listen address.",
+    "free_quota": "How many free names a user may hold who has no quota of its own.",
+    "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
+    "rate_limits": "on or off, the limit on failed authentication included.",
+    "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
+    "rate_limit_write_per_minute": "Changing requests of one token in a minute.",
+    "rate_limit_ticket_per_minute": "Tickets and replies of one token in a minute.",
+    "rate_limit_failed_auth_per_minute": "Requests without a good token from one address in a minute.",
+    "trusted_proxies": "Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed.",
+    "log_format": "text, for people, or json.",
+    "log_level": "debug, info, warning or error.",
+}
+"""What each setting means, in a sentence: for `sublet settings`; docs/settings.md says more."""
+
+
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise SettingsError(f"{name}: {value!r} is none of {', '.join(allowed)}")

@@ -33,6 +33,7 @@ from sqlalchemy import (
     UniqueConstraint,
     create_engine,
     event,
+    inspect,
     text,
 )
 from sqlalchemy.engine import make_url
@@ -389,3 +390,16 @@ def _refuse_lossy(database: PostgresqlDatabase) -> None:
         raise Unavailable(
             "PostgreSQL has synchronous_commit = off, which loses acknowledged writes; set it to on."
         )
+
+
+def find_revision(tx: Tx) -> str | None:
+    """Which revision has the schema of this database? None: it was never initialised."""
+    if not inspect(tx.connection).has_table("alembic_version"):
+        return None
+    return tx.connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def needed_revision() -> str:
+    """Return the revision that this code needs, from the names of the migrations' files: importing Alembic takes long."""
+    files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
+    return max(file.name.removeprefix("v").partition("_")[0] for file in files)

@@ -41,6 +41,14 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A user with the organization that it belongs to."""
+
+    user: User
+    organization: Organization
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A token without its secret, of which only the digest is stored."""
 

@@ -151,14 +151,30 @@ def find_organization(tx: Tx, organization_id: int) -> Organization | None:
 
 
 def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
-    """Which organizations have this name or slug (any case)?"""
+    """Which organizations have this name or slug (any case; beyond ASCII, SQLite knows only the case that is written)?"""
     wanted = text.lower()
     rows = tx.connection.execute(
         select(*_ORGANIZATION)
-        .where((func.lower(organizations.c.name) == wanted) | (organizations.c.slug == wanted))
+        .where(
+            (organizations.c.name == text)
+            | (func.lower(organizations.c.name) == wanted)
+            | (organizations.c.slug == wanted)
+        )
         .order_by(organizations.c.id)
     )
     return [Organization(*row) for row in rows]
+
+
+def is_slug_taken(tx: Tx, slug: str) -> bool:
+    """Does an organization have this slug?"""
+    query = select(organizations.c.id).where(organizations.c.slug == slug)
+    return tx.connection.execute(query).first() is not None
+
+
+def list_organizations(tx: Tx) -> dict[int, Organization]:
+    """Which organizations are there? By id."""
+    rows = tx.connection.execute(select(*_ORGANIZATION).order_by(organizations.c.id))
+    return {row[0]: Organization(*row) for row in rows}
 
 
 def insert_organization(tx: Tx, name: str, slug: str) -> Organization:

@@ -108,3 +108,11 @@ class Outcome:
     id: int
     charged_credits: int = 0
     coupon: AppliedCoupon | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What the operator moved: the payment as its user sees it, and whose it is."""
+
+    payment: Payment
+    email: str

@@ -80,6 +80,12 @@ def lock_coupon(tx: Tx, code: str) -> Coupon | None:
     return Coupon(*row) if row is not None else None
 
 
+def find_coupon_by_id(tx: Tx, coupon_id: int) -> Coupon | None:
+    """Which coupon has this id?"""
+    row = tx.connection.execute(select(*_COUPON).where(coupons.c.id == coupon_id)).one_or_none()
+    return Coupon(*row) if row is not None else None
+
+
 def list_coupons(tx: Tx) -> list[Coupon]:
     """Which coupons are there? Newest first."""
     return [Coupon(*row) for row in tx.connection.execute(select(*_COUPON).order_by(coupons.c.id.desc()))]

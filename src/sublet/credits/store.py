@@ -9,6 +9,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    func,
     insert,
     or_,
     select,
@@ -194,3 +195,19 @@ def has_reference(tx: Tx, reference: str) -> bool:
         tx.connection.execute(select(transfers.c.id).where(transfers.c.reference == reference)).first()
         is not None
     )
+
+
+def count_movements(tx: Tx, user_id: int, kind: str) -> int:
+    """How many movements of this kind has this user had?"""
+    query = (
+        select(func.count())
+        .select_from(transfers)
+        .where((transfers.c.user_id == user_id) & (transfers.c.kind == kind))
+    )
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def find_subdomain_id(tx: Tx, transfer_id: int) -> int | None:
+    """Which subdomain was this movement for?"""
+    query = select(transfers.c.subdomain_id).where(transfers.c.id == transfer_id)
+    return tx.connection.execute(query).scalar_one_or_none()

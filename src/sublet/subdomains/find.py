@@ -1,7 +1,8 @@
 """From what a path says to the subdomain that is meant: `{fqdn}` is a name in any form, or an id (spec, part 4)."""
 
 from sublet.db import Tx
-from sublet.errors import SubdomainNotFound, SubdomainSuspended
+from sublet.dns.names import shown
+from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
 from sublet.ids import parse_id
 from sublet.subdomains import store
 from sublet.subdomains.lifecycle import is_restorable, restorable_until
@@ -66,3 +67,40 @@ def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
         return store.find_own(tx, user_id, subdomain_id=subdomain_id)
     fqdn = canonical_domain(identifier)
     return store.find_own(tx, user_id, fqdn=fqdn) if fqdn is not None else None
+
+
+def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
+    """Return anybody's subdomain: by id whatever became of it, by name the one that holds the name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    subdomain_id = parse_id(identifier)
+    fqdn = canonical_domain(identifier)
+    found = None
+    if subdomain_id is not None:
+        found = store.find_subdomain(tx, subdomain_id)
+    elif fqdn is not None:
+        found = store.find_unreleased(tx, fqdn)
+    if found is None:
+        raise NotFound(
+            f"There is no subdomain `{shown(identifier)}`; `sublet subdomain list` shows those there are."
+        )
+    return found
+
+
+def refuse_gone(subdomain: Subdomain) -> None:
+    """Let a name pass that is live or in the trash.
+
+    Raises:
+        Conflict: it was purged: the row is history, and only keeps the name from being taken at once.
+    """
+    if subdomain.purged_at is not None:
+        raise Conflict(f"{subdomain.fqdn} was purged; nobody holds it.")
+
+
+def reread(tx: Tx, subdomain: Subdomain) -> Subdomain:
+    """Return a subdomain as it is stored now."""
+    found = store.find_subdomain(tx, subdomain.id)
+    assert found is not None  # noqa: S101 - rows are never deleted
+    return found

@@ -1,6 +1,6 @@
 """All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -233,6 +233,20 @@ def list_own(
             )
         )
     return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+
+
+def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
+    """Which subdomains, of all users or of one, pass these filters? Newest first."""
+    query = _filtered(tx, select_subdomains(), wanted)
+    if user_id is not None:
+        query = query.where(subdomains.c.user_id == user_id)
+    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+
+
+def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
+    """Which of these names are registered, in the trash or cooling off?"""
+    query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
+    return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
 
 def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter) -> Select[Any]:

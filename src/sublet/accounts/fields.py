@@ -1,0 +1,66 @@
+"""What the operator may write into an account: e-mail addresses, names, reasons (rules; no SQL)."""
+
+from sublet.dns.names import InvalidName, parse_host_name, shown
+from sublet.errors import FieldError
+
+EMAIL_LENGTH_MAX = 254
+"""RFC 5321, section 4.5.3.1.3: a path has 256 octets, two of them the angle brackets."""
+LOCAL_PART_LENGTH_MAX = 64
+NAME_LENGTH_MAX = 200
+REASON_LENGTH_MAX = 500
+
+
+def normalise_email(text: str) -> str:
+    """Return an e-mail address as it is stored and looked up: without spaces around it, in lower case."""
+    return text.strip().lower()
+
+
+def check_email(text: str) -> tuple[str, list[FieldError]]:
+    """Return an address as it is stored, with why it can't be one.
+
+    Plausible is enough: one `@`, something printable without spaces before it, a host name behind it, within the lengths of
+    RFC 5321. Not checked: that mail arrives there, and the finer syntax of local parts (quoted ones are refused).
+    """
+    email = normalise_email(text)
+    local, at, domain = email.rpartition("@")
+    problem = None
+    if not at or not local or "@" in local:
+        problem = f"`{shown(text)}` is not an e-mail address, such as name@example.net."
+    elif not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
+        problem = f"`{shown(text)}` has a character before the @ that no plain e-mail address has."
+    elif len(email) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
+        problem = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @."
+    else:
+        try:
+            parse_host_name(domain)
+        except InvalidName as error:
+            problem = str(error)
+    return email, [FieldError("email", "value_invalid", problem)] if problem else []
+
+
+def check_text(
+    field: str, text: str | None, *, length_max: int = NAME_LENGTH_MAX
+) -> tuple[str, list[FieldError]]:
+    """Return a line of text without spaces around it, with what is wrong: `required`, `too_long`, `value_invalid`."""
+    line = (text or "").strip()
+    if not line:
+        return line, [FieldError(field, "required", "Give a text that is not blank.")]
+    if len(line) > length_max:
+        return line, [FieldError(field, "too_long", f"At most {length_max} characters are stored.")]
+    if not line.isprintable():
+        return line, [FieldError(field, "value_invalid", f"`{shown(line)}` has characters that don't print.")]
+    return line, []
+
+
+def check_reason(reason: str | None, *, required: bool = False) -> tuple[str | None, list[FieldError]]:
+    """Return the reason of an operator's change, None where there is none, with what is wrong with it."""
+    if reason is None and not required:
+        return None, []
+    return check_text("reason", reason, length_max=REASON_LENGTH_MAX)
+
+
+def check_free_quota(free_quota: int | None) -> list[FieldError]:
+    """Return why a user's own free quota can't be this; None stands for the setting's."""
+    if free_quota is not None and not 0 <= free_quota <= 1_000_000:
+        return [FieldError("free_quota", "value_invalid", "A free quota is 0 to 1,000,000 names.")]
+    return []

@@ -1,0 +1,44 @@
+"""From what the operator types to the user that is meant."""
+
+from sublet.accounts import store
+from sublet.accounts.fields import normalise_email
+from sublet.accounts.model import Member, User
+from sublet.db import Tx
+from sublet.dns.names import shown
+from sublet.errors import NotFound
+from sublet.ids import parse_id
+
+
+def find_user(tx: Tx, identifier: str) -> User:
+    """Return the user that an e-mail address (any case) or an id means.
+
+    Raises:
+        NotFound: there is none.
+    """
+    user_id = parse_id(identifier)
+    user = (
+        store.find_user(tx, user_id)
+        if user_id is not None
+        else store.find_user_by_email(tx, normalise_email(identifier))
+    )
+    if user is None:
+        raise NotFound(f"There is no user `{shown(identifier)}`; `sublet user list` shows those there are.")
+    return user
+
+
+def lock_user(tx: Tx, identifier: str) -> User:
+    """Return the user as `find_user` does, locked: everything of one user happens one after the other.
+
+    Raises:
+        NotFound: there is none.
+    """
+    user = store.lock_user(tx, find_user(tx, identifier).id)
+    assert user is not None  # noqa: S101 - users are never deleted
+    return user
+
+
+def member_of(tx: Tx, user: User) -> Member:
+    """Return a user together with its organization."""
+    organization = store.find_organization(tx, user.organization_id)
+    assert organization is not None  # noqa: S101 - the foreign key holds it
+    return Member(user, organization)

@@ -1,0 +1,103 @@
+"""The console script `sublet`: finds the noun of a command line and imports only that one's file.
+
+Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the database can't be
+used (not there, not initialised, not of this version, locked).
+"""
+
+from importlib import import_module, metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+NOUNS = (
+    "serve",
+    "init",
+    "user",
+    "token",
+    "domain",
+    "label",
+    "credits",
+    "package",
+    "payment",
+    "coupon",
+    "subdomain",
+    "ticket",
+    "zone",
+    "doctor",
+    "settings",
+)
+"""The commands in the order of `sublet --help`; each has a file of its name here, with an `app` or a function of its name."""
+
+
+class Nouns(TyperGroup):
+    """The commands, each imported when it is asked for: the database's library takes longer than a command."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
+        """Return the names of all commands that are built in."""
+        return [name for name in NOUNS if _has_file(name)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name, or None."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = typer.main.get_command(_app_of(import_module(f"sublet.cli.{cmd_name}"), cmd_name))
+        command.name = cmd_name
+        return command
+
+
+def _app_of(module: ModuleType, name: str) -> typer.Typer:
+    found = getattr(module, "app", None)
+    if not isinstance(found, typer.Typer):
+        found = typer.Typer()
+        found.command(name)(getattr(module, name))
+    return found
+
+
+def _has_file(name: str) -> bool:
+    return (Path(__file__).parent / f"{name}.py").is_file()
+
+
+app = typer.Typer(
+    cls=Nouns,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help=(
+        "Sublet lets subdomains: the registry's server and its operator's commands. Each command takes --json, which makes "
+        "stdout one JSON value, and --config. Exit codes: 0 done, 1 refused (nothing was changed), 2 wrong command line or "
+        "settings, 3 the database can't be used."
+    ),
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"sublet {metadata.version('sublet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The settings file (TOML).")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Keep what stands before the command for it."""
+    _ = version
+    ctx.obj = config
+
+
+def main() -> None:
+    """Run the command line of this process; never returns."""
+    app(prog_name="sublet")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What a command prints: one JSON value, or lines and a table for people."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sublet.errors import FieldError
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows for people; cells may be anything `shown_cell` knows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    empty: str = "None."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command answers: `value` with --json, else `lines` and then `table`; and the exit code."""
+
+    value: Any
+    lines: tuple[str, ...] = ()
+    table: Table | None = None
+    exit_code: int = 0
+
+
+def as_instant(at: datetime) -> str:
+    """Return an instant as RFC 3339 in UTC with `Z`, to the second."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def as_json_value(value: Any) -> Any:
+    """Return what JSON can hold of a value: objects of dataclasses, lists of tuples, RFC 3339 of instants."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): as_json_value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json_value(each) for each in value]
+    return as_instant(value) if isinstance(value, datetime) else value
+
+
+def shown_cell(value: Any) -> str:
+    """Return a value for people to read, without characters that a terminal would obey: users wrote some of it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    if isinstance(value, list | tuple):
+        return ", ".join(shown_cell(each) for each in value) or "-"
+    return harmless(str(value))
+
+
+def harmless(text: str) -> str:
+    """Return a text in which line breaks and printable characters are left, and all others shown by number."""
+    return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
+
+
+def facts(**values: Any) -> tuple[str, ...]:
+    """Return lines of names and values, the values in one column; underscores in names are spaces."""
+    width = max(len(name) for name in values) + 1
+    return tuple(
+        f"{name.replace('_', ' ') + ':':<{width + 1}} {shown_cell(value)}" for name, value in values.items()
+    )
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer to stdout."""
+    if as_json:
+        print(json.dumps(as_json_value(answer.value), ensure_ascii=False))
+        return
+    for line in answer.lines:
+        print(harmless(line))
+    if answer.table is not None:
+        _print_table(answer.table)
+
+
+def _print_table(table: Table) -> None:
+    if not table.rows:
+        print(table.empty)
+        return
+    from rich import box  # noqa: PLC0415 - takes longer than most commands, and JSON needs none of it
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = RichTable(*table.columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in table.rows:
+        drawn.add_row(*(Text(shown_cell(cell)) for cell in row))
+    # Piped, a line is as long as it is: nothing may be cut off for `grep`.
+    Console(width=None if sys.stdout.isatty() else 1000).print(drawn)
+
+
+def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *, as_json: bool) -> None:
+    """Print why a command was refused: a sentence to stderr, all fields with it; with --json the same to stdout too."""
+    sentence = message if len(errors) <= 1 else "; ".join(f"{each.field}: {each.message}" for each in errors)
+    print(f"sublet: {harmless(sentence)}", file=sys.stderr)
+    if as_json:
+        refused = {"ok": False, "error": code, "message": message, "errors": as_json_value(list(errors))}
+        print(json.dumps(refused, ensure_ascii=False))

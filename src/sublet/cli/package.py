@@ -1,0 +1,47 @@
+"""`sublet package …`: packages of credits."""
+
+from typing import Annotated
+
+import typer
+
+from sublet.cli.output import Answer, Table
+from sublet.cli.session import Session, change, question
+from sublet.credits import offer_store
+from sublet.credits.add_package import add_package
+from sublet.credits.retire_package import retire_package
+
+app = typer.Typer(help="Packages of credits that can be purchased.", no_args_is_help=True)
+
+
+@change(app, "add")
+def add(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    credit_count: Annotated[int, typer.Option("--credits", metavar="N")],
+    price: Annotated[str, typer.Option("--price", metavar="AMOUNT", help="Such as 9.90.")],
+    currency: Annotated[str, typer.Option("--currency", metavar="CODE", help="Such as EUR (ISO 4217).")],
+) -> Answer:
+    """Offer a package of credits."""
+    package = session.write(add_package, name, credit_count, price, currency)
+    line = f"Added the package {package.name} (id {package.id}): {package.credits} credits for {package.price} {package.currency}."
+    return Answer(package, (line,))
+
+
+@question(app, "list")
+def list_packages(
+    session: Session, retired: Annotated[bool, typer.Option("--retired", help="Retired ones too.")] = False
+) -> Answer:
+    """List the packages that are offered."""
+    packages = session.read(offer_store.list_packages, retired=retired)
+    rows = tuple(
+        (each.id, each.name, each.credits, each.price, each.currency, each.retired_at) for each in packages
+    )
+    columns = ("id", "name", "credits", "price", "currency", "retired")
+    return Answer(packages, table=Table(columns, rows, "There are no packages."))
+
+
+@change(app, "retire")
+def retire(session: Session, package_id: Annotated[int, typer.Argument(metavar="ID")]) -> Answer:
+    """Offer a package no longer."""
+    package = session.write(retire_package, package_id)
+    return Answer(package, (f"The package {package.name} is retired.",))

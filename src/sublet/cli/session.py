@@ -1,0 +1,175 @@
+"""One command on the database: who acts, one transaction at a time, refusals as sentences and exit codes."""
+
+import asyncio
+import inspect
+import os
+import pwd
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+
+import structlog
+import typer
+
+from sublet.audit import Actor
+from sublet.cli.output import Answer, print_answer, print_refusal
+from sublet.config import Settings, SettingsError, load_settings
+from sublet.db import Tx, find_revision, needed_revision, open_database
+from sublet.errors import Refusal, Unavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a command works with: the settings, and the operator who acts (the user of the operating system)."""
+
+    settings: Settings
+    actor: Actor
+
+    def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a question in one reading transaction.
+
+        Raises:
+            Refusal: as raised by the function; Unavailable as `write`.
+        """
+        return asyncio.run(_run(self.settings.database_url, "read", lambda tx: fn(tx, *args, **kwargs)))
+
+    def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a verb of the operator's in one transaction, and return its result once it is durable.
+
+        Raises:
+            Refusal: as raised by the verb; nothing was changed.
+            Unavailable: there is no database, it was never initialised, or by another version; or it can't be written.
+        """
+        return asyncio.run(
+            _run(self.settings.database_url, "write", lambda tx: verb(tx, self.actor, *args, **kwargs))
+        )
+
+
+def _refuse_missing(url: str) -> None:
+    # Opening an SQLite file makes it; a typing error in the address must not leave an empty database behind.
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
+
+
+async def _run(url: str, mode: str, fn: Callable[[Tx], R]) -> R:
+    _refuse_missing(url)
+    database = open_database(url)
+    try:
+        _check_revision(await database.read(find_revision))
+        return await (database.write(fn) if mode == "write" else database.read(fn))
+    finally:
+        await database.close()
+
+
+def _check_revision(revision: str | None) -> None:
+    if revision is None:
+        raise Unavailable("The database was never initialised; run `sublet init` first.")
+    if revision != needed_revision():
+        raise Unavailable(
+            f"The database has the schema {revision}, this version of sublet needs {needed_revision()}; "
+            "run `sublet init` with the newest version, which upgrades it."
+        )
+
+
+def operator_name() -> str:
+    """Return the name that the audit has of whoever runs this process, from the operating system, not the environment."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
+
+
+_JSON = inspect.Parameter(
+    "as_json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--json", help="Print one JSON value, and all else to stderr.")],
+)
+_CONFIG = inspect.Parameter(
+    "config",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The settings file (TOML).")
+    ],
+)
+_REASON = inspect.Parameter(
+    "reason",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        str | None,
+        typer.Option("--reason", metavar="TEXT", help="Why, for the audit and who reads it later."),
+    ],
+)
+_CONTEXT = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+Command = Callable[Concatenate[Session, P], Answer]
+
+
+def question(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
+    """Add a command that only reads: a function of a session and its options, which returns what to print."""
+    return _command(app, name, [])
+
+
+def change(app: typer.Typer, name: str, **typer_settings: Any) -> Callable[[Command[P]], Command[P]]:
+    """Add a command that changes something; it takes --reason, which the function may name as a parameter."""
+    return _command(app, name, [_REASON], **typer_settings)
+
+
+def _command(
+    app: typer.Typer, name: str, more: list[inspect.Parameter], **typer_settings: Any
+) -> Callable[[Command[P]], Command[P]]:
+    def register(function: Command[P]) -> Command[P]:
+        own = list(inspect.signature(function).parameters.values())[1:]
+        names = {parameter.name for parameter in own}
+        missing = [each for each in more if each.name not in names]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+
+        def run(**arguments: Any) -> None:
+            as_json, config = arguments.pop("as_json"), arguments.pop("config")
+            ctx, reason = arguments.pop("ctx"), arguments.get("reason")
+            chosen = {each: value for each, value in arguments.items() if each in names}
+            _guarded(
+                lambda session: function(session, **chosen),  # type: ignore[call-arg] # by name, as typer gives them
+                config or ctx.obj,
+                reason,
+                as_json=as_json,
+            )
+
+        signature = inspect.Signature([_CONTEXT, *parameters, *missing, _CONFIG, _JSON])
+        run.__signature__ = signature  # type: ignore[attr-defined] # typer reads it
+        run.__doc__ = function.__doc__
+        app.command(name, **typer_settings)(run)
+        return function
+
+    return register
+
+
+def _guarded(
+    run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, as_json: bool
+) -> None:
+    # What goes wrong inside is told as a sentence, once; the log has nothing to add, and stdout is the answer's alone.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(50),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        settings = load_settings(config)
+        actor = Actor(kind="operator", name=operator_name(), reason=reason)
+        answer = run(Session(settings, actor))
+    except SettingsError as error:
+        print_refusal("settings_invalid", str(error), as_json=as_json)
+        raise typer.Exit(USAGE) from None
+    except Refusal as refusal:
+        print_refusal(refusal.code, refusal.message, refusal.errors, as_json=as_json)
+        raise typer.Exit(UNAVAILABLE if isinstance(refusal, Unavailable) else REFUSED) from None
+    print_answer(answer, as_json=as_json)
+    if answer.exit_code:
+        raise typer.Exit(answer.exit_code)

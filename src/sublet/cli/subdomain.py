@@ -1,0 +1,150 @@
+"""`sublet subdomain …`: the registered names, whosever they are."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from sublet.accounts.find import find_user
+from sublet.accounts.store import list_users
+from sublet.cli.output import Answer, Table, facts
+from sublet.cli.session import Session, change, question
+from sublet.cli.user import Reason
+from sublet.db import Tx
+from sublet.errors import FieldError, validation_failed
+from sublet.platform_domains.find import find_platform_domain
+from sublet.subdomains.find import find_for_operator
+from sublet.subdomains.lifecycle import derive_status, provisioning_status, restorable_until
+from sublet.subdomains.model import STATUSES, Subdomain, SubdomainFilter
+from sublet.subdomains.operator_restore import operator_restore
+from sublet.subdomains.purge import purge as purge_verb
+from sublet.subdomains.store import list_all
+from sublet.subdomains.suspend import suspend as suspend_verb
+from sublet.subdomains.unsuspend import unsuspend as unsuspend_verb
+
+app = typer.Typer(help="Registered names: look, suspend, restore, purge.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
+
+
+def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> dict[str, Any]:
+    return {
+        "id": subdomain.id,
+        "fqdn": subdomain.fqdn,
+        "domain": subdomain.domain,
+        "email": emails.get(subdomain.user_id),
+        "status": derive_status(subdomain, now),
+        "registration_type": subdomain.registration_type,
+        "registration_source": subdomain.registration_source,
+        "nameservers": subdomain.delegation.nameservers,
+        "glue": subdomain.delegation.glue,
+        "ds_records": subdomain.delegation.ds_records,
+        "provisioning_status": provisioning_status(subdomain),
+        "provision_error": subdomain.provision_error,
+        "generation": subdomain.generation,
+        "published_generation": subdomain.published_generation,
+        "registered_at": subdomain.registered_at,
+        "expires_at": subdomain.expires_at,
+        "suspended_at": subdomain.suspended_at,
+        "suspended_reason": subdomain.suspended_reason,
+        "trashed_at": subdomain.trashed_at,
+        "restorable_until": restorable_until(subdomain),
+        "purged_at": subdomain.purged_at,
+        "released_at": subdomain.released_at,
+    }
+
+
+def _looked_at(tx: Tx, subdomain: Subdomain) -> dict[str, Any]:
+    return _describe(subdomain, {each.id: each.email for each in list_users(tx)}, tx.now)
+
+
+def _answer(session: Session, subdomain: Subdomain, line: str) -> Answer:
+    return Answer(session.read(_looked_at, subdomain), (line,))
+
+
+@question(app, "list")
+def list_subdomains(
+    session: Session,
+    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="E-mail address or id.")] = None,
+    domain: Annotated[str | None, typer.Option("--domain", metavar="DOMAIN")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")
+    ] = None,
+    containing: Annotated[
+        str | None, typer.Option("--containing", metavar="TEXT", help="Part of the name.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100_000)] = 100,
+) -> Answer:
+    """List registered names, newest first; those in the trash with --status trashed."""
+    if status is not None and status not in STATUSES:
+        message = f"A status is one of {', '.join(STATUSES)}."
+        raise validation_failed([FieldError("status", "value_invalid", message)])
+
+    def ask(tx: Tx) -> list[dict[str, Any]]:
+        wanted = SubdomainFilter(
+            status=status, domain=find_platform_domain(tx, domain).domain if domain else None, q=containing
+        )
+        user_id = find_user(tx, user).id if user else None
+        emails = {each.id: each.email for each in list_users(tx)}
+        return [_describe(each, emails, tx.now) for each in list_all(tx, wanted, limit, user_id=user_id)]
+
+    found = session.read(ask)
+    names = ("id", "fqdn", "email", "status", "registration_type", "expires_at", "provision_error")
+    rows = tuple(tuple(each[name] for name in names) for each in found)
+    columns = ("id", "name", "user", "status", "mode", "expires", "error")
+    return Answer(found, table=Table(columns, rows, "There are no such names."))
+
+
+@question(app, "show")
+def show(session: Session, name: Name) -> Answer:
+    """Show a registered name: live, in the trash or cooling off; by its id whatever became of it."""
+    found = session.read(lambda tx: _looked_at(tx, find_for_operator(tx, name)))
+    shown = {
+        **found,
+        "glue": [f"{each.host} {each.ipv4 or ''} {each.ipv6 or ''}".strip() for each in found["glue"]],
+        "ds_records": [
+            f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
+            for each in found["ds_records"]
+        ],
+    }
+    return Answer(found, facts(**shown))
+
+
+@change(app, "suspend")
+def suspend(session: Session, name: Name, reason: Reason = None) -> Answer:
+    """Hold a name: it leaves the DNS, and its user can only read it."""
+    held = session.write(suspend_verb, name, reason)
+    return _answer(session, held, f"{held.fqdn} is suspended.")
+
+
+@change(app, "unsuspend")
+def unsuspend(session: Session, name: Name) -> Answer:
+    """Let a held name go: it comes back into the DNS as it is stored."""
+    freed = session.write(unsuspend_verb, name)
+    return _answer(session, freed, f"{freed.fqdn} is no longer suspended.")
+
+
+@change(app, "restore")
+def restore(session: Session, name: Name) -> Answer:
+    """Bring a name back out of the trash for its user, as it was; it extends nothing."""
+    restored = session.write(operator_restore, name)
+    return _answer(
+        session, restored, f"{restored.fqdn} is back; it expires on {restored.expires_at:%Y-%m-%d}."
+    )
+
+
+@change(app, "purge")
+def purge(
+    session: Session,
+    name: Name,
+    release: Annotated[
+        bool,
+        typer.Option(
+            "--release", "--now", help="End the cooling-off too: anybody may take the name at once."
+        ),
+    ] = False,
+) -> Answer:
+    """Forget a name in the trash: nobody can restore it. It then cools off."""
+    purged = session.write(purge_verb, name, release=release)
+    line = f"{purged.fqdn} is free." if release else f"{purged.fqdn} is purged and cools off."
+    return _answer(session, purged, line)

@@ -1,0 +1,116 @@
+"""`sublet ticket …`: the users' tickets, read and answered by staff."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from sublet.cli.output import Answer, Table, facts, shown_cell
+from sublet.cli.session import Session, change, question
+from sublet.errors import FieldError, validation_failed
+from sublet.ids import ticket_number
+from sublet.tickets.close import close as close_verb
+from sublet.tickets.find import find_for_staff
+from sublet.tickets.model import MESSAGE_FORMATS, TICKET_STATUSES, TICKET_TYPES, Ticket, TicketFilter
+from sublet.tickets.staff_reply import staff_reply
+from sublet.tickets.store import list_tickets
+
+app = typer.Typer(help="Read, answer and close tickets.", no_args_is_help=True)
+
+TicketName = Annotated[str, typer.Argument(metavar="TICKET", help="The ticket's number (T-000123) or id.")]
+AUTHOR_NAME = "Support"
+
+
+def _describe(ticket: Ticket, *, with_messages: bool = True) -> dict[str, Any]:
+    own = {name: getattr(ticket, name) for name in Ticket.__slots__ if name != "messages"}
+    messages = {"messages": ticket.messages} if with_messages else {}
+    return {"id": own.pop("id"), "number": ticket_number(ticket.id), **own, **messages}
+
+
+@question(app, "list")
+def list_(
+    session: Session,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help=f"One of {', '.join(TICKET_STATUSES)}.")
+    ] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000)] = 100,
+) -> Answer:
+    """List tickets of all users, the last spoken in first."""
+    errors = [
+        FieldError(field, "value_invalid", f"This is one of {', '.join(allowed)}.")
+        for field, text, allowed in (("status", status, TICKET_STATUSES), ("type", type_, TICKET_TYPES))
+        if text is not None and text not in allowed
+    ]
+    if errors:
+        raise validation_failed(errors)
+    tickets = session.read(list_tickets, TicketFilter(status=status, type=type_), limit)
+    rows = tuple(
+        (
+            ticket_number(each.id),
+            each.status,
+            each.priority,
+            each.type,
+            each.requester_email,
+            each.subject,
+            each.last_message_at,
+        )
+        for each in tickets
+    )
+    columns = ("number", "status", "priority", "type", "from", "subject", "last message")
+    return Answer(
+        [_describe(each, with_messages=False) for each in tickets],
+        table=Table(columns, rows, "There are no such tickets."),
+    )
+
+
+@question(app, "show")
+def show(session: Session, ticket: TicketName) -> Answer:
+    """Show a ticket with all its messages."""
+    found = session.read(find_for_staff, ticket)
+    lines = list(
+        facts(
+            number=ticket_number(found.id),
+            status=found.status,
+            priority=found.priority,
+            type=found.type,
+            requester=found.requester_email,
+            subdomain=found.subdomain,
+            subject=found.subject,
+        )
+    )
+    for message in found.messages:
+        head = f"── {shown_cell(message.created_at)}, {message.author_name} ({message.author_type})"
+        lines += ["", head, message.message]
+    return Answer(_describe(found), tuple(lines))
+
+
+@change(app, "reply")
+def reply(
+    session: Session,
+    ticket: TicketName,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="TEXT", help="Without it, it is read from stdin.")
+    ] = None,
+    author: Annotated[
+        str, typer.Option("--author", metavar="NAME", help="Whom the user sees as the author.")
+    ] = AUTHOR_NAME,
+    message_format: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
+    ] = None,
+) -> Answer:
+    """Answer a ticket as staff."""
+    text = sys.stdin.read() if message is None else message
+    done = session.write(staff_reply, ticket, text, author, message_format=message_format)
+    found = session.read(find_for_staff, str(done.id))
+    return Answer(_describe(found), (f"{ticket_number(done.id)} is {found.status}.",))
+
+
+@change(app, "close")
+def close(session: Session, ticket: TicketName) -> Answer:
+    """Close a ticket; that is final."""
+    done = session.write(close_verb, ticket)
+    found = session.read(find_for_staff, str(done.id))
+    return Answer(_describe(found), (f"{ticket_number(done.id)} is closed.",))

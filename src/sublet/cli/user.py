@@ -1,0 +1,139 @@
+"""`sublet user …`: the users of the registry."""
+
+from typing import Annotated, Any
+
+import typer
+
+from sublet.accounts import store
+from sublet.accounts.add_user import add_user
+from sublet.accounts.edit_user import UserEdit, edit_user
+from sublet.accounts.find import find_user, member_of
+from sublet.accounts.model import Member
+from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.unsuspend_user import unsuspend_user
+from sublet.cli.output import Answer, Table, facts
+from sublet.cli.session import Session, change, question
+from sublet.credits.store import find_balance
+from sublet.db import Tx
+from sublet.subdomains.store import count_free
+
+app = typer.Typer(help="Add, edit and suspend users.", no_args_is_help=True)
+
+User = Annotated[str, typer.Argument(metavar="USER", help="The user's e-mail address or id.")]
+Organization = Annotated[
+    str | None,
+    typer.Option(
+        "--organization", metavar="NAME", help="Name, slug or id of an organization; a new name adds one."
+    ),
+]
+FreeQuota = Annotated[
+    int | None,
+    typer.Option("--free-quota", metavar="N", help="How many free names, instead of the setting's."),
+]
+Reason = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")
+]
+
+
+def describe(member: Member) -> dict[str, Any]:
+    """Return a user with its organization as --json prints it."""
+    user = member.user
+    return {
+        "id": user.id,
+        "email": user.email,
+        "name": user.name,
+        "organization": member.organization,
+        "free_quota": user.free_quota,
+        "suspended_at": user.suspended_at,
+        "suspended_reason": user.suspended_reason,
+        "created_at": user.created_at,
+    }
+
+
+@change(app, "add")
+def add(
+    session: Session,
+    email: Annotated[str, typer.Argument(metavar="EMAIL")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the user is called.")],
+    organization: Organization = None,
+    free_quota: FreeQuota = None,
+) -> Answer:
+    """Add a user; without --organization with a new one named after the e-mail address."""
+    member = session.write(add_user, email, name, organization, free_quota=free_quota)
+    line = f"Added the user {member.user.email} (id {member.user.id}) in {member.organization.name}."
+    return Answer(describe(member), (line,))
+
+
+@change(app, "edit")
+def edit(
+    session: Session,
+    user: User,
+    email: Annotated[str | None, typer.Option("--email", metavar="EMAIL")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME")] = None,
+    organization: Organization = None,
+    free_quota: FreeQuota = None,
+    default_free_quota: Annotated[
+        bool, typer.Option("--default-free-quota", help="Go back to the setting's quota.")
+    ] = False,
+) -> Answer:
+    """Change a user's e-mail address, name, organization or free quota."""
+    wanted = UserEdit(email, name, organization, free_quota, default_free_quota)
+    member = session.write(edit_user, user, wanted)
+    return Answer(describe(member), (f"The user {member.user.email} is stored as asked.",))
+
+
+@question(app, "list")
+def list_users(session: Session) -> Answer:
+    """List all users, oldest first."""
+
+    def ask(tx: Tx) -> list[Member]:
+        organizations = store.list_organizations(tx)
+        return [Member(user, organizations[user.organization_id]) for user in store.list_users(tx)]
+
+    members = session.read(ask)
+    rows = tuple(
+        (each.user.id, each.user.email, each.user.name, each.organization.name, each.user.suspended_at)
+        for each in members
+    )
+    table = Table(("id", "e-mail", "name", "organization", "suspended"), rows, "There are no users.")
+    return Answer([describe(each) for each in members], table=table)
+
+
+@question(app, "show")
+def show(session: Session, user: User) -> Answer:
+    """Show a user, with balance and free names."""
+
+    def ask(tx: Tx) -> tuple[Member, int, int]:
+        found = find_user(tx, user)
+        return member_of(tx, found), find_balance(tx, found.id), count_free(tx, found.id)
+
+    member, balance, used = session.read(ask)
+    own = member.user.free_quota
+    limit = session.settings.free_quota if own is None else own
+    value = {**describe(member), "balance": balance, "usage": {"used": used, "limit": limit}}
+    lines = facts(
+        id=member.user.id,
+        email=member.user.email,
+        name=member.user.name,
+        organization=f"{member.organization.name} (id {member.organization.id}, slug {member.organization.slug})",
+        balance=f"{balance} credits",
+        free_names=f"{used} of {limit}",
+        suspended=member.user.suspended_at,
+        reason=member.user.suspended_reason,
+        added=member.user.created_at,
+    )
+    return Answer(value, lines)
+
+
+@change(app, "suspend")
+def suspend(session: Session, user: User, reason: Reason = None) -> Answer:
+    """Stop a user: it may read and open tickets, nothing else. Its names stay in the DNS."""
+    member = session.write(suspend_user, user, reason)
+    return Answer(describe(member), (f"The user {member.user.email} is suspended.",))
+
+
+@change(app, "unsuspend")
+def unsuspend(session: Session, user: User) -> Answer:
+    """Let a suspended user act again."""
+    member = session.write(unsuspend_user, user)
+    return Answer(describe(member), (f"The user {member.user.email} may act again.",))

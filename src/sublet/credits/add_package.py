@@ -1,0 +1,36 @@
+"""Add a package of credits (the operator's `sublet package add`)."""
+
+from sublet import audit
+from sublet.accounts.fields import check_text
+from sublet.audit import Actor
+from sublet.credits import offer_store
+from sublet.credits.fields import check_amount, check_credits, check_currency
+from sublet.credits.model import Package
+from sublet.db import Tx
+from sublet.errors import validation_failed
+
+
+def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, currency: str) -> Package:
+    """Offer a package of credits; `price` is a decimal string in `currency`. It never changes: retire it and add another.
+
+    Raises:
+        ValidationFailed: all wrong fields: name, credits, price, currency.
+    """
+    name, errors = check_text("name", name)
+    price, price_errors = check_amount("price", price)
+    currency, currency_errors = check_currency(currency)
+    errors = [*errors, *check_credits("credits", credit_count), *price_errors, *currency_errors]
+    if errors:
+        raise validation_failed(errors)
+    package_id = offer_store.insert_package(tx, name, credit_count, price, currency)
+    audit.record(
+        tx,
+        actor,
+        "package.add",
+        "package",
+        package_id,
+        after={"name": name, "credits": credit_count, "price": price, "currency": currency},
+    )
+    package = offer_store.find_package(tx, package_id)
+    assert package is not None  # noqa: S101 - just added
+    return package

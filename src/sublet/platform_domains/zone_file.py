@@ -1,0 +1,105 @@
+"""Adopt a zone: from a zone file (RFC 1035, section 5) to the apex settings and the records that stand in it."""
+
+from dataclasses import dataclass
+
+import dns.exception
+import dns.name
+import dns.rdatatype
+import dns.rdtypes.ANY.SOA
+import dns.tokenizer
+import dns.zone
+import dns.zonefile
+
+from sublet.dns.types import Record
+from sublet.platform_domains.settings import PlatformDomainSettings
+
+_OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY")
+
+
+class InvalidZoneFile(ValueError):  # noqa: N818 - it says what the text is, as the refusals do
+    """The text is no zone file that can be adopted; `str()` is a sentence that a person can act on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneFile:
+    """What a zone file holds: the settings that its SOA and apex NS give, and every other record."""
+
+    settings: PlatformDomainSettings
+    records: tuple[Record, ...]
+
+
+class _Reader(dns.zonefile.Reader):
+    def _eat_line(self) -> None:
+        # dnspython passes over records outside the zone in silence; an operator who adopts a zone has to know.
+        raise InvalidZoneFile("has a record outside the zone")
+
+
+def parse_zone_file(text: str, domain: str) -> ZoneFile:
+    """Return what a zone file holds for the zone `domain` (canonical); `$ORIGIN` is the zone at its start.
+
+    SOA and apex NS may be missing. Owners come in lower case without the final dot, rdata in presentation form with absolute
+    names. `$INCLUDE` is refused: the text alone counts. Not checked: whether what it says makes sense.
+
+    Raises:
+        InvalidZoneFile: not a zone file, a record outside the zone, an owner with an escaped character, or signatures (the
+            zone changes, so they would not stay true).
+    """
+    origin = dns.name.from_text(domain)
+    zone = dns.zone.Zone(origin, relativize=False)
+    try:
+        with zone.writer(replacement=True) as transaction:
+            tokenizer = dns.tokenizer.Tokenizer(text, "the zone file")
+            _Reader(tokenizer, zone.rdclass, transaction, allow_include=False).read()
+    except InvalidZoneFile as error:
+        line = tokenizer.where()[1]
+        raise InvalidZoneFile(f"the zone file, line {line}: {error} {domain}") from None
+    except (dns.exception.DNSException, ValueError, KeyError, UnicodeError) as error:
+        raise InvalidZoneFile(f"can't read the zone file: {str(error) or type(error).__name__}") from error
+    records = tuple(sorted(_records(zone)))
+    apex = {"SOA", "NS"}
+    return ZoneFile(
+        _settings(zone, origin),
+        tuple(each for each in records if each.owner != domain or each.type not in apex),
+    )
+
+
+def _records(zone: dns.zone.Zone) -> list[Record]:
+    records = []
+    for name, rdataset in zone.iterate_rdatasets():
+        type_name = dns.rdatatype.to_text(rdataset.rdtype)
+        owner = name.to_text(omit_final_dot=True).lower()
+        if type_name in _OF_SIGNING:
+            raise InvalidZoneFile(
+                f"the zone file has {type_name} records, which would not stay true; give the unsigned zone"
+            )
+        if "\\" in owner:
+            raise InvalidZoneFile(f"the owner {owner} has an escaped character; such names can't be adopted")
+        records += [Record(owner, type_name, rdataset.ttl, rdata.to_text()) for rdata in rdataset]
+    return records
+
+
+def _settings(zone: dns.zone.Zone, origin: dns.name.Name) -> PlatformDomainSettings:
+    soa_set = zone.get_rdataset(origin, "SOA")
+    ns_set = zone.get_rdataset(origin, "NS")
+    nameservers = tuple(sorted(_plain(each.target) for each in ns_set)) if ns_set else None
+    if not soa_set:
+        return PlatformDomainSettings(
+            apex_nameservers=nameservers, apex_ttl_seconds=ns_set.ttl if ns_set else None
+        )
+    soa = next(iter(soa_set))
+    assert isinstance(soa, dns.rdtypes.ANY.SOA.SOA)  # noqa: S101 - by the type asked for
+    return PlatformDomainSettings(
+        apex_nameservers=nameservers,
+        soa_mname=_plain(soa.mname),
+        soa_rname=_plain(soa.rname),
+        serial=soa.serial or 1,
+        refresh_seconds=soa.refresh,
+        retry_seconds=soa.retry,
+        expire_seconds=soa.expire,
+        negative_ttl_seconds=soa.minimum,
+        apex_ttl_seconds=(ns_set or soa_set).ttl,
+    )
+
+
+def _plain(name: dns.name.Name) -> str:
+    return name.to_text(omit_final_dot=True).lower()

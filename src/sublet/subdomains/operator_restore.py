@@ -1,0 +1,31 @@
+"""Restore a subdomain for its user (the operator's `sublet subdomain restore`)."""
+
+from datetime import timedelta
+
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict
+from sublet.subdomains.find import find_for_operator, refuse_gone, reread
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.restore import bring_back
+
+
+def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
+    """Bring a name back out of the trash as it was. It extends nothing, charges nothing and asks for no quota.
+
+    Raises, in this order:
+        NotFound: no such name.
+        Conflict: its time in the trash is over; it is not in the trash; its grace is over, so that the sweep would put it
+            back at once (its user can restore it, which renews it).
+    """
+    subdomain = find_for_operator(tx, identifier)
+    refuse_gone(subdomain)
+    if subdomain.trashed_at is None:
+        raise Conflict(f"{subdomain.fqdn} is not in the trash.")
+    if subdomain.expires_at + timedelta(days=subdomain.grace_days) <= tx.now:
+        raise Conflict(
+            f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over; "
+            "its user can restore it, which renews it."
+        )
+    bring_back(tx, actor, subdomain)
+    return reread(tx, subdomain)
