@@ -1,20 +1,31 @@
 """`sublet serve`: start everything in one process."""
 
 import asyncio
+import signal
 
+import typer
 import uvloop
 
 from sublet.cli.logs import configure_logs
+from sublet.cli.output import Answer
 from sublet.cli.service import run_service
+from sublet.cli.session import Session, question
 from sublet.config import Settings
 
+app = typer.Typer()
 
-def serve(settings: Settings) -> None:
-    """Serve API, worker and name server until SIGTERM; the addresses are in the first line of the log.
 
-    Raises:
-        Unavailable: as `run_service`.
-    """
-    configure_logs(settings)
+@question(app, "serve")
+def serve(session: Session) -> Answer:
+    """Serve API, worker and name server in one process until SIGTERM; the first line of the log says where."""
+    configure_logs(session.settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run_service(settings))
+        runner.run(_until_signal(session.settings))
+    return Answer({"stopped": True})
+
+
+async def _until_signal(settings: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await run_service(settings, stop)

@@ -2,9 +2,9 @@
 
 import asyncio
 import fcntl
-import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
 from sublet.config import Settings, parse_listen
-from sublet.db import Database, open_database
+from sublet.db import Clock, Database, open_database, utc_now
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
@@ -39,8 +39,22 @@ FLUSH_SECONDS = 30.0
 log = structlog.get_logger()
 
 
-async def run_service(settings: Settings, stop: asyncio.Event | None = None) -> None:
-    """Serve until SIGTERM or SIGINT (or until `stop` is set), then finish what is under way.
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a running service is reached: `{base_url}`, and the name server's host and port."""
+
+    base_url: str
+    dns: tuple[str, int]
+
+
+async def run_service(
+    settings: Settings,
+    stop: asyncio.Event,
+    *,
+    clock: Clock = utc_now,
+    on_ready: Callable[[Addresses], None] = lambda _addresses: None,
+) -> None:
+    """Serve until `stop` is set, then finish what is under way. `on_ready` is told the addresses once it answers.
 
     Raises:
         Unavailable: the database can't be opened, is not initialised or not of this version, or is served already; or an
@@ -50,18 +64,17 @@ async def run_service(settings: Settings, stop: asyncio.Event | None = None) -> 
         raise Unavailable(
             "The database is not initialised, or is of another version; run `sublet init` first."
         )
-    stop = stop or asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     with _only_one(settings.database_url):
-        db = open_database(settings.database_url)
+        db = open_database(settings.database_url, clock)
         try:
-            await _serve(settings, db, stop)
+            await _serve(settings, db, stop, on_ready)
         finally:
             await db.close()
 
 
-async def _serve(settings: Settings, db: Database, stop: asyncio.Event) -> None:
+async def _serve(
+    settings: Settings, db: Database, stop: asyncio.Event, on_ready: Callable[[Addresses], None]
+) -> None:
     metrics = Metrics()
     async with _name_server(settings, db, metrics) as dns_address:
         publisher = Publisher(db, dns_address)
@@ -85,6 +98,7 @@ async def _serve(settings: Settings, db: Database, stop: asyncio.Event) -> None:
             ) from error
         shown = _shown(host, listening.getsockname()[1])
         app = build_app(context, (settings.public_url.rstrip("/") or f"http://{shown}") + BASE_PATH)
+        on_ready(Addresses(f"http://{shown}{BASE_PATH}", dns_address))
         log.info("serving", http=f"http://{shown}{BASE_PATH}", dns=_shown(*dns_address))
         flushing = asyncio.create_task(_flush_token_uses(context))
         try:

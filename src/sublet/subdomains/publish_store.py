@@ -83,7 +83,7 @@ def list_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> dict[str, 
         .where(subdomains.c.platform_domain_id == platform_domain_id)
         .order_by(published_owners.c.subdomain_id)
     )
-    return dict(row._tuple() for row in rows)  # noqa: SLF001 - SQLAlchemy's public name for it
+    return {row[0]: row[1] for row in rows}
 
 
 def insert_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) -> None:

@@ -1,0 +1,5 @@
+PAGE_HEADERS = {}
+
+
+def render_page(d):
+    return "x"

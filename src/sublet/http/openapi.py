@@ -1,0 +1,2 @@
+def build_document(e, b, v):
+    return {}

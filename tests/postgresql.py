@@ -1,0 +1,94 @@
+"""A PostgreSQL of the tests' own: in a temporary folder, on a free loopback port, stopped by its process id."""
+
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+_NUMBERS = itertools.count(1)
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name) or next(
+        (str(p) for p in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None
+    )
+    assert found, f"{name} is missing: install Debian's package postgresql (`make test` does)"
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def run_postgresql(folder: Path) -> Iterator[str]:
+    """Run a server; gives the address of its database `postgres`."""
+    data = folder / "data"
+    user: dict[str, object] = {}
+    if os.getuid() == 0:  # PostgreSQL refuses to run as root
+        nobody = pwd.getpwnam("postgres")
+        for each in (folder, *folder.parents):
+            if each.stat().st_uid == 0 and each != Path("/") and str(each).startswith("/tmp"):  # noqa: S108
+                each.chmod(each.stat().st_mode | 0o011)
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    port = _free_port()
+    initdb = [
+        _program("initdb"),
+        "-D",
+        str(data),
+        "-U",
+        "sublet",
+        "--auth=trust",
+        "-E",
+        "UTF8",
+        "--locale=C.UTF-8",
+        "-N",
+    ]
+    subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)  # type: ignore[call-overload]
+    words = [_program("postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
+    log = (folder / "log").open("wb")
+    server = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, **user)  # type: ignore[call-overload]
+    url = f"postgresql://sublet@127.0.0.1:{port}/postgres"
+    try:
+        _wait_for(url, server)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(30)
+        log.close()
+
+
+def _wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
+    for _ in range(200):
+        assert server.poll() is None, "PostgreSQL did not start"
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("PostgreSQL does not answer")
+
+
+@contextmanager
+def fresh_database(server_url: str) -> Iterator[str]:
+    """Make an empty database on a server, and drop it afterwards."""
+    name = f"registry_{os.getpid()}_{next(_NUMBERS)}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield server_url.rpartition("/")[0] + f"/{name}"
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

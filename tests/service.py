@@ -1,0 +1,224 @@
+"""A whole Sublet for a test: the real service on loopback ports over a real database, stopped at the end.
+
+`RunningService` gives its API (`call`), its DNS (`dig`), the operator's command line (`operator`), its database (`read`), and a
+clock that the test moves. Everything is real: HTTP over a socket, the built-in name server, the worker.
+"""
+
+import asyncio
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import httpx
+from typer.testing import CliRunner
+
+from sublet.cli.main import app as command_line
+from sublet.cli.service import Addresses, run_service
+from sublet.config import Settings
+from sublet.credits.check_ledger import check_ledger
+from sublet.db import Tx, open_database
+from sublet.invariants import Violation
+from sublet.subdomains.check_registry import check_registry
+
+R = TypeVar("R")
+DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+STARTED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+
+
+class MovableClock:
+    """A clock for the service that runs with the real one, ahead of it by what a test has added."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        """Return the instant that the service believes in."""
+        return datetime.now(UTC) + self.ahead
+
+    def advance(self, **by: float) -> None:
+        """Let time pass for the service: `days=30`, `hours=1` …"""
+        self.ahead += timedelta(**by)
+
+
+@dataclass(frozen=True, slots=True)
+class Registrant:
+    """A user with a token, for a test."""
+
+    id: int
+    email: str
+    token: str
+    organization: dict[str, Any]
+
+
+@dataclass(slots=True)
+class RunningService:
+    """A running service; `base_url` ends in /api/v1, `dns` is the name server's host and port."""
+
+    settings: Settings
+    clock: MovableClock
+    base_url: str = ""
+    dns: tuple[str, int] = ("", 0)
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+
+    def operator(self, *words: str, expect: int = 0) -> Any:
+        """Run a command of the operator's with --json and return its value; `expect` is the exit code it must have."""
+        result = CliRunner().invoke(
+            command_line, [*words, "--json"], env={"SUBLET_DATABASE_URL": self.settings.database_url}
+        )
+        assert result.exit_code == expect, (words, result.exit_code, result.output, result.exception)
+        return json.loads(result.stdout) if result.stdout.strip() else None
+
+    def add_user(
+        self, email: str = "ada@example.org", *, credit_count: int = 0, **options: str
+    ) -> Registrant:
+        """Add a user with a token of all scopes, and perhaps credits."""
+        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+        user = self.operator("user", "add", email, "--name", email.partition("@")[0], *words)
+        if credit_count:
+            self.operator("credits", "grant", email, str(credit_count), "--reason", "test")
+        return Registrant(user["id"], email, self.issue_token(email), user["organization"])
+
+    def issue_token(self, email: str, *scopes: str) -> str:
+        """Issue a token with these scopes, or with all."""
+        words = [word for scope in scopes for word in ("--scope", scope)]
+        return str(self.operator("token", "issue", email, "--name", "test", *words)["token"])
+
+    def add_domain(self, domain: str = "example.test", *options: str) -> dict[str, Any]:
+        """Add a platform domain that offers free, and plus for 10 credits."""
+        added = self.operator("domain", "add", domain, "--public-name", domain.title(), *options)
+        self.operator(
+            "domain",
+            "offer",
+            domain,
+            "--mode",
+            "plus",
+            "--price",
+            "10",
+            "--renewal-price",
+            "10",
+            "--period-days",
+            "365",
+        )
+        return dict(added)
+
+    def call(
+        self, who: Registrant | str | None, method: str, path: str, body: Any = None, **headers: str
+    ) -> httpx.Response:
+        """Send a request to the API; `body` is JSON. Header names are given with underscores."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if who is not None:
+            sent["authorization"] = f"Bearer {who if isinstance(who, str) else who.token}"
+        return self.client.request(
+            method, self.base_url + path, headers=sent, **({} if body is None else {"json": body})
+        )
+
+    def register(self, who: Registrant | str, fqdn: str, **members: Any) -> dict[str, Any]:
+        """Register a name, which must succeed, and return the answer."""
+        answer = self.call(who, "POST", "/subdomains", {"fqdn": fqdn, **members})
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def dig(self, name: str, rdtype: str = "NS", *options: str) -> str:
+        """Ask the name server with dig and return what it prints."""
+        words = [
+            "dig",
+            f"@{self.dns[0]}",
+            "-p",
+            str(self.dns[1]),
+            "+norecurse",
+            "+tries=1",
+            "+time=5",
+            *options,
+            name,
+            rdtype,
+        ]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    def delegation(self, name: str) -> set[str]:
+        """Return the nameservers that the name server refers to for a name, without final dots."""
+        lines = self.dig(name, "NS", "+noall", "+authority").splitlines()
+        fields = (line.split() for line in lines)
+        return {
+            each[4].rstrip(".")
+            for each in fields
+            if len(each) > 4 and each[0] == f"{name}." and each[3] == "NS"
+        }
+
+    def read(self, fn: Callable[[Tx], R]) -> R:
+        """Ask the database something, in a transaction of its own, at the service's time."""
+        return self._run("read", fn)
+
+    def write(self, fn: Callable[[Tx], R]) -> R:
+        """Change the database past the service: for faults that nobody is meant to make."""
+        return self._run("write", fn)
+
+    def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
+        async def run() -> R:
+            database = open_database(self.settings.database_url, self.clock)
+            try:
+                return await (database.read(fn) if mode == "read" else database.write(fn))
+            finally:
+                await database.close()
+
+        return asyncio.run(run())
+
+    def doctor(self) -> list[Violation]:
+        """Return every broken invariant, as `sublet doctor` finds them, at the service's time."""
+        return self.read(
+            lambda tx: [*check_ledger(tx), *check_registry(tx, free_quota=self.settings.free_quota)]
+        )
+
+
+@contextmanager
+def running_service(database_url: str, **settings: Any) -> Iterator[RunningService]:
+    """Run a service over a database that is initialised first, on free loopback ports; stop it as SIGTERM would."""
+    chosen = Settings(
+        database_url=database_url,
+        http_listen="127.0.0.1:0",
+        dns_listen="127.0.0.1:0",
+        **{"rate_limits": "off", "log_level": "error", **settings},
+    )
+    service = RunningService(chosen, MovableClock())
+    service.operator("init")
+    ready = threading.Event()
+    stops: list[Callable[[], object]] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        async def serve() -> None:
+            stop = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            stops.append(lambda: loop.call_soon_threadsafe(stop.set))
+
+            def on_ready(addresses: Addresses) -> None:
+                service.base_url, service.dns = addresses.base_url, addresses.dns
+                ready.set()
+
+            await run_service(chosen, stop, clock=service.clock, on_ready=on_ready)
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:  # noqa: BLE001 - told to the test below
+            failures.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=run, name="service", daemon=True)
+    thread.start()
+    assert ready.wait(20), "the service did not start"
+    if failures:
+        raise failures[0]
+    try:
+        yield service
+    finally:
+        service.client.close()
+        stops[0]()
+        thread.join(20)
+        assert not thread.is_alive(), "the service did not stop"
+        if failures:
+            raise failures[0]
