@@ -22,7 +22,7 @@ class Settings:
 
     database_url: str = "sqlite:///sublet.db"
     http_listen: str = "127.0.0.1:8053"
-    dns_listen: str = "127.0.0.1:5353"
+    dns_listen: str = "127.0.0.1:5300"
     dns_addresses: str = ""
     """Public addresses of the built-in name server, comma-separated: what apex nameservers inside a zone resolve to."""
     public_url: str = ""

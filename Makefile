@@ -1,0 +1,56 @@
+# `make run` and `make test` are all that a newcomer needs; CONTRIBUTING.md explains the others.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-fast check format lock clean
+
+help: ## Show the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(BIN)/python:
+	PYTHON=$(PYTHON) tools/install-system-packages venv:python3-venv
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
+	$(PIP) install -r requirements.lock
+	$(PIP) install --no-deps -e .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
+	$(PIP) install -r requirements-dev.lock
+	@touch $@
+
+run: $(VENV)/run.stamp ## Start the service with demo data, and print what to try
+	@tools/install-system-packages --try dig:bind9-dnsutils curl:curl
+	@$(BIN)/python demo/run.py
+
+test: $(VENV)/dev.stamp ## Run every test, with branch coverage
+	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils initdb:postgresql
+	rm -f .coverage .coverage.*
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered
+
+test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
+	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils initdb:postgresql
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
+
+check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/dev.stamp ## Format the code and mend what ruff can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: $(BIN)/python ## Resolve the dependencies anew, with hashes and without index lines
+	$(PIP) install uv
+	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements.lock -o requirements-dev.lock
+
+clean: ## Remove what was built and the demo's data
+	rm -rf $(VENV) .run .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

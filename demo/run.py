@@ -1,0 +1,166 @@
+"""Start Sublet with demo data and print what to try: what `make run` runs.
+
+Everything is done with the operator's own commands, so this is also an example of a first start.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent.parent / ".run"
+SUBLET = str(Path(sys.executable).parent / "sublet")
+EMAIL = "demo@example.org"
+DOMAIN = "example.test"
+
+
+def sublet(*words: str) -> Any:
+    """Run one of the operator's commands and return its JSON value; its complaint, if it has one, is shown."""
+    done = subprocess.run([SUBLET, *words, "--json"], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"`sublet {' '.join(words)}` failed.")
+    return json.loads(done.stdout)
+
+
+def demo_token() -> str:
+    """Make the demo data when the registry is empty, and return the demo user's token, kept in a file of ours."""
+    file = FOLDER / "demo-token"
+    if sublet("user", "list"):
+        return file.read_text().strip() if file.exists() else issue(file)
+    sublet("user", "add", EMAIL, "--name", "Demo", "--organization", "Demo Works")
+    sublet(
+        "domain", "add", DOMAIN, "--public-name", "Example Test", "--description", "A domain to play with."
+    )
+    sublet(
+        "domain",
+        "offer",
+        DOMAIN,
+        "--mode",
+        "plus",
+        "--price",
+        "10",
+        "--renewal-price",
+        "10",
+        "--period-days",
+        "365",
+    )
+    sublet(
+        "domain",
+        "offer",
+        DOMAIN,
+        "--mode",
+        "premium",
+        "--price",
+        "50",
+        "--renewal-price",
+        "25",
+        "--period-days",
+        "365",
+    )
+    sublet("label", "set", DOMAIN, "gold", "--class", "premium")
+    sublet("package", "add", "Starter", "--credits", "100", "--price", "9.00", "--currency", "EUR")
+    sublet("coupon", "add", "WELCOME", "--percent", "50")
+    sublet("credits", "grant", EMAIL, "100", "--reason", "A welcome from the demo")
+    return issue(file)
+
+
+def issue(file: Path) -> str:
+    """Issue a token for the demo user and keep it for the next run."""
+    token = str(sublet("token", "issue", EMAIL, "--name", "demo")["token"])
+    file.touch(mode=0o600)
+    file.write_text(token + "\n")
+    return token
+
+
+def wait_until_ready(url: str, service: "subprocess.Popen[bytes]") -> None:
+    """Wait until the service answers, or end with it."""
+    for _ in range(200):
+        if service.poll() is not None:
+            sys.exit("The service did not start; the line above says why.")
+        try:
+            with urllib.request.urlopen(url + "/readyz", timeout=1):  # noqa: S310 - our own address
+                return
+        except OSError:
+            time.sleep(0.05)
+    sys.exit("The service does not answer.")
+
+
+def free_labels(url: str, token: str) -> tuple[str, str]:
+    """Return two labels that the demo user has not registered yet, so that the printed lines work at every start."""
+    request = urllib.request.Request(  # noqa: S310 - our own address
+        f"{url}/api/v1/subdomains?limit=500", headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+        held = {each["label"] for each in json.load(answer)["subdomains"]}
+    endings = ["", *(f"-{number}" for number in range(2, 1000))]
+    ending = next(each for each in endings if f"blog{each}" not in held and f"shop{each}" not in held)
+    return f"blog{ending}", f"shop{ending}"
+
+
+def what_to_try(url: str, dns: str, token: str) -> str:
+    """Return the lines to paste."""
+    free, paid = free_labels(url, token)
+    host, port = dns.rsplit(":", 1)
+    send = (
+        f'curl -s -X POST -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" {url}/api/v1'
+    )
+    nameservers = '"nameservers": ["ns1.provider.example", "ns2.provider.example"]'
+    order = f'"fqdn": "{paid}.{DOMAIN}", "registration_mode": "plus", {nameservers}, "coupon_code": "WELCOME"'
+    return f"""
+Sublet is running. Paste these into another terminal:
+
+  export TOKEN={token}
+
+  # who am I, what do I have
+  curl -s -H "Authorization: Bearer $TOKEN" {url}/api/v1/me
+  curl -s -H "Authorization: Bearer $TOKEN" {url}/api/v1/credits
+
+  # register a name, and see its delegation in the DNS
+  {send}/subdomains -d '{{"fqdn": "{free}.{DOMAIN}", {nameservers}}}'
+  dig @{host} -p {port} {free}.{DOMAIN} NS +norecurse
+
+  # a name that costs credits: first the quote, then the word to go on
+  {send}/subdomains -d '{{{order}}}'
+  {send}/subdomains -d '{{{order}, "confirm": true}}'
+
+  # ask for help
+  {send}/support/tickets -d '{{"subject": "Hello", "message": "What is glue?", "fqdn": "{free}.{DOMAIN}"}}'
+
+  # the operator's side
+  export SUBLET_DATABASE_URL={os.environ["SUBLET_DATABASE_URL"]}
+  {SUBLET} ticket list
+  {SUBLET} doctor
+
+All endpoints: {url}/api/v1/docs     Stop with Ctrl-C; the data stays in {FOLDER}.
+"""
+
+
+def main() -> None:
+    """Set up, start, print, and stop with the signal that stops us."""
+    FOLDER.mkdir(exist_ok=True)
+    os.environ.setdefault("SUBLET_DATABASE_URL", f"sqlite:///{FOLDER}/sublet.db")
+    http = os.environ.setdefault("SUBLET_HTTP_LISTEN", "127.0.0.1:8053")
+    dns = os.environ.setdefault("SUBLET_DNS_LISTEN", "127.0.0.1:5300")
+    sublet("init")
+    token = demo_token()
+    service = subprocess.Popen([SUBLET, "serve"])
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        service.send_signal(number)
+
+    # A Ctrl-C reaches the service by itself; what only we are told is passed on.
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    wait_until_ready(f"http://{http}", service)
+    print(what_to_try(f"http://{http}", dns, token), flush=True)
+    sys.exit(service.wait())
+
+
+if __name__ == "__main__":
+    main()
