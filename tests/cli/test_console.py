@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from operator_registry import ANNA, Registry, small_registry
 
+from operator_registry import ANNA, Registry, small_registry
 from sublet.accounts.authenticate import authenticate
+from sublet.accounts.store import update_user
 from sublet.cli.main import NOUNS
 from sublet.config import DESCRIPTIONS, Settings
 from sublet.db import needed_revision
@@ -118,6 +119,7 @@ def test_a_file_that_is_no_database_is_exit_code_3_and_one_line(tmp_path: Path) 
     done = run(f"sqlite:///{tmp_path}/no.db", "user", "list")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.count("\n") == 1
+    assert run(f"sqlite:///{tmp_path}/no.db", "init").returncode == 3
     (tmp_path / "empty.db").touch()
     empty = run(f"sqlite:///{tmp_path}/empty.db", "user", "list")
     assert empty.returncode == 3
@@ -156,9 +158,7 @@ def test_the_audit_has_the_reason_and_the_user_of_the_system(tmp_path: Path) -> 
 def test_what_users_wrote_cannot_steer_the_terminal(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     answer(registry.url, "label", "set", "example.test", "gold", "--class", "reserved")
-    from sublet.accounts.store import update_user
-
-    registry.write(update_user, 1, name="\x1b[31mred [bold]markup[/bold]")
+    registry.write(lambda tx: update_user(tx, 1, name="\x1b[31mred [bold]markup[/bold]"))
     for words in (["user", "list"], ["user", "show", ANNA]):
         shown = run(registry.url, *words).stdout
         assert "\x1b" not in shown
@@ -192,7 +192,7 @@ def test_every_command_has_help_and_every_reading_one_a_table(tmp_path: Path) ->
 
 
 def test_each_setting_is_described() -> None:
-    assert DESCRIPTIONS.keys() == {name for name in Settings.__slots__}
+    assert DESCRIPTIONS.keys() == set(Settings.__slots__)
 
 
 def test_the_revision_needed_is_the_newest_migration() -> None:

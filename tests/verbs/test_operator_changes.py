@@ -4,8 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from operator_registry import ANNA, BOB, Registry, small_registry
 
+from operator_registry import ANNA, BOB, Registry, small_registry
 from sublet.accounts.add_user import add_user
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.edit_user import UserEdit, edit_user
