@@ -11,6 +11,7 @@ from sublet.accounts.add_user import add_user
 from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.issue_token import issue_token
 from sublet.accounts.revoke_token import revoke_token
+from sublet.accounts.store import insert_user
 from sublet.accounts.suspend_user import suspend_user
 from sublet.accounts.unsuspend_user import unsuspend_user
 from sublet.credits.add_coupon import CouponTerms, add_coupon
@@ -329,3 +330,11 @@ def test_a_name_of_several_organizations_is_a_conflict(tmp_path: Path) -> None:
         registry.do(grant_platform_domain, DOMAIN, ANNA)
     assert registry.rows() == before
     assert registry.do(grant_platform_domain, DOMAIN, "anna-example-net-2").organization == again.organization
+
+
+def test_the_database_holds_one_user_an_address(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    before = registry.rows()
+    with pytest.raises(Conflict):
+        registry.write(insert_user, ANNA, "Anna", 1, None)
+    assert registry.rows() == before
