@@ -37,7 +37,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
@@ -213,7 +213,9 @@ class SqliteDatabase:
                     return fn(Tx(self._reader, self._clock()), *args, **kwargs)
                 finally:
                     transaction.rollback()
-        except OperationalError as error:
+        except DatabaseError as error:
+            if type(error) not in (DatabaseError, OperationalError):
+                raise  # a fault of the query; the file (no database, or a broken one) has no class of its own
             raise _unavailable(error) from error
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -5,10 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import JSON, Column, ForeignKey, Integer, String, Table, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Organization, Registrant, Token, User
 from sublet.audit import BIG_ID
-from sublet.db import Instant, Tx, metadata
+from sublet.db import Instant, Tx, metadata, violates
+from sublet.errors import Conflict
 
 organizations = Table(
     "organizations",
@@ -121,20 +123,24 @@ def list_users(tx: Tx) -> list[User]:
 
 
 def insert_user(tx: Tx, email: str, name: str, organization_id: int, free_quota: int | None) -> int:
-    """Add a user; the unique address is the database's to hold (`uq_users_email`)."""
-    return int(
-        tx.connection.execute(
-            insert(users)
-            .values(
-                email=email,
-                name=name,
-                organization_id=organization_id,
-                free_quota=free_quota,
-                created_at=tx.now,
-            )
-            .returning(users.c.id)
-        ).scalar_one()
+    """Add a user.
+
+    Raises:
+        Conflict: another process was faster with the same address, which is the database's to hold (`uq_users_email`).
+    """
+    added = insert(users).values(
+        email=email,
+        name=name,
+        organization_id=organization_id,
+        free_quota=free_quota,
+        created_at=tx.now,
     )
+    try:
+        return int(tx.connection.execute(added.returning(users.c.id)).scalar_one())
+    except IntegrityError as error:
+        if violates(error, "uq_users_email"):
+            raise Conflict(f"There is a user {email} already.") from error
+        raise
 
 
 def update_user(tx: Tx, user_id: int, **values: object) -> None:

@@ -6,7 +6,6 @@ used (not there, not initialised, not of this version, locked).
 
 from importlib import import_module, metadata
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -29,35 +28,23 @@ NOUNS = (
     "doctor",
     "settings",
 )
-"""The commands in the order of `sublet --help`; each has a file of its name here, with an `app` or a function of its name."""
+"""The commands in the order of `sublet --help`; each has a file of its name here with an `app`."""
 
 
 class Nouns(TyperGroup):
     """The commands, each imported when it is asked for: the database's library takes longer than a command."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
-        """Return the names of all commands that are built in."""
-        return [name for name in NOUNS if _has_file(name)]
+        """Return the names of all commands."""
+        return list(NOUNS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above
         """Return the command of a name, or None."""
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in NOUNS:
             return None
-        command = typer.main.get_command(_app_of(import_module(f"sublet.cli.{cmd_name}"), cmd_name))
+        command = typer.main.get_command(import_module(f"sublet.cli.{cmd_name}").app)
         command.name = cmd_name
         return command
-
-
-def _app_of(module: ModuleType, name: str) -> typer.Typer:
-    found = getattr(module, "app", None)
-    if not isinstance(found, typer.Typer):
-        found = typer.Typer()
-        found.command(name)(getattr(module, name))
-    return found
-
-
-def _has_file(name: str) -> bool:
-    return (Path(__file__).parent / f"{name}.py").is_file()
 
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from sublet.db import sqlite_engine
@@ -64,7 +64,7 @@ def current_revision(url: str) -> str | None:
     try:
         with engine.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
-    except OperationalError as error:
+    except DatabaseError as error:  # OperationalError, or "file is not a database"
         raise Unavailable(f"The database can't be reached: {error.orig}") from error
     finally:
         engine.dispose()

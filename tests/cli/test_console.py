@@ -1,0 +1,199 @@
+"""The console as scripts see it: stdout, stderr and exit codes of the real command."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operator_registry import ANNA, Registry, small_registry
+from sublet.accounts.authenticate import authenticate
+from sublet.accounts.store import update_user
+from sublet.cli.main import NOUNS
+from sublet.config import DESCRIPTIONS, Settings
+from sublet.db import needed_revision
+from sublet.migrations import newest_revision
+
+
+def run(url: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SUBLET_")}
+    return subprocess.run(
+        [sys.executable, "-m", "sublet.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={
+            **inherited,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "SUBLET_DATABASE_URL": url,
+            **environment,
+        },
+    )
+
+
+def answer(url: str, *words: str) -> Any:
+    done = run(url, *words, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_from_nothing_to_a_user_with_a_token_a_domain_and_credits(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    missing = run(url, "user", "list")
+    assert (missing.returncode, missing.stdout) == (3, "")
+    assert "run `sublet init`" in missing.stderr
+    assert not (tmp_path / "new.db").exists()
+    assert answer(url, "init") == {"before": None, "after": needed_revision()}
+    assert answer(url, "init") == {"before": needed_revision(), "after": needed_revision()}
+    user = answer(url, "user", "add", ANNA, "--name", "Anna")
+    assert (user["id"], user["email"], user["organization"]["name"]) == (1, ANNA, ANNA)
+    issued = answer(url, "token", "issue", ANNA, "--name", "demo", "--scope", "account:read")
+    registry = Registry(tmp_path / "new.db")
+    assert registry.read(authenticate, issued["token"]).token.scopes == ("account:read",)
+    domain = answer(url, "domain", "add", "example.test", "--public-name", "Example", "--hidden")
+    assert (domain["hidden"], domain["restricted"], [each["mode"] for each in domain["modes"]]) == (
+        True,
+        False,
+        ["free"],
+    )
+    offer = answer(
+        url,
+        *("domain", "offer", "example.test", "--mode", "plus", "--price", "10"),
+        *("--renewal-price", "10", "--period-days", "365"),
+    )
+    assert offer["price_credits"] == 10
+    assert answer(url, "credits", "grant", ANNA, "100", "--reason", "hello")["balance_after"] == 100
+    assert answer(url, "coupon", "add", "half", "--percent", "50", "--max-uses", "3")["code"] == "HALF"
+    assert answer(url, "doctor") == {"healthy": True, "violations": []}
+    assert {each["actor_kind"] for each in registry.events()} == {"operator"}
+
+
+def test_a_refusal_is_a_sentence_and_exit_code_1(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    before = registry.rows()
+    plain = run(registry.url, "credits", "adjust", ANNA, "-91")
+    assert (plain.returncode, plain.stdout) == (1, "")
+    assert re.fullmatch(r"sublet: The balance .* can't be taken from it\.\n", plain.stderr)
+    told = run(registry.url, "user", "add", "x", "--name", " ", "--json")
+    refused = json.loads(told.stdout)
+    assert (told.returncode, refused["ok"], refused["error"]) == (1, False, "validation_failed")
+    assert [each["field"] for each in refused["errors"]] == ["email", "name"]
+    assert "email" in told.stderr
+    assert "name" in told.stderr
+    assert registry.rows() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["credits", "grant", ANNA, "5"],
+        ["user", "add"],
+        ["nonsense"],
+        ["credits", "grant", ANNA, "five", "--reason", "r"],
+        ["domain", "offer", "example.test", "--mode", "plus", "--withdraw", "--price", "3"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(words: list[str], tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    before = registry.rows()
+    done = run(registry.url, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr
+    assert registry.rows() == before
+
+
+def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
+    done = run(small_registry(tmp_path).url, "user", "list", SUBLET_DATABSE_URL="x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "databse_url" in done.stderr
+
+
+def test_a_file_that_is_no_database_is_exit_code_3_and_one_line(tmp_path: Path) -> None:
+    (tmp_path / "no.db").write_text("This is not a database, but a text that is long enough." * 20)
+    done = run(f"sqlite:///{tmp_path}/no.db", "user", "list")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert run(f"sqlite:///{tmp_path}/no.db", "init").returncode == 3
+    (tmp_path / "empty.db").touch()
+    empty = run(f"sqlite:///{tmp_path}/empty.db", "user", "list")
+    assert empty.returncode == 3
+    assert "never initialised" in empty.stderr
+
+
+def test_the_settings_file_counts_before_and_after_the_command(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    config = tmp_path / "sublet.toml"
+    config.write_text('free_quota = 7\ndatabase_url = "postgresql://olga:secret@db.example.net/sublet"\n')
+    for words in (
+        ["settings", "--json", "--config", str(config)],
+        ["--config", str(config), "settings", "--json"],
+    ):
+        found = {each["name"]: each for each in json.loads(run(registry.url, *words).stdout)}
+        assert (found["free_quota"]["value"], found["free_quota"]["default"]) == (7, 5)
+        assert found["free_quota"]["variable"] == "SUBLET_FREE_QUOTA"
+    done = run("postgresql://olga:secret@db.example.net/sublet", "settings")
+    assert "secret" not in done.stdout
+    assert "olga" in done.stdout
+
+
+def test_the_audit_has_the_reason_and_the_user_of_the_system(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    answer(registry.url, "domain", "edit", "example.test", "--closed", "--reason", "maintenance")
+    event = registry.events()[-1]
+    assert event["reason"] == "maintenance"
+    assert event["actor_name"]
+    answer(registry.url, "user", "suspend", ANNA, "--reason", "spam")
+    event = registry.events()[-1]
+    assert (event["reason"], event["after"]["suspended_reason"]) == ("spam", "spam")
+    answer(registry.url, "subdomain", "suspend", "alpha.example.test")
+    assert registry.events()[-1]["reason"] is None
+
+
+def test_what_users_wrote_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    answer(registry.url, "label", "set", "example.test", "gold", "--class", "reserved")
+    registry.write(lambda tx: update_user(tx, 1, name="\x1b[31mred [bold]markup[/bold]"))
+    for words in (["user", "list"], ["user", "show", ANNA]):
+        shown = run(registry.url, *words).stdout
+        assert "\x1b" not in shown
+        assert "<U+001B>[31mred [bold]markup[/bold]" in shown
+
+
+def test_every_command_has_help_and_every_reading_one_a_table(tmp_path: Path) -> None:
+    url = small_registry(tmp_path).url
+    for words in (
+        ["user", "list"],
+        ["token", "list", ANNA],
+        ["domain", "list"],
+        ["domain", "show", "example.test"],
+        ["label", "list", "example.test"],
+        ["credits", "history", ANNA],
+        ["package", "list"],
+        ["coupon", "list"],
+        ["subdomain", "list", "--user", ANNA],
+        ["subdomain", "show", "alpha.example.test"],
+        ["ticket", "list"],
+        ["zone", "check", "example.test"],
+        ["settings"],
+    ):
+        done = run(url, *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.strip()
+        answer(url, *words)
+    for noun in run(url, "--help").stdout.split():
+        if noun in NOUNS:
+            assert run(url, noun, "--help").returncode == 0
+
+
+def test_each_setting_is_described() -> None:
+    assert DESCRIPTIONS.keys() == set(Settings.__slots__)
+
+
+def test_the_revision_needed_is_the_newest_migration() -> None:
+    assert needed_revision() == newest_revision()
