@@ -15,13 +15,13 @@ from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store
 from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.grant_platform_domain import PlatformDomainGrant, grant_platform_domain
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
 from sublet.platform_domains.offer_mode import offer_mode
 from sublet.platform_domains.revoke_platform_domain import revoke_platform_domain
 from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.store import list_names_held
 
 app = typer.Typer(help="Platform domains: settings, offers, grants.", no_args_is_help=True)
@@ -147,7 +147,7 @@ def edit(
     delegation_ttl_seconds: option.DelegationTtlSeconds = None,
 ) -> Answer:
     """Change a platform domain; names that are held stay visible, changeable and renewable."""
-    edited = session.write(edit_platform_domain, domain, option.settings_from(locals()))
+    edited = session.write(edit_zone_settings, domain, option.settings_from(locals()))
     shown = session.read(lambda tx: _look(tx, edited))
     return Answer(_describe(shown), (f"The platform domain {edited.domain} is stored as asked.",))
 

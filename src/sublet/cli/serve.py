@@ -4,11 +4,8 @@ import asyncio
 import signal
 
 import typer
-import uvloop
 
-from sublet.cli.logs import configure_logs
 from sublet.cli.output import Answer
-from sublet.cli.service import run_service
 from sublet.cli.session import Session, question
 from sublet.config import Settings
 
@@ -18,6 +15,10 @@ app = typer.Typer()
 @question(app, "serve")
 def serve(session: Session) -> Answer:
     """Serve API, worker and name server in one process until SIGTERM; the first line of the log says where."""
+    import uvloop  # noqa: PLC0415 - what only a server needs is loaded by none of the other commands
+
+    from sublet.cli.logs import configure_logs  # noqa: PLC0415
+
     configure_logs(session.settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_signal(session.settings))
@@ -25,6 +26,8 @@ def serve(session: Session) -> Answer:
 
 
 async def _until_signal(settings: Settings) -> None:
+    from sublet.cli.service import run_service  # noqa: PLC0415
+
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

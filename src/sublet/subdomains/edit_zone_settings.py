@@ -1,0 +1,26 @@
+"""Edit a platform domain and let the DNS of its names follow (the operator's `sublet domain edit`)."""
+
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.platform_domains.edit_platform_domain import edit_platform_domain
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.subdomains import publish_store
+from sublet.subdomains.lifecycle import is_delegated
+
+
+def edit_zone_settings(
+    tx: Tx, actor: Actor, identifier: str, settings: PlatformDomainSettings
+) -> PlatformDomain:
+    """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
+
+    Raises:
+        NotFound, ValidationFailed: as `edit_platform_domain`.
+    """
+    before = find_platform_domain(tx, identifier)
+    edited = edit_platform_domain(tx, actor, identifier, settings)
+    if edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
+        names = publish_store.list_published(tx, edited.id)
+        publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
+    return edited
