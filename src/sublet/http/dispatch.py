@@ -232,6 +232,7 @@ async def _drain(request: _Request, refusal: Refusal) -> None:
 
 
 async def _send(send: Send, status: int, request: _Request, body: bytes) -> None:
+    body += b"\n"  # so that a terminal's prompt starts on a line of its own
     headers = {
         **request.headers,
         "content-length": str(len(body)),
