@@ -2,7 +2,7 @@
 
 import inspect
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +15,7 @@ from sublet.http.openapi_schemas import Schema, reference
 from sublet.http.shapes import FieldErrorShape, QuoteShape
 
 DOCS_PATH = "/api/v1/docs"
+PROBLEM_PREFIX = "problem_"
 REQUEST_ID_EXAMPLE = "4bf92f3577b34da6a3ce929d0e0e4736"
 _QUOTED = (errors.PaymentConfirmationRequired, errors.InsufficientCredits, errors.PriceChanged)
 _DETAILS: dict[type[Refusal], dict[str, Any]] = {
@@ -113,6 +114,15 @@ def field_code_schema() -> Schema:
     return {"type": "string", "enum": sorted({**FIELD_CODES, **MALFORMED_FIELD_CODES})}
 
 
+def example_components(refusals: Iterable[type[Refusal]]) -> dict[str, Any]:
+    """Return the examples of refusals that `responses` refers to: plain under the code, as problem details with a prefix."""
+    found = {}
+    for refusal in refusals:
+        found[refusal.code] = {"summary": meaning(refusal), "value": example(refusal)}
+        found[PROBLEM_PREFIX + refusal.code] = {"summary": meaning(refusal), "value": problem(refusal)}
+    return found
+
+
 def responses(refusals: Sequence[type[Refusal]]) -> dict[str, dict[str, Any]]:
     """Return the responses of refusals by status, in ascending order; the codes of each stay in the order given."""
     by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
@@ -129,14 +139,18 @@ def _response(status: int, refusals: list[type[Refusal]]) -> dict[str, Any]:
         "content": {
             http_errors.JSON_TYPE: {
                 "schema": _schema("Failure", refusals),
-                "examples": {refusal.code: {"value": example(refusal)} for refusal in refusals},
+                "examples": _references(refusals, ""),
             },
             http_errors.PROBLEM_TYPE: {
                 "schema": _schema("Problem", refusals),
-                "examples": {refusal.code: {"value": problem(refusal)} for refusal in refusals},
+                "examples": _references(refusals, PROBLEM_PREFIX),
             },
         },
     }
+
+
+def _references(refusals: Sequence[type[Refusal]], prefix: str) -> dict[str, Any]:
+    return {refusal.code: {"$ref": f"#/components/examples/{prefix}{refusal.code}"} for refusal in refusals}
 
 
 def _schema(base: str, refusals: list[type[Refusal]]) -> Schema:
