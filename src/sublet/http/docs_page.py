@@ -77,9 +77,12 @@ def _contents(tags: list[dict[str, str]], operations: list[tuple[str, str, dict[
 def _endpoint(document: Document, path: str, method: str, operation: dict[str, Any]) -> str:
     status, success = next(iter(operation["responses"].items()))
     media = operation.get("requestBody", {}).get("content", {}).get(JSON_TYPE)
-    parts = [
+    head = (
         f'<article id="{escape(operation["operationId"])}"><h3><b class="{method.lower()}">{method}</b> '
-        f"<code>{escape(path)}</code></h3><p><strong>{escape(operation['summary'])}</strong></p>",
+        f"<code>{escape(path)}</code></h3><p><strong>{escape(operation['summary'])}</strong></p>"
+    )
+    parts = [
+        head,
         _prose(operation["description"]),
         _parameters(operation.get("parameters", [])),
     ]
@@ -120,10 +123,10 @@ def _members(title: str, document: Document, schema: dict[str, Any]) -> str:
     inner = "".join(
         _members(name, document, document["components"]["schemas"][name]) for name in _inside(schema)
     )
-    return _inline_paragraph(schema, title) + _table("", ("Member", "Type", "Meaning"), rows) + inner
+    return _heading(schema, title) + _table("", ("Member", "Type", "Meaning"), rows) + inner
 
 
-def _inline_paragraph(schema: dict[str, Any], title: str) -> str:
+def _heading(schema: dict[str, Any], title: str) -> str:
     return f"<h4>{escape(title)}</h4>{_prose(schema.get('description', ''))}"
 
 

@@ -1,0 +1,229 @@
+"""The documents say what the code does: the OpenAPI document from the route table, and the page from the document."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
+from sublet.http.docs_page import PAGE_HEADERS, render_page
+from sublet.http.endpoints import Endpoint, all_refusals, takes_body
+from sublet.http.errors import status_of
+from sublet.http.members import Reading, read_members
+from sublet.http.openapi import build_document
+from sublet.http.routes import ENDPOINTS
+
+BASE_URL = "https://registry.example/api/v1"
+DOCUMENT = build_document(ENDPOINTS, BASE_URL, "1.2.3")
+PAGE = render_page(DOCUMENT)
+each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+
+
+def operation_of(endpoint: Endpoint) -> dict[str, Any]:
+    operation: dict[str, Any] = DOCUMENT["paths"][endpoint.path][endpoint.method.lower()]
+    return operation
+
+
+def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    whole = {**schema, "components": DOCUMENT["components"]}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+
+def resolved(value: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in value:
+        return value
+    found: Any = DOCUMENT
+    for part in value["$ref"].removeprefix("#/").split("/"):
+        found = found[part]
+    return dict(found)
+
+
+def references(value: Any) -> set[str]:
+    return set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(value)))
+
+
+def body_accepts(name: str, body: Any) -> bool:
+    return bool(validator({"$ref": f"#/components/schemas/{name}"}).is_valid(body))
+
+
+def test_document_is_openapi_3_1_and_all_references_lead_somewhere() -> None:
+    OPENAPI_31_VALIDATOR.validate(DOCUMENT)
+    for reference in references(DOCUMENT):
+        assert resolved({"$ref": reference})
+    assert DOCUMENT["servers"] == [{"url": BASE_URL}]
+    assert DOCUMENT["info"]["version"] == "1.2.3"
+    ids = [operation_of(endpoint)["operationId"] for endpoint in ENDPOINTS]
+    assert len(set(ids)) == len(ids)
+    for schema in DOCUMENT["components"]["schemas"].values():
+        validator(schema)
+
+
+@each_endpoint
+def test_answer_example_fits_struct_and_schema(endpoint: Endpoint) -> None:
+    media = operation_of(endpoint)["responses"][str(endpoint.status)]["content"]["application/json"]
+    msgspec.convert(media["example"], endpoint.answer, strict=False)
+    validator(media["schema"]).validate(media["example"])
+    for member in endpoint.answer.__struct_fields__:
+        without = {name: value for name, value in media["example"].items() if name != member}
+        assert not validator(media["schema"]).is_valid(without), f"{member} is not required"
+
+
+@each_endpoint
+def test_body_example_fits_struct_and_schema(endpoint: Endpoint) -> None:
+    body = operation_of(endpoint).get("requestBody")
+    if body is None:
+        assert endpoint.method in ("GET", "DELETE")
+        return
+    assert endpoint.body is not None
+    media = body["content"]["application/json"]
+    reading = Reading()
+    assert read_members(media["example"], endpoint.body, reading) is not None, reading
+    schema = validator(media["schema"])
+    schema.validate(media["example"])
+    assert not schema.is_valid({**media["example"], "unknown": 1})
+    assert body["required"] != schema.is_valid({}), "a body may be left out where an empty object is taken"
+
+
+@each_endpoint
+def test_every_refusal_is_documented_with_an_example(endpoint: Endpoint) -> None:
+    operation = operation_of(endpoint)
+    refusals = all_refusals(endpoint)
+    codes = [refusal.code for refusal in refusals]
+    assert [code for code in operation["x-refusals"] if code in codes] == codes, "in the order checked"
+    for refusal in refusals:
+        content = operation["responses"][str(status_of(refusal))]["content"]
+        assert set(content) == {"application/json", "application/problem+json"}
+        for media in content.values():
+            example = resolved(media["examples"][refusal.code])["value"]
+            assert example["error"] == refusal.code
+            validator(media["schema"]).validate(example)
+            assert not validator(media["schema"]).is_valid({**example, "error": "made_up"})
+
+
+def test_a_price_is_always_quoted() -> None:
+    answers = DOCUMENT["paths"]["/subdomains"]["post"]["responses"]
+    for status, code in (("402", "payment_confirmation_required"), ("409", "price_changed")):
+        media = answers[status]["content"]["application/json"]
+        example = resolved(media["examples"][code])["value"]
+        without = {name: value for name, value in example.items() if name != "quote"}
+        assert not validator(media["schema"]).is_valid(without)
+
+
+@each_endpoint
+def test_parameters_headers_and_security(endpoint: Endpoint) -> None:
+    operation = operation_of(endpoint)
+    parameters = {(each["in"], each["name"]): each for each in operation.get("parameters", [])}
+    assert {name for place, name in parameters if place == "path"} == set(
+        re.findall(r"\{(\w+)\}", endpoint.path)
+    )
+    query = set(endpoint.query.__struct_fields__) if endpoint.query else set()
+    assert {name for place, name in parameters if place == "query"} == query
+    assert (("header", "Idempotency-Key") in parameters) == takes_body(endpoint)
+    assert operation["security"] == [{"token": [endpoint.scope]}]
+    for status, answer in operation["responses"].items():
+        assert "X-Request-Id" in answer["headers"]
+        assert ("WWW-Authenticate" in answer["headers"]) == (status == "401")
+        assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
+    success = operation["responses"][str(endpoint.status)]
+    assert ("Link" in success["headers"]) == ("page" in endpoint.answer.__struct_fields__)
+    for parameter in parameters.values():
+        if "example" in parameter:
+            validator(parameter["schema"]).validate(parameter["example"])
+        assert "null" not in json.dumps(parameter["schema"])
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "good"),
+    [
+        ("RegisterBody", {"fqdn": "a.example.net"}, True),
+        ("RegisterBody", {"fqdn": "a.example.net", "label": None, "confirm": None}, True),
+        ("RegisterBody", {"label": "a", "domain": "example.net"}, True),
+        ("RegisterBody", {"label": "a", "platform_domain_id": 1}, True),
+        ("RegisterBody", {"label": "a"}, False),
+        ("RegisterBody", {"domain": "example.net"}, False),
+        ("RegisterBody", {"fqdn": None}, False),
+        ("RegisterBody", {"fqdn": "a\0b"}, False),
+        ("RegisterBody", {"fqdn": "a.example.net", "max_credits": 2**63}, False),
+        ("RegisterBody", {"fqdn": "a.example.net", "registration_mode": "admin"}, False),
+        ("NameserversBody", {}, True),
+        ("NameserversBody", {"nameservers": None, "glue": [], "ds_records": None}, True),
+        ("NameserversBody", {"ds_records": ["2371 13 2 00ff"]}, True),
+        (
+            "NameserversBody",
+            {"ds_records": [{"key_tag": 1, "algorithm": 13, "digest_type": 2, "digest": "00ff"}]},
+            True,
+        ),
+        (
+            "NameserversBody",
+            {"ds_records": [{"flags": 257, "protocol": 3, "algorithm": 13, "public_key": "AA=="}]},
+            True,
+        ),
+        ("NameserversBody", {"ds_records": [{}]}, False),
+        ("NameserversBody", {"ds_records": [{"flags": 257, "protocol": 3, "algorithm": 13}]}, False),
+        ("NameserversBody", {"ds_records": [None]}, False),
+        ("NameserversBody", {"glue": [{"ipv4": "8.8.8.8"}]}, False),
+        ("NameserversBody", {"nameservers": ["a.example"] * 14}, False),
+        ("TicketBody", {"subject": "s", "message": "m"}, True),
+        ("TicketBody", {"subject": "s"}, False),
+        ("TicketBody", {"subject": "s", "message": None}, False),
+        ("ReplyBody", {}, False),
+        ("NoBody", {}, True),
+    ],
+)
+def test_body_schemas_take_what_the_service_takes(name: str, body: dict[str, Any], good: bool) -> None:
+    assert body_accepts(name, body) is good
+
+
+@pytest.mark.parametrize("text", ["17", "blog.example.net.", "MÜNCHEN.example.net", "T-000123", "xn--a"])
+def test_path_pattern_takes_every_form_of_a_name(text: str) -> None:
+    schema = DOCUMENT["paths"]["/subdomains/{fqdn}"]["get"]["parameters"][0]["schema"]
+    assert validator(schema).is_valid(text)
+
+
+@pytest.mark.parametrize("text", ["", ".", "..", "a/b", "a b", "a%2fb", "x" * 255])
+def test_path_pattern_refuses_what_is_no_segment(text: str) -> None:
+    schema = DOCUMENT["paths"]["/subdomains/{fqdn}"]["get"]["parameters"][0]["schema"]
+    assert not validator(schema).is_valid(text)
+
+
+def test_page_has_every_endpoint_and_an_anchor_for_every_code() -> None:
+    anchors = re.findall(r' id="([^"]+)"', PAGE)
+    assert len(anchors) == len(set(anchors))
+    for endpoint in ENDPOINTS:
+        assert endpoint.name in anchors
+        assert html.escape(endpoint.summary) in PAGE
+        for refusal in all_refusals(endpoint):
+            assert f"error-{refusal.code}" in anchors
+    for target in re.findall(r'href="#([^"]+)"', PAGE):
+        assert target in anchors
+
+
+def test_page_loads_and_runs_nothing() -> None:
+    assert set(re.findall(r'(?:href|src)="(?!#)([^"]*)"', PAGE)) == {"data:,", "openapi.json"}
+    assert not re.search(r"<script|<img|<iframe|@import|url\(|\son\w+=|\sstyle=", PAGE)
+    (style,) = re.findall(r"<style>(.*?)</style>", PAGE, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = PAGE_HEADERS["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert f"style-src 'sha256-{digest}'" in policy
+
+
+def test_page_escapes_every_text() -> None:
+    evil = '<script>alert("1")</script>'
+
+    def poison(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: poison(item, name) for name, item in value.items()}
+        if isinstance(value, list):
+            return [poison(item, key) for item in value]
+        return value + evil if key in ("summary", "description", "title", "message", "version") else value
+
+    page = render_page(poison(DOCUMENT))
+    assert "<script" not in page
+    assert html.escape(evil) in page
