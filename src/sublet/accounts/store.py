@@ -4,7 +4,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Column, ForeignKey, Integer, String, Table, func, insert, select, update
+from sqlalchemy import (
+    JSON,
+    Column,
+    ForeignKey,
+    Integer,
+    String,
+    Table,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Organization, Registrant, Token, User
@@ -72,6 +84,12 @@ _TOKEN = (
     tokens.c.last_used_at,
     tokens.c.created_at,
 )
+# Asked at every request, so it is built once: building a statement takes longer than running it.
+_REGISTRANT_BY_DIGEST = (
+    select(*_USER, *_ORGANIZATION, *_TOKEN)
+    .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
+    .where(tokens.c.digest == bindparam("token_digest"))
+)
 
 
 def _token(row: Iterable[object]) -> Token:
@@ -86,11 +104,7 @@ def _user(row: Sequence[Any] | None) -> User | None:
 
 def find_registrant(tx: Tx, token_digest: str) -> Registrant | None:
     """Whom does the token with this digest stand for?"""
-    row = tx.connection.execute(
-        select(*_USER, *_ORGANIZATION, *_TOKEN)
-        .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
-        .where(tokens.c.digest == token_digest)
-    ).one_or_none()
+    row = tx.connection.execute(_REGISTRANT_BY_DIGEST, {"token_digest": token_digest}).one_or_none()
     if row is None:
         return None
     users_end = len(_USER)

@@ -27,9 +27,9 @@ from sublet.subdomains import store
 from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account
-from sublet.subdomains.lifecycle import is_delegated, provisioning_failed
 from sublet.subdomains.model import ChangeNameservers, Register, Subdomain, SubdomainFilter
 from sublet.subdomains.naming import canonical_domain
+from sublet.subdomains.publish_store import is_settled
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
@@ -183,19 +183,9 @@ async def _settled(call: Call[Any, Any], done: Done) -> tuple[Subdomain, shapes.
         return subdomain, _shape(tx, call, subdomain)
 
     ends = time.monotonic() + call.context.settings.publish_wait_ms / 1000
-    subdomain, shape = await db.read(read)
-    while not _is_settled(subdomain) and (left := ends - time.monotonic()) > 0:
+    while not await db.read(is_settled, done.outcome.id) and (left := ends - time.monotonic()) > 0:
         await db.changed(left)
-        subdomain, shape = await db.read(read)
-    return subdomain, shape
-
-
-def _is_settled(subdomain: Subdomain) -> bool:
-    return (
-        subdomain.generation == subdomain.published_generation
-        or provisioning_failed(subdomain)
-        or (not is_delegated(subdomain) and subdomain.published_generation == 0)
-    )
+    return await db.read(read)
 
 
 async def _provisioned(call: Call[Any, Any], done: Done) -> Answer:

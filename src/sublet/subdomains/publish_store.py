@@ -10,6 +10,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    bindparam,
     delete,
     insert,
     or_,
@@ -61,6 +62,19 @@ def find_next_attempt_at(tx: Tx) -> datetime | None:
         .limit(1)
     )
     return tx.connection.execute(query).scalar_one_or_none()
+
+
+_SETTLED = select(
+    or_(
+        subdomains.c.generation == subdomains.c.published_generation,
+        subdomains.c.provision_error.is_not(None),
+    )
+).where(subdomains.c.id == bindparam("subdomain_id"))
+
+
+def is_settled(tx: Tx, subdomain_id: int) -> bool:
+    """Does the DNS follow this name's last change, or has it refused to? Asked often by those who wait for it."""
+    return bool(tx.connection.execute(_SETTLED, {"subdomain_id": subdomain_id}).scalar_one())
 
 
 def _due(now: datetime) -> ColumnElement[bool]:
