@@ -68,9 +68,12 @@ def has_names_at_or_below(
 ) -> bool:
     """Does any record stand at this name or below it, other than at the owners `besides`?"""
     key = owner_key(name)
-    condition = (zone_records.c.platform_domain_id == platform_domain_id) & (
-        (zone_records.c.owner_key == key)
-        | ((zone_records.c.owner_key > key + ".") & (zone_records.c.owner_key < key + "/"))
+    # One range, which the index answers; siblings such as "name-2" sort into it and are left out by the second line.
+    condition = (
+        (zone_records.c.platform_domain_id == platform_domain_id)
+        & (zone_records.c.owner_key >= key)
+        & (zone_records.c.owner_key < key + "/")
+        & ((zone_records.c.owner_key == key) | (zone_records.c.owner_key > key + "."))
     )
     if besides:
         condition &= zone_records.c.owner.not_in(list(besides))
