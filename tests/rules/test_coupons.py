@@ -27,7 +27,17 @@ USE: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     ("percent", "list_price", "discount"),
-    [(30, 10, 3), (33, 10, 3), (1, 99, 0), (1, 100, 1), (50, 1, 0), (99, 1, 0), (100, 1, 1), (100, 10, 10), (10, 0, 0)],
+    [
+        (30, 10, 3),
+        (33, 10, 3),
+        (1, 99, 0),
+        (1, 100, 1),
+        (50, 1, 0),
+        (99, 1, 0),
+        (100, 1, 1),
+        (100, 10, 10),
+        (10, 0, 0),
+    ],
 )
 def test_percent_are_rounded_down(percent: int, list_price: int, discount: int) -> None:
     assert apply_coupon(replace(PERCENT, value=percent), list_price).discount_credits == discount

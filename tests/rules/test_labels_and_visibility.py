@@ -72,7 +72,11 @@ def test_what_the_operator_listed_wins(label: str, listed_class: str) -> None:
 
 def test_a_special_label_is_reserved_for_all_but_those_it_was_granted_to() -> None:
     listed = Label(7, "shop", "special", None, None, organization_ids=(1, 3))
-    assert [classify("shop", DOMAIN, listed, each) for each in (1, 2, 3)] == ["special", "reserved", "special"]
+    assert [classify("shop", DOMAIN, listed, each) for each in (1, 2, 3)] == [
+        "special",
+        "reserved",
+        "special",
+    ]
     assert classify("shop", DOMAIN, replace(listed, organization_ids=()), 1) == "reserved"
 
 
