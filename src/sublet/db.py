@@ -107,7 +107,6 @@ class Database(Protocol):
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function in a read-only transaction that sees one state, and return its result."""
-        ...
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function in a writing transaction, and return its result once the commit is durable.
@@ -116,15 +115,12 @@ class Database(Protocol):
             Refusal: as raised by the function; everything it did is rolled back.
             Unavailable: the database can't be written now; nothing was changed, as far as can be known.
         """
-        ...
 
     async def changed(self, timeout_seconds: float) -> bool:
         """Wait until something was committed through this object, or for the time given; tell which."""
-        ...
 
     async def close(self) -> None:
         """Finish the writes that are under way and close the connections."""
-        ...
 
 
 def violates(error: IntegrityError, name: str) -> bool:
@@ -367,8 +363,7 @@ def open_database(url: str, clock: Clock = utc_now) -> Database:
     """Open the database of an address (`sqlite:///…` or `postgresql://…`).
 
     Raises:
-        Unavailable: it can't be opened; or PostgreSQL is set so that acknowledged writes may be lost
-            (`synchronous_commit` off), which a registry must not run on.
+        Unavailable: it can't be opened, or its PostgreSQL may lose acknowledged writes (`synchronous_commit` off).
     """
     if url.startswith("sqlite:///"):
         folder = Path(url.removeprefix("sqlite:///")).parent

@@ -6,7 +6,7 @@ import re
 import secrets
 import zlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.errors import InvalidCursor
 
@@ -72,6 +72,7 @@ def decode_cursor(list_name: str, text: str) -> Position:
         position = Position(datetime.fromisoformat(instant), int(number))
     except ValueError:
         raise refusal from None
-    if name != list_name or position.at.tzinfo is None or not 0 <= position.id <= MAX_ID:
+    # Ours are in UTC; another offset near the ends of the calendar could not be turned into it.
+    if name != list_name or position.at.utcoffset() != timedelta(0) or not 0 <= position.id <= MAX_ID:
         raise refusal
     return position

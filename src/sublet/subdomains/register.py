@@ -60,13 +60,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
         raise RegistrationClosed("This platform domain takes no new registrations at present.")
     label, label_errors = label_of(command, platform_domain)
     delegation, delegation_errors = _check_delegation(tx, command, platform_domain, label)
-    if command.registration_mode not in (None, "admin", *MODES):
-        delegation_errors.append(
-            FieldError(
-                "registration_mode", "registration_mode_invalid", f"The mode is one of {', '.join(MODES)}."
-            )
-        )
-    errors = [*errors, *label_errors, *delegation_errors]
+    errors = [*errors, *label_errors, *delegation_errors, *_mode_errors(command)]
     if platform_domain is None or label is None:
         raise validation_failed(errors)
     name = _classify(tx, user, platform_domain, label)
@@ -215,6 +209,14 @@ def cycle_errors(tx: Tx, owner: str, delegation: Delegation) -> list[FieldError]
             "use one outside, or one below the name with glue.",
         )
     ]
+
+
+def _mode_errors(command: Register) -> list[FieldError]:
+    # `admin` is a mode that exists: it is refused where the offer is chosen.
+    if command.registration_mode in (None, "admin", *MODES):
+        return []
+    sentence = f"The mode is one of {', '.join(MODES)}."
+    return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
 
 
 def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:

@@ -1,0 +1,142 @@
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sublet.config import DESCRIPTIONS, Settings, SettingsError, load_settings, parse_listen
+
+DEFAULTS: dict[str, Any] = {
+    "database_url": "sqlite:///sublet.db",
+    "http_listen": "127.0.0.1:8053",
+    "dns_listen": "127.0.0.1:5353",
+    "dns_addresses": "",
+    "public_url": "",
+    "free_quota": 5,
+    "publish_wait_ms": 1000,
+    "rate_limits": "on",
+    "rate_limit_read_per_minute": 600,
+    "rate_limit_write_per_minute": 120,
+    "rate_limit_ticket_per_minute": 20,
+    "rate_limit_failed_auth_per_minute": 30,
+    "trusted_proxies": "",
+    "log_format": "text",
+    "log_level": "info",
+}
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "sublet.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_default() -> None:
+    settings = load_settings(environ={})
+    assert {field.name: getattr(settings, field.name) for field in fields(settings)} == DEFAULTS
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert list(DESCRIPTIONS) == [field.name for field in fields(Settings)]
+    assert all(text.endswith(".") for text in DESCRIPTIONS.values())
+
+
+def test_the_service_listens_on_loopback_until_it_is_told_otherwise() -> None:
+    settings = Settings()
+    assert parse_listen("http_listen", settings.http_listen)[0] == "127.0.0.1"
+    assert parse_listen("dns_listen", settings.dns_listen)[0] == "127.0.0.1"
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+    path = _file(tmp_path, 'free_quota = 7\nlog_level = "debug"\n')
+    settings = load_settings(path, {"SUBLET_FREE_QUOTA": "9", "PATH": "/bin", "NOT_SUBLET_X": "1"})
+    assert (settings.free_quota, settings.log_level, settings.log_format) == (9, "debug", "text")
+
+
+def test_the_file_is_named_by_the_argument_or_by_the_environment(tmp_path: Path) -> None:
+    path = _file(tmp_path, "free_quota = 7\n")
+    other = tmp_path / "other.toml"
+    other.write_text("free_quota = 8\n", encoding="utf-8")
+    assert load_settings(environ={"SUBLET_CONFIG": str(path)}).free_quota == 7
+    assert load_settings(other, {"SUBLET_CONFIG": str(path)}).free_quota == 8
+    assert load_settings(environ={"SUBLET_CONFIG": ""}).free_quota == 5
+
+
+@pytest.mark.parametrize("name", ["free_qouta", "FREE_QUOTA", "free-quota", "config", "tls"])
+def test_unknown_settings_in_a_file_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=name):
+        load_settings(_file(tmp_path, f"{name} = 1\n"), {})
+
+
+def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="free_qouta"):
+        load_settings(environ={"SUBLET_FREE_QOUTA": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FREE_QUOTA", "-1"),
+        ("FREE_QUOTA", ""),
+        ("FREE_QUOTA", "five"),
+        ("FREE_QUOTA", "1.5"),
+        ("FREE_QUOTA", "\u0665"),
+        ("FREE_QUOTA", "1_000"),
+        ("RATE_LIMITS", "yes"),
+        ("RATE_LIMITS", "ON"),
+        ("LOG_FORMAT", "xml"),
+        ("LOG_LEVEL", "trace"),
+        ("DATABASE_URL", ""),
+        ("DATABASE_URL", "mysql://x"),
+        ("DATABASE_URL", "sublet.db"),
+        ("HTTP_LISTEN", "8053"),
+        ("HTTP_LISTEN", ":8053"),
+        ("HTTP_LISTEN", "127.0.0.1"),
+        ("HTTP_LISTEN", "127.0.0.1:"),
+        ("DNS_LISTEN", "127.0.0.1:65536"),
+        ("DNS_LISTEN", "127.0.0.1:-1"),
+        ("DNS_LISTEN", "127.0.0.1:dns"),
+    ],
+)
+def test_bad_values_are_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{name.lower()}: "):
+        load_settings(environ={f"SUBLET_{name}": value})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "free_quota = true",
+        "free_quota = 1.5",
+        "free_quota = [1]",
+        "free_quota = -1",
+        "log_level = 1",
+        "public_url = false",
+    ],
+)
+def test_values_of_another_type_in_a_file_are_refused_by_name(line: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=f"^{line.partition(" ")[0]}: "):
+        load_settings(_file(tmp_path, line), {})
+
+
+@pytest.mark.parametrize("content", [b"free_quota = ", b"\xff\xfe", b"[free_quota]\n[free_quota]"])
+def test_a_file_that_can_t_be_read_is_refused_by_its_path(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "sublet.toml"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"sublet\.toml"):
+        load_settings(path, {})
+    with pytest.raises(SettingsError, match=r"missing\.toml"):
+        load_settings(tmp_path / "missing.toml", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [("127.0.0.1:0", "127.0.0.1", 0), ("[::1]:53", "::1", 53), ("localhost:65535", "localhost", 65535)],
+)
+def test_listen_addresses(text: str, host: str, port: int) -> None:
+    assert parse_listen("http_listen", text) == (host, port)
+
+
+@pytest.mark.parametrize("value", ["0", "00", "10"])
+def test_whole_numbers_of_the_environment(value: str) -> None:
+    assert load_settings(environ={"SUBLET_FREE_QUOTA": value}).free_quota == int(value)

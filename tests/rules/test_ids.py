@@ -1,0 +1,143 @@
+import base64
+import re
+import zlib
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sublet.errors import InvalidCursor
+from sublet.ids import (
+    MAX_ID,
+    Position,
+    decode_cursor,
+    encode_cursor,
+    new_request_id,
+    parse_id,
+    parse_ticket_number,
+    ticket_number,
+)
+
+NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
+LISTS = ("subdomains", "tickets", "payments", "messages")
+positions = st.builds(Position, st.datetimes(timezones=st.just(UTC)), st.integers(0, MAX_ID))
+
+
+@given(st.sampled_from(LISTS), positions)
+def test_a_cursor_comes_back_as_it_went(list_name: str, position: Position) -> None:
+    cursor = encode_cursor(list_name, position)
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", cursor)
+    assert decode_cursor(list_name, cursor) == position
+
+
+@given(st.sampled_from(LISTS), st.sampled_from(LISTS), positions)
+def test_another_list_s_cursor_is_refused(made_for: str, given_to: str, position: Position) -> None:
+    assume(made_for != given_to)
+    with pytest.raises(InvalidCursor):
+        decode_cursor(given_to, encode_cursor(made_for, position))
+
+
+@given(positions, st.data())
+def test_a_cursor_with_another_character_is_refused_or_means_the_same(
+    position: Position, data: st.DataObject
+) -> None:
+    cursor = encode_cursor("subdomains", position)
+    index = data.draw(st.integers(0, len(cursor) - 1))
+    garbled = cursor[:index] + data.draw(st.characters()) + cursor[index + 1 :]
+    try:
+        found = decode_cursor("subdomains", garbled)
+    except InvalidCursor:
+        return
+    assert found == position  # base64 leaves some bits of the last character unused
+
+
+@given(st.text(max_size=120))
+def test_whatever_is_sent_as_a_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidCursor):
+        decode_cursor("subdomains", text)
+
+
+def _forged(body: str) -> str:
+    raw = body.encode()
+    return base64.urlsafe_b64encode(zlib.crc32(raw).to_bytes(4, "big") + raw).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "subdomains",
+        "subdomains:",
+        f"subdomains:{NOW:%Y-%m-%d}",
+        "subdomains:0001-01-01T00:00:00+23:59:1",
+        f"subdomains:{NOW.isoformat()}:",
+        f"subdomains:{NOW.isoformat()}:x",
+        f"subdomains:{NOW.isoformat()}:-1",
+        f"subdomains:{NOW.isoformat()}:{MAX_ID + 1}",
+        "subdomains:2026-11-21T09:30:00:1",  # of no zone
+        "subdomains:2026-13-01T00:00:00+00:00:1",
+        f"subdomains:{NOW.isoformat()}:{'9' * 5000}",
+        f"tickets:{NOW.isoformat()}:1",
+    ],
+)
+def test_a_cursor_made_by_hand_is_refused(body: str) -> None:
+    with pytest.raises(InvalidCursor):
+        decode_cursor("subdomains", _forged(body))
+
+
+@pytest.mark.parametrize("text", ["", "=", "====", "a", "é", "\x00", "a b", "a+b/", "A" * 10_000])
+def test_texts_that_are_no_cursor_are_refused(text: str) -> None:
+    with pytest.raises(InvalidCursor):
+        decode_cursor("subdomains", text)
+
+
+@pytest.mark.parametrize(
+    ("ticket_id", "number"),
+    [(1, "T-000001"), (123, "T-000123"), (999_999, "T-999999"), (1_000_000, "T-1000000")],
+)
+def test_ticket_numbers(ticket_id: int, number: str) -> None:
+    assert ticket_number(ticket_id) == number
+    assert parse_ticket_number(number) == parse_ticket_number(number.lower()) == ticket_id
+
+
+@given(st.integers(1, 10**18 - 1))
+def test_a_ticket_s_number_leads_back_to_it(ticket_id: int) -> None:
+    assert parse_ticket_number(ticket_number(ticket_id)) == ticket_id
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "T-", "T-1", "T-12345", "T000123", "000123", "T-00012x", "T-000123 ", "T-000123\n", "T-٠٠٠١٢٣"],
+)
+def test_other_texts_are_no_ticket_numbers(text: str) -> None:
+    assert parse_ticket_number(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1", 1),
+        ("007", 7),
+        (str(MAX_ID), MAX_ID),
+        (str(MAX_ID + 1), None),
+        ("0", None),
+        ("-1", None),
+        ("+1", None),
+        ("1 ", None),
+        ("1_0", None),
+        ("1.0", None),
+        ("\u0661", None),
+        ("²", None),
+        ("", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_ids_are_digits_in_range(text: str, meant: int | None) -> None:
+    assert parse_id(text) == meant
+
+
+def test_request_ids_are_unlike() -> None:
+    made = {new_request_id() for _ in range(100)}
+    assert len(made) == 100
+    assert all(re.fullmatch(r"[0-9a-f]{32}", each) for each in made)

@@ -1,0 +1,85 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from sublet.platform_domains.labels import MODES_BY_CLASS, classify
+from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, PlatformDomain
+from sublet.platform_domains.settings import default_settings
+from sublet.platform_domains.visibility import is_visible
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+DOMAIN = PlatformDomain(
+    id=7, domain="example.test", created_at=NOW, updated_at=NOW, **default_settings("example.test")
+)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "restricted", "granted", "visible"),
+    [
+        (False, False, False, True),
+        (False, False, True, True),
+        (False, True, False, False),
+        (False, True, True, True),
+        (True, False, False, False),
+        (True, False, True, False),
+        (True, True, False, False),
+        (True, True, True, False),
+    ],
+)
+def test_who_sees_a_platform_domain(*, hidden: bool, restricted: bool, granted: bool, visible: bool) -> None:
+    platform_domain = replace(DOMAIN, hidden=hidden, restricted=restricted)
+    assert is_visible(platform_domain, {7} if granted else {8}) is visible
+
+
+def test_a_closed_platform_domain_is_still_listed() -> None:
+    assert is_visible(replace(DOMAIN, registration_open=False), ())
+
+
+@pytest.mark.parametrize("label", ["shop", "a", "xn--strae-oqa", "4", "n-s"])
+def test_labels_are_standard_unless_something_is_said(label: str) -> None:
+    assert classify(label, DOMAIN, None, 1) == "standard"
+
+
+@pytest.mark.parametrize(
+    "label", ["www", "mail", "wpad", "isatap", "autodiscover", "localhost", "ns", "ns1", "ns42", "hostmaster"]
+)
+def test_what_protocols_treat_specially_is_reserved_everywhere(label: str) -> None:
+    assert classify(label, DOMAIN, None, 1) == "reserved"
+    # Reserved before short: `ns` is not for sale.
+    assert classify(label, replace(DOMAIN, premium_length_max=63), None, 1) == "reserved"
+
+
+@pytest.mark.parametrize(
+    ("label", "label_class"),
+    [
+        ("abc", "premium"),
+        ("abcd", "standard"),
+        ("xn--dmb", "premium"),  # as people see it, not as it is stored
+        ("xn--strae-oqa", "standard"),
+    ],
+)
+def test_short_labels_are_premium_by_the_characters_that_people_see(label: str, label_class: str) -> None:
+    assert classify(label, replace(DOMAIN, premium_length_max=3), None, 1) == label_class
+
+
+@pytest.mark.parametrize("listed_class", LABEL_CLASSES)
+@pytest.mark.parametrize("label", ["shop", "www", "ab"])
+def test_what_the_operator_listed_wins(label: str, listed_class: str) -> None:
+    listed = Label(7, label, listed_class, None, None, organization_ids=(1,))
+    assert classify(label, replace(DOMAIN, premium_length_max=2), listed, 1) == listed_class
+
+
+def test_a_special_label_is_reserved_for_all_but_those_it_was_granted_to() -> None:
+    listed = Label(7, "shop", "special", None, None, organization_ids=(1, 3))
+    assert [classify("shop", DOMAIN, listed, each) for each in (1, 2, 3)] == [
+        "special",
+        "reserved",
+        "special",
+    ]
+    assert classify("shop", DOMAIN, replace(listed, organization_ids=()), 1) == "reserved"
+
+
+def test_every_class_says_which_modes_take_it() -> None:
+    assert set(MODES_BY_CLASS) == set(LABEL_CLASSES)
+    assert [mode for modes in MODES_BY_CLASS.values() for mode in modes] == list(MODES)

@@ -1,0 +1,47 @@
+import pytest
+
+from sublet.credits.ledger import HOUSE_ACCOUNTS, Entry, check_entry, house_account
+from sublet.credits.model import TRANSFER_KINDS
+
+
+def _entry(kind: str, credit_count: int) -> Entry:
+    return Entry(1, kind, credit_count, "reference", "description")
+
+
+@pytest.mark.parametrize(
+    ("kind", "house"),
+    [
+        ("purchase", "sales"),
+        ("grant", "grants"),
+        ("adjustment", "adjustments"),
+        ("charge", "revenue"),
+        ("refund", "revenue"),
+    ],
+)
+def test_every_kind_has_its_account_on_the_other_side(kind: str, house: str) -> None:
+    assert house_account(kind) == house
+    assert house in HOUSE_ACCOUNTS
+
+
+def test_no_kind_is_forgotten() -> None:
+    assert {house_account(kind) for kind in TRANSFER_KINDS} == set(HOUSE_ACCOUNTS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "gives", "takes"),
+    [
+        ("purchase", True, False),
+        ("grant", True, False),
+        ("refund", True, False),
+        ("charge", False, True),
+        ("adjustment", True, True),
+        ("gift", False, False),
+    ],
+)
+def test_which_way_credits_may_go(*, kind: str, gives: bool, takes: bool) -> None:
+    for credit_count, allowed in ((1, gives), (-1, takes), (0, False)):
+        if allowed:
+            check_entry(_entry(kind, credit_count))
+        else:
+            with pytest.raises(ValueError, match="no such movement"):
+                check_entry(_entry(kind, credit_count))

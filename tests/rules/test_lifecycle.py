@@ -1,0 +1,225 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.dns.types import Delegation
+from sublet.subdomains.lifecycle import (
+    ALLOWED,
+    STATUS_LABELS,
+    derive_status,
+    is_delegated,
+    is_restorable,
+    provisioning_status,
+    renewal_available,
+    renewal_opens_at,
+    restorable_until,
+    term_end,
+)
+from sublet.subdomains.model import STATUSES, Subdomain
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+DAY = timedelta(days=1)
+SERVED = Delegation(("ns1.example.org",))
+
+NAME = Subdomain(
+    id=1,
+    user_id=1,
+    platform_domain_id=1,
+    domain="example.test",
+    domain_public_name="Example",
+    label="shop",
+    fqdn="shop.example.test",
+    registration_type="free",
+    registration_source="api",
+    delegation=SERVED,
+    generation=3,
+    published_generation=3,
+    provision_error=None,
+    attempts=0,
+    next_attempt_at=None,
+    published_at=NOW,
+    published_serial=7,
+    registered_at=NOW,
+    expires_at=NOW + 365 * DAY,
+    last_renewed_at=None,
+    period_days=365,
+    suspended_at=None,
+    suspended_reason=None,
+    trashed_at=None,
+    purged_at=None,
+    released_at=None,
+    created_at=NOW,
+    updated_at=NOW,
+    renewal_window_days=60,
+    grace_days=30,
+    trash_days=30,
+    cooling_off_days=7,
+    nameservers_min=1,
+    nameservers_max=13,
+)
+UNPUBLISHED = replace(NAME, published_generation=2)
+FAILED = replace(UNPUBLISHED, provision_error="refused")
+INACTIVE = replace(NAME, delegation=Delegation(), generation=0, published_generation=0)
+TRASHED = replace(NAME, trashed_at=NOW)
+
+names = st.builds(
+    lambda **facts: replace(NAME, **facts),
+    delegation=st.sampled_from([SERVED, Delegation()]),
+    generation=st.integers(1, 3),
+    published_generation=st.integers(0, 1),
+    provision_error=st.sampled_from([None, "refused"]),
+    expires_at=st.sampled_from([NOW - DAY, NOW - TICK, NOW, NOW + TICK, NOW + 59 * DAY, NOW + 61 * DAY]),
+    suspended_at=st.sampled_from([None, NOW]),
+    trashed_at=st.sampled_from([None, NOW, NOW - 30 * DAY, NOW - 30 * DAY + TICK]),
+    period_days=st.sampled_from([1, 30, 365]),
+)
+
+
+@pytest.mark.parametrize(
+    ("subdomain", "status", "provisioning"),
+    [
+        (NAME, "active", "published"),
+        (UNPUBLISHED, "provisioning", "pending"),
+        (FAILED, "failed", "failed"),
+        (INACTIVE, "inactive", "none"),
+        # Its nameservers were taken away, and the zone still has to follow.
+        (replace(UNPUBLISHED, delegation=Delegation()), "inactive", "pending"),
+        (replace(FAILED, delegation=Delegation()), "inactive", "failed"),
+        # An error of a generation that has been published since is history.
+        (replace(NAME, provision_error="refused"), "active", "published"),
+        (replace(NAME, expires_at=NOW), "expired", "published"),
+        (replace(NAME, suspended_at=NOW), "suspended", "none"),
+        (replace(UNPUBLISHED, suspended_at=NOW), "suspended", "pending"),
+        (TRASHED, "trashed", "none"),
+    ],
+)
+def test_every_state_from_its_facts(subdomain: Subdomain, status: str, provisioning: str) -> None:
+    assert (derive_status(subdomain, NOW), provisioning_status(subdomain)) == (status, provisioning)
+
+
+@given(names)
+def test_the_first_fact_that_holds_gives_the_state(subdomain: Subdomain) -> None:
+    behind = subdomain.generation != subdomain.published_generation
+    facts = [
+        ("trashed", subdomain.trashed_at is not None),
+        ("suspended", subdomain.suspended_at is not None),
+        ("expired", subdomain.expires_at <= NOW),
+        ("inactive", not subdomain.delegation.nameservers),
+        ("failed", behind and subdomain.provision_error is not None),
+        ("provisioning", behind),
+        ("active", True),
+    ]
+    assert derive_status(subdomain, NOW) == next(status for status, holds in facts if holds)
+
+
+@given(names)
+def test_what_is_shown_holds_together(subdomain: Subdomain) -> None:
+    status, provisioning = derive_status(subdomain, NOW), provisioning_status(subdomain)
+    if status == "active":
+        assert is_delegated(subdomain)
+        assert provisioning == "published"
+    if status in ("trashed", "suspended", "inactive"):
+        assert not is_delegated(subdomain)
+    assert (provisioning == "published") <= is_delegated(subdomain)
+    if renewal_available(subdomain, NOW):
+        assert "renew" in ALLOWED[status]
+
+
+def test_an_expired_name_is_served_until_it_goes_to_the_trash() -> None:
+    assert is_delegated(replace(NAME, expires_at=NOW - 29 * DAY))
+    for gone in (TRASHED, replace(NAME, suspended_at=NOW), replace(TRASHED, purged_at=NOW), INACTIVE):
+        assert not is_delegated(gone)
+
+
+@pytest.mark.parametrize(
+    ("before", "status"), [(TICK, "active"), (timedelta(), "expired"), (-TICK, "expired")]
+)
+def test_a_name_expires_at_its_instant(before: timedelta, status: str) -> None:
+    assert derive_status(NAME, NAME.expires_at - before) == status
+
+
+def test_the_table_of_states_is_whole() -> None:
+    changes = {"change_nameservers", "retry", "renew", "delete"}
+    assert tuple(STATUS_LABELS) == tuple(ALLOWED) == STATUSES
+    for status in STATUSES:
+        wanted = {"suspended": set(), "trashed": {"restore"}}.get(status, changes)
+        assert ALLOWED[status] == wanted, status
+
+
+# Renewal
+
+
+@pytest.mark.parametrize(
+    ("window_days", "period_days", "opens_days_before"),
+    [(60, 365, 60), (1, 365, 1), (60, 60, 60), (60, 30, 30), (3650, 365, 365), (2, 1, 1)],
+)
+def test_the_window_is_at_most_one_term(window_days: int, period_days: int, opens_days_before: int) -> None:
+    name = replace(NAME, renewal_window_days=window_days, period_days=period_days)
+    opens_at = name.expires_at - opens_days_before * DAY
+    assert renewal_opens_at(name) == opens_at
+    assert not renewal_available(name, opens_at - TICK)
+    assert renewal_available(name, opens_at)
+    assert renewal_available(name, name.expires_at + 29 * DAY)
+
+
+@given(st.integers(1, 3650), st.integers(1, 3650))
+def test_right_after_a_renewal_it_is_not_open_again(window_days: int, period_days: int) -> None:
+    name = replace(NAME, renewal_window_days=window_days, period_days=period_days, expires_at=NOW + TICK)
+    assert renewal_available(name, NOW)
+    renewed = replace(name, expires_at=term_end(name.expires_at, period_days))
+    assert not renewal_available(renewed, NOW)
+
+
+@pytest.mark.parametrize("name", [TRASHED, replace(NAME, suspended_at=NOW)])
+def test_what_is_held_or_in_the_trash_is_not_renewed(name: Subdomain) -> None:
+    assert not renewal_available(name, name.expires_at)
+
+
+def test_a_suspended_user_s_names_are_not_renewed() -> None:
+    assert not renewal_available(NAME, NAME.expires_at, user_suspended=True)
+    assert renewal_available(NAME, NAME.expires_at)
+
+
+# The trash
+
+
+def test_a_name_is_restorable_for_its_days_in_the_trash() -> None:
+    until = NOW + 30 * DAY
+    assert restorable_until(TRASHED) == until
+    assert is_restorable(TRASHED, until - TICK)
+    assert not is_restorable(TRASHED, until)
+    assert not is_restorable(replace(TRASHED, trash_days=0), NOW)
+
+
+def test_what_is_not_in_the_trash_or_purged_is_not_restorable() -> None:
+    for name in (NAME, replace(TRASHED, purged_at=NOW)):
+        assert restorable_until(name) is None
+        assert not is_restorable(name, NOW)
+
+
+# Terms
+
+
+@pytest.mark.parametrize(
+    ("start", "days", "end"),
+    [
+        ("2026-11-21T09:30:00Z", 365, "2027-11-21T09:30:00Z"),
+        ("2027-11-21T09:30:00Z", 365, "2028-11-20T09:30:00Z"),  # a leap day lies between
+        ("2028-02-29T23:59:59.999999Z", 365, "2029-02-28T23:59:59.999999Z"),
+        ("2028-02-28T12:00:00Z", 1, "2028-02-29T12:00:00Z"),
+        ("2037-12-31T00:00:00Z", 365, "2038-12-31T00:00:00Z"),  # past the end of 32 bits
+        ("2038-01-19T03:14:07Z", 1, "2038-01-20T03:14:07Z"),
+        ("2100-02-28T00:00:00Z", 1, "2100-03-01T00:00:00Z"),  # no leap year
+        (
+            "2026-03-28T12:00:00Z",
+            1,
+            "2026-03-29T12:00:00Z",
+        ),  # the night in which much of Europe loses an hour
+    ],
+)
+def test_a_term_is_whole_days_of_24_hours(start: str, days: int, end: str) -> None:
+    assert term_end(datetime.fromisoformat(start), days) == datetime.fromisoformat(end)

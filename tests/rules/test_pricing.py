@@ -1,0 +1,87 @@
+from itertools import combinations
+
+import pytest
+
+from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
+from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
+from sublet.subdomains.pricing import choose_mode, registration_price, renewal_price
+
+OFFERS = {mode: Offer(1, mode, 10 * index, 10 * index + 1, 365, None) for index, mode in enumerate(MODES)}
+OFFERED = [set(some) for count in range(len(MODES) + 1) for some in combinations(MODES, count)]
+TAKEN_BY = {"standard": {"free", "plus"}, "premium": {"premium"}, "special": {"special"}}
+
+
+def _expected(requested: str | None, label_class: str, offered: set[str], *, quota_left: bool) -> str:
+    """The mode, or the code of the refusal, said once more in other words (spec, part 3; decisions, "Modes and prices")."""
+    fitting = TAKEN_BY.get(label_class, set())
+    if requested is not None:
+        if requested not in fitting or requested not in offered:
+            return "registration_mode_not_allowed"
+        return "free_quota_exceeded" if requested == "free" and not quota_left else requested
+    usable = fitting & offered
+    if not usable:
+        return "registration_mode_not_allowed"
+    if "free" in usable and quota_left:
+        return "free"
+    others = usable - {"free"}
+    return others.pop() if others else "free_quota_exceeded"
+
+
+@pytest.mark.parametrize("label_class", LABEL_CLASSES)
+@pytest.mark.parametrize("requested", [None, *MODES, "admin"])
+def test_the_whole_table_of_modes(requested: str | None, label_class: str) -> None:
+    for offered in OFFERED:
+        for used, limit in ((0, 5), (4, 5), (5, 5), (6, 5), (0, 0)):
+            chosen = choose_mode(
+                requested,
+                label_class,
+                {mode: OFFERS[mode] for mode in offered},
+                free_used=used,
+                free_limit=limit,
+            )
+            found = chosen.mode if isinstance(chosen, Offer) else chosen.code
+            expected = _expected(requested, label_class, offered, quota_left=used < limit)
+            assert found == expected, (requested, label_class, offered, used, limit)
+
+
+@pytest.mark.parametrize(
+    ("requested", "used", "mode"),
+    [(None, 0, "free"), (None, 5, "plus"), ("free", 4, "free"), ("plus", 0, "plus"), ("plus", 9, "plus")],
+)
+def test_standard_labels_are_free_while_quota_lasts_then_plus(
+    requested: str | None, used: int, mode: str
+) -> None:
+    assert choose_mode(requested, "standard", OFFERS, free_used=used, free_limit=5) == OFFERS[mode]
+
+
+def test_admin_is_refused_whatever_is_offered() -> None:
+    for label_class in LABEL_CLASSES:
+        refusal = choose_mode("admin", label_class, OFFERS, free_used=0, free_limit=5)
+        assert isinstance(refusal, RegistrationModeNotAllowed)
+        assert "admin" in refusal.message
+
+
+def test_the_quota_is_told() -> None:
+    refusal = choose_mode("free", "standard", OFFERS, free_used=7, free_limit=5)
+    assert isinstance(refusal, FreeQuotaExceeded)
+    assert refusal.details == {"limit": 5, "used": 7}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("own", "own_renewal"), [(None, None), (99, None), (None, 77), (99, 77), (0, 0)])
+def test_a_label_s_own_prices_win_where_anything_is_charged(
+    mode: str, own: int | None, own_renewal: int | None
+) -> None:
+    offer = OFFERS[mode]
+    listed = Label(1, "shop", "premium", own, own_renewal)
+    charged = mode != "free"
+    assert registration_price(offer, listed) == (own if charged and own is not None else offer.price_credits)
+    assert renewal_price(offer, listed) == (
+        own_renewal if charged and own_renewal is not None else offer.renewal_price_credits
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_labels_that_are_not_listed_cost_what_the_offer_says(mode: str) -> None:
+    assert registration_price(OFFERS[mode], None) == OFFERS[mode].price_credits
+    assert renewal_price(OFFERS[mode], None) == OFFERS[mode].renewal_price_credits

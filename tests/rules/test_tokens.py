@@ -1,0 +1,96 @@
+import re
+import string
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sublet.accounts.model import Token
+from sublet.accounts.tokens import PREFIX, check_token, digest, is_well_formed, new_token
+from sublet.errors import TokenExpired, TokenInvalid, TokenRevoked
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+BASE62 = string.digits + string.ascii_letters
+# Made once, outside of the service: 32 characters and the CRC-32 of them (zlib, base62 with digits, capitals, small letters).
+KNOWN = "sublet_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123454UPjcZ"
+
+
+def _token(*, revoked_at: datetime | None = None, expires_at: datetime | None = None) -> Token:
+    return Token(1, 1, "test", ("account:read",), expires_at, revoked_at, None, NOW)
+
+
+def test_a_token_has_a_form_that_a_secret_scanner_knows() -> None:
+    token = new_token()
+    assert re.fullmatch(r"sublet_[0-9A-Za-z]{38}", token)
+    assert is_well_formed(token)
+    assert len({new_token() for _ in range(100)}) == 100
+
+
+@given(st.integers(0, len(PREFIX) + 37), st.characters())
+def test_any_change_of_one_character_is_found(position: int, other: str) -> None:
+    assume(KNOWN[position] != other)
+    assert is_well_formed(KNOWN)
+    assert not is_well_formed(KNOWN[:position] + other + KNOWN[position + 1 :])
+
+
+@given(st.integers(len(PREFIX), len(PREFIX) + 36))
+def test_two_neighbours_swapped_are_found(position: int) -> None:
+    assume(KNOWN[position] != KNOWN[position + 1])
+    swapped = KNOWN[:position] + KNOWN[position + 1] + KNOWN[position] + KNOWN[position + 2 :]
+    assert not is_well_formed(swapped)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        PREFIX,
+        KNOWN[:-1],
+        KNOWN + "0",
+        " " + KNOWN,
+        KNOWN + "\n",
+        KNOWN.upper(),
+        KNOWN.lower(),
+        "Sublet_" + KNOWN[7:],
+        "sublet-" + KNOWN[7:],
+        PREFIX + "é" * 38,
+        PREFIX + "0" * 37 + "\x00",
+        PREFIX + "٣" * 38,
+        PREFIX + "\ud800" * 38,
+    ],
+)
+def test_other_texts_are_no_tokens(text: str) -> None:
+    assert not is_well_formed(text)
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_sent_is_judged_without_a_fault(text: str) -> None:
+    assert not is_well_formed(text)
+
+
+def test_what_is_stored_tells_nothing_of_the_token() -> None:
+    assert re.fullmatch(r"[0-9a-f]{64}", digest(KNOWN))
+    assert digest(KNOWN) != digest(KNOWN[:-1] + "0")
+
+
+def test_a_good_token_passes() -> None:
+    for token in (_token(), _token(expires_at=NOW + TICK)):
+        assert check_token(token, NOW) is token
+
+
+def test_a_token_is_refused_for_the_first_reason_that_holds() -> None:
+    with pytest.raises(TokenInvalid):
+        check_token(None, NOW)
+    with pytest.raises(TokenRevoked):
+        check_token(_token(revoked_at=NOW), NOW)
+    with pytest.raises(TokenRevoked):
+        check_token(_token(revoked_at=NOW, expires_at=NOW - TICK), NOW)
+    with pytest.raises(TokenExpired):
+        check_token(_token(expires_at=NOW - TICK), NOW)
+
+
+def test_a_token_expires_at_the_instant_and_not_after_it() -> None:
+    with pytest.raises(TokenExpired):
+        check_token(_token(expires_at=NOW), NOW)

@@ -1,0 +1,164 @@
+"""The shape of the source itself: who may import what, how long files and functions are, what must not be written anywhere."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "sublet"
+FILES = sorted(SOURCE.rglob("*.py"))
+VERSIONS = SOURCE / "migrations" / "versions"
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+
+
+def _module(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def imports_of(source: str) -> Iterator[str]:
+    """Every module that a source imports, at any depth: `a.b` for `import a.b`, `a.b` and `a.b.c` for `from a.b import c`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports here are absolute"
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def importers(*packages: str) -> set[str]:
+    """The files of the source that import one of these packages, or anything in them."""
+    return {
+        _module(path)
+        for path in FILES
+        if any(
+            name == package or name.startswith(f"{package}.")
+            for name in imports_of(path.read_text(encoding="utf-8"))
+            for package in packages
+        )
+    }
+
+
+def _may_have_sql(module: str) -> bool:
+    name = module.rpartition("/")[2]
+    in_noun = "/" in module
+    return (
+        module in ("db.py", "audit.py")
+        or module.startswith("migrations/")
+        or (in_noun and (name == "store.py" or name.endswith("_store.py")))
+    )
+
+
+def test_the_source_is_there() -> None:
+    assert len(FILES) > 100
+    assert set(imports_of("import a.b\ndef f():\n    from c import d\n")) == {"a.b", "c", "c.d"}
+
+
+def test_sql_lives_in_stores_db_audit_and_migrations() -> None:
+    found = importers("sqlalchemy", "alembic", "psycopg", "sqlite3")
+    assert {"db.py", "audit.py", "subdomains/store.py", "credits/check_store.py"} <= found
+    assert sorted(module for module in found if not _may_have_sql(module)) == []
+
+
+def test_alembic_is_imported_by_the_migrations_alone() -> None:
+    assert all(module.startswith("migrations/") for module in importers("alembic"))
+
+
+def test_the_web_framework_stays_at_the_http_edge() -> None:
+    found = importers("starlette", "uvicorn")
+    assert found
+    assert sorted(module for module in found if not module.startswith("http/")) == []
+
+
+def test_dnspython_reaches_the_network_from_two_modules_at_most() -> None:
+    networked = importers(
+        "dns.query",
+        "dns.asyncquery",
+        "dns.resolver",
+        "dns.asyncresolver",
+        "dns.nameserver",
+        "dns.asyncbackend",
+    )
+    assert networked <= {"dns/nameserver.py", "dns/verify.py"}
+
+
+def test_the_real_clock_is_read_in_one_place() -> None:
+    # Verbs and rules are given their instant; a clock of their own would slip past the tests' and the transaction's.
+    nouns = ("accounts", "credits", "platform_domains", "subdomains", "tickets", "dns")
+    pattern = re.compile(r"\butc_now\(|datetime\.now\(|\btime\.time\(")
+    reading = {
+        _module(path)
+        for path in FILES
+        if _module(path).startswith(nouns) and pattern.search(path.read_text(encoding="utf-8"))
+    }
+    assert reading == set()
+
+
+def test_imports_go_one_way() -> None:
+    """The contracts in pyproject.toml, held by import-linter."""
+    command = Path(sys.executable).parent / "lint-imports"
+    result = subprocess.run(
+        [str(command), "--no-cache"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "0 broken" in result.stdout
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if VERSIONS not in path.parents], ids=_module)
+def test_files_and_functions_are_short(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= FILE_LINES_MAX
+    long = {
+        node.name: lines
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
+    }
+    assert long == {}
+
+
+def _tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name]
+
+
+# Written in pieces, so that this file does not find itself.
+_PLACES = re.compile(
+    r"(?<![\w.\-/}])/" + r"work/(main|wt|shared)\b"  # where this was written
+    "|" + r"/home/" + r"\w+/|/root/" + r"\w"
+)
+_REGISTRIES = re.compile(
+    r"--(extra-)?index-" + r"url|--find-" + r"links|--trusted-" + r"host"
+    "|" + r"(artifactory|nexus|devpi|jfrog)\." + r"|[\w.-]+/simple/" + r"(\s|$)"
+)
+
+
+def test_nothing_tells_where_it_was_written() -> None:
+    found = []
+    for path in _tracked_files():
+        if not path.is_file():
+            continue
+        for number, line in enumerate(path.read_bytes().decode("utf-8", "replace").splitlines(), 1):
+            if _PLACES.search(line) or _REGISTRIES.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert found == []
+
+
+def test_the_search_for_places_finds_them() -> None:
+    for text in ("see /" + "work/main/x", "--index-" + "url https://x", "https://x.example/simple/" + " "):
+        assert _PLACES.search(text) or _REGISTRIES.search(text), text
