@@ -68,7 +68,13 @@ def standing(service: RunningService, name: str = "example.test") -> set[tuple[s
 
 
 def check_crash_leaves_nothing_old(
-    database_url: str, folder: Path, change: Change, expected: set[str], *, broken: str = ""
+    database_url: str,
+    folder: Path,
+    change: Change,
+    expected: set[str],
+    *,
+    broken: str = "",
+    seconds: float = 10,
 ) -> None:
     """Killed after the zone was changed and before that was recorded, then changed: no record of before stays served."""
     with serve_process(database_url, folder, broken=broken) as serving:
@@ -81,7 +87,7 @@ def check_crash_leaves_nothing_old(
         assert serving.wait() == -signal.SIGKILL
         change(service, ada)
         serving.start()
-        wait_until(lambda: zone_is_right(service))
+        wait_until(lambda: zone_is_right(service), seconds)
         assert service.delegation(NAME) == expected
         glue = service.dig(HOST, "A", "+noall", "+answer", "+additional")
         assert "8.8.4.4" not in glue
