@@ -1,0 +1,65 @@
+"""`sublet serve` that kills itself with SIGKILL at the point that KILL_AT names; with BROKEN, a broken twin of it.
+
+Run as a program by `serving.py`; only the tests know it.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sublet.cli.main import main
+from sublet.db import Tx
+from sublet.http import subdomains as endpoints
+from sublet.platform_domains import zone_store
+from sublet.subdomains import publish_store
+from sublet.subdomains.publishing import Result, record_publication
+from sublet.worker import publisher
+
+
+def _killed(fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Return a function that runs `fn`, if one is given, and dies before it returns."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if fn is not None:
+            fn(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return run
+
+
+def _arm(point: str) -> None:
+    if point == "before_commit":  # registered, not committed
+        endpoints.register = _killed(endpoints.register)
+    elif point == "committed":  # registered and committed, nothing begun
+        publisher.begin_publication = _killed()
+    elif point == "written_ahead":  # A is committed, the zone is as it was
+        publisher.change_zone = _killed()
+    elif point == "changing_zone":  # the zone is changed, not committed
+        zone_store.apply_changes = _killed(zone_store.apply_changes)
+    elif point == "published":  # the zone is changed, nothing is recorded
+        publisher.record_publication = _killed()
+    elif point == "recorded":  # recorded, not committed
+        publisher.record_publication = _killed(record_publication)
+    elif point:
+        raise ValueError(point)
+
+
+def _without_write_ahead() -> None:
+    """Remember what is in the zone only once it was seen there, as one would do it naively."""
+    insert = publish_store.insert_published_owners
+    publish_store.insert_published_owners = lambda *_: None  # type: ignore[assignment]
+
+    def record(tx: Tx, results: Mapping[int, Result]) -> None:
+        record_publication(tx, results)
+        for subdomain_id, result in results.items():
+            there = publish_store.list_published_owners(tx, subdomain_id)
+            insert(tx, subdomain_id, {record.owner for record in result.item.desired} - there)
+
+    publisher.record_publication = record  # type: ignore[assignment]
+
+
+if os.environ.get("BROKEN") == "no_write_ahead":
+    _without_write_ahead()
+_arm(os.environ.get("KILL_AT", ""))
+main()

@@ -1,0 +1,194 @@
+"""Do the tests have power? Each guard's check passes on the real service and fails on a twin that lacks the guard."""
+
+import asyncio
+from contextvars import ContextVar
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+
+from crashes import check_crash_leaves_nothing_old, delete_it
+from guards import (
+    check_active_is_what_answers,
+    check_delete_leaves_nothing,
+    check_former_glue_leaves,
+    check_glue_is_public,
+    check_others_names_are_hidden,
+)
+from outage import service_with_outage
+from races import check_coupon_is_used_once, check_credits_are_spent_once
+from service import running_service
+from sublet import db
+from sublet.credits import store as ledger_store
+from sublet.db import Tx
+from sublet.http import subdomains as endpoints
+from sublet.subdomains import store
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.publishing import Batch, Result
+from sublet.worker.publisher import Publisher
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/registry.db"
+
+
+_seen: ContextVar[int | None] = ContextVar("seen", default=None)
+"""The balance that a twin read before its writing transaction."""
+
+
+def _read_then_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the balance be read in a transaction of its own, before the one that charges."""
+    write_once, lock_balance = endpoints.write_once, ledger_store.lock_balance
+
+    async def read_first(call: Any, status: int, verb: Any, *args: Any, **kwargs: Any) -> Any:
+        balance = await call.context.db.read(ledger_store.find_balance, call.registrant.user.id)
+        await asyncio.sleep(0.1)  # the network's part: the others read meanwhile
+
+        def with_old_balance(tx: Tx, *inner: Any, **named: Any) -> Any:
+            token = _seen.set(balance)
+            try:
+                return verb(tx, *inner, **named)
+            finally:
+                _seen.reset(token)
+
+        return await write_once(call, status, with_old_balance, *args, **kwargs)
+
+    def seen_balance(tx: Tx, user_id: int) -> int:
+        seen = _seen.get()
+        return lock_balance(tx, user_id) if seen is None else seen
+
+    monkeypatch.setattr(endpoints, "write_once", read_first)
+    monkeypatch.setattr(ledger_store, "lock_balance", seen_balance)
+
+
+def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let SQLite store what a CHECK forbids."""
+    sqlite_engine = db.sqlite_engine
+
+    def unchecked(url: str) -> Engine:
+        engine = sqlite_engine(url)
+
+        @event.listens_for(engine, "connect")
+        def on_connect(connection: Any, _record: Any) -> None:
+            connection.execute("PRAGMA ignore_check_constraints=ON")
+
+        return engine
+
+    monkeypatch.setattr(db, "sqlite_engine", unchecked)
+
+
+def _drop_checks(tx: Tx) -> None:
+    """Let PostgreSQL store what a CHECK forbids."""
+    for table, name in (("ledger_accounts", "balance"), ("transfers", "balance_after")):
+        tx.connection.exec_driver_sql(f"ALTER TABLE {table} DROP CONSTRAINT ck_{table}_{name}")
+
+
+def test_balance_read_before_the_transaction_is_caught(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _read_then_write(monkeypatch)
+    _without_checks(monkeypatch)
+    with running_service(database_url) as service:
+        if database_url.startswith("postgresql"):
+            service.write(_drop_checks)
+        with pytest.raises(AssertionError):
+            check_credits_are_spent_once(service, 10)
+        broken = {each.invariant for each in service.doctor()}
+        assert broken == {"balance_not_negative"}
+
+
+def test_without_the_lock_the_constraint_still_holds(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second line: with the balance read too early nobody is charged into the negative all the same."""
+    _read_then_write(monkeypatch)
+    with running_service(database_url) as service:
+        with pytest.raises(AssertionError):  # those too late hear of a conflict instead of the price
+            check_credits_are_spent_once(service, 10)
+        assert service.doctor() == []
+
+
+def test_coupon_read_without_its_count_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sublet.subdomains.charge.coupon_problem", lambda *_, **__: None)
+    _without_checks(monkeypatch)
+    with running_service(url) as service, pytest.raises(AssertionError):
+        check_coupon_is_used_once(service, 10)
+
+
+def test_no_write_ahead_is_caught(url: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        check_crash_leaves_nothing_old(url, tmp_path, delete_it, set(), broken="no_write_ahead", seconds=3)
+
+
+def test_read_back_is_needed_for_active(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service_with_outage(url, monkeypatch) as outage:
+        check_active_is_what_answers(outage)
+        assert outage.service.doctor() == []
+
+
+def test_no_read_back_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def believe(_publisher: Publisher, batch: Batch, changed: Any) -> list[Result]:
+        return [Result(item, serial=changed.serial) for item in batch.items]
+
+    monkeypatch.setattr(Publisher, "_read_back", believe)
+    with service_with_outage(url, monkeypatch) as outage, pytest.raises(AssertionError):
+        check_active_is_what_answers(outage)
+
+
+@pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
+def test_nothing_is_left_in_the_zone(url: str, check: Any) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check(service)
+        assert service.doctor() == []
+
+
+@pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
+def test_glue_left_behind_is_caught(url: str, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sublet.platform_domains.zone_store.DELEGATION_TYPES", ("NS", "DS"))
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check(service, 2)
+
+
+def test_others_names_are_hidden(url: str) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check_others_names_are_hidden(service)
+        assert service.doctor() == []
+
+
+def test_no_owner_filter_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_any(
+        tx: Tx, _user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
+    ) -> Subdomain | None:
+        if subdomain_id is not None:
+            return store.find_subdomain(tx, subdomain_id)
+        return store.find_unreleased(tx, fqdn or "")
+
+    monkeypatch.setattr(store, "find_own", find_any)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check_others_names_are_hidden(service)
+
+
+def test_glue_has_to_be_public(url: str) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check_glue_is_public(service)
+
+
+def test_is_global_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_python(address: str) -> str | None:
+        return None if ip_address(address).is_global else f"{address} is not global."
+
+    monkeypatch.setattr("sublet.dns.delegation.not_public_reason", by_python)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError, match="224.0.0.1"):
+            check_glue_is_public(service)

@@ -1,0 +1,212 @@
+"""SIGKILL at named points of a write and at random times under load; SIGTERM. A real process, real dig."""
+
+import json
+import random
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from crashes import (
+    HOST,
+    NAME,
+    WITH_GLUE,
+    Change,
+    change_it,
+    check_crash_leaves_nothing_old,
+    delete_it,
+    standing,
+    suspend_it,
+    zone_is_right,
+)
+from service import Registrant, RunningService
+from serving import serve_process, wait_until
+from sublet.config import parse_listen
+
+READY_SECONDS = 8.0
+"""3 s on an idle machine; the tests share two cores with others."""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/registry.db"
+
+
+@pytest.mark.parametrize("point", ["committed", "written_ahead", "changing_zone", "published", "recorded"])
+def test_committed_but_not_published_is_published_after_the_restart(
+    url: str, tmp_path: Path, point: str
+) -> None:
+    with serve_process(url, tmp_path) as serving:
+        service = serving.service
+        service.add_domain()
+        ada = service.add_user(credit_count=10)
+        serving.start(point)
+        body = {**WITH_GLUE, "registration_mode": "plus", "confirm": True}
+        with pytest.raises(httpx.TransportError):
+            service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert serving.wait() == -signal.SIGKILL
+        in_zone = point in ("published", "recorded")
+        assert bool(standing(service, NAME)) is in_zone, "it was not killed at the point"
+        assert serving.start() < READY_SECONDS
+        # Nobody acts: no retry, no further request.
+        wait_until(lambda: zone_is_right(service))
+        assert service.delegation(NAME) == {"ns1.provider.example", HOST}
+        assert "8.8.4.4" in service.dig(NAME)
+        shown = service.call(ada, "GET", f"/subdomains/{NAME}").json()["subdomain"]
+        assert shown["status"] == "active"
+        again = service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert (again.status_code, again.json()["subdomain"]["id"]) == (201, shown["id"])
+        assert again.json()["charged_credits"] == 10
+        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 0
+        assert service.doctor() == []
+
+
+def test_killed_before_the_commit_leaves_no_trace(url: str, tmp_path: Path) -> None:
+    with serve_process(url, tmp_path) as serving:
+        service = serving.service
+        service.add_domain()
+        ada = service.add_user(credit_count=10)
+        serving.start("before_commit")
+        body = {**WITH_GLUE, "registration_mode": "plus", "confirm": True}
+        with pytest.raises(httpx.TransportError):
+            service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert serving.wait() == -signal.SIGKILL
+        serving.start()
+        assert service.call(ada, "GET", f"/subdomains/{NAME}").status_code == 404
+        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 10
+        answer = service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert answer.status_code == 201
+        assert "idempotent-replayed" not in answer.headers
+        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 0
+        assert service.doctor() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [(delete_it, set()), (change_it, {"ns9.elsewhere.example"}), (suspend_it, set())],
+    ids=["delete", "change", "suspend"],
+)
+def test_killed_before_the_record_leaves_nothing_old(
+    url: str, tmp_path: Path, change: Change, expected: set[str]
+) -> None:
+    check_crash_leaves_nothing_old(url, tmp_path, change, expected)
+
+
+class _Load:
+    """Threads that register names one after another, and remember what was acknowledged."""
+
+    def __init__(self, service: RunningService, who: Registrant, threads: int = 4) -> None:
+        self._service, self._who = service, who
+        self.acknowledged: dict[str, int] = {}
+        self.sent = 0
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(30)
+            assert not thread.is_alive()
+
+    def _run(self) -> None:
+        with httpx.Client(timeout=10) as client:
+            while True:
+                with self._lock:
+                    self.sent += 1
+                    fqdn = f"n{time.monotonic_ns()}-{self.sent}.example.test"
+                try:
+                    answer = client.post(
+                        self._service.base_url + "/subdomains",
+                        json={"fqdn": fqdn, "nameservers": ["ns1.provider.example", "ns2.provider.example"]},
+                        headers={"authorization": f"Bearer {self._who.token}"},
+                    )
+                except httpx.TransportError:
+                    return
+                if answer.status_code == 201:
+                    with self._lock:
+                        self.acknowledged[fqdn] = answer.json()["subdomain"]["id"]
+                else:
+                    assert answer.status_code == 503, answer.text
+                    return
+
+
+def test_no_acknowledged_write_is_lost_to_sigkill(url: str, tmp_path: Path) -> None:
+    times = random.Random(20)  # noqa: S311 - so that a failure can be repeated
+    with serve_process(url, tmp_path, free_quota=100_000) as serving:
+        service = serving.service
+        service.add_domain()
+        ada = service.add_user()
+        acknowledged: dict[str, int] = {}
+        serving.start()
+        for _ in range(3):
+            load = _Load(service, ada)
+            load.start()
+            time.sleep(times.uniform(0.5, 1.5))
+            assert serving.stop(signal.SIGKILL) == -signal.SIGKILL
+            load.join()
+            assert load.acknowledged, "there was no load"
+            acknowledged |= load.acknowledged
+            assert serving.start() < READY_SECONDS
+            for fqdn, subdomain_id in load.acknowledged.items():
+                answer = service.call(ada, "GET", f"/subdomains/{fqdn}")
+                assert answer.status_code == 200, fqdn
+                assert answer.json()["subdomain"]["id"] == subdomain_id
+        wait_until(lambda: zone_is_right(service))
+        delegated = {owner for owner, rdtype, _ in standing(service) if rdtype == "NS"}
+        assert set(acknowledged) <= delegated
+        assert service.delegation(next(iter(acknowledged))) == {
+            "ns1.provider.example",
+            "ns2.provider.example",
+        }
+        assert service.doctor() == []
+        assert serving.stop() == 0
+
+
+def _begin_request(service: RunningService, who: Registrant, body: bytes) -> socket.socket:
+    """Send a registration's head, and return the connection once the service waits for its body."""
+    connection = socket.create_connection(
+        parse_listen("http_listen", service.settings.http_listen), timeout=20
+    )
+    head = (
+        "POST /api/v1/subdomains HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {who.token}\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    )
+    connection.sendall(head.encode())
+    assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+    return connection
+
+
+def test_sigterm_finishes_the_requests_in_flight(url: str, tmp_path: Path) -> None:
+    with serve_process(url, tmp_path) as serving:
+        service = serving.service
+        service.add_domain()
+        ada = service.add_user()
+        serving.start()
+        bodies = [
+            json.dumps({"fqdn": f"n{number}.example.test", "nameservers": ["ns1.provider.example"]}).encode()
+            for number in range(8)
+        ]
+        connections = [_begin_request(service, ada, body) for body in bodies]
+        assert serving.process is not None
+        serving.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(service.base_url, timeout=2)  # nothing new is taken in
+        for connection, body in zip(connections, bodies, strict=True):
+            connection.sendall(body)
+        for connection in connections:
+            with connection:
+                assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
+        assert serving.wait() == 0
+        serving.start()
+        assert len(service.call(ada, "GET", "/subdomains").json()["subdomains"]) == 8
+        wait_until(lambda: zone_is_right(service))
+        assert len(standing(service)) == 8
+        assert service.doctor() == []

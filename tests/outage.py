@@ -1,0 +1,60 @@
+"""The publisher of a running service within reach of a test: to make its name server unreachable, and to hold it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from service import RunningService, running_service
+from serving import free_address
+from sublet.db import Database
+from sublet.worker.publisher import Publisher
+
+
+@dataclass(slots=True)
+class Outage:
+    """A running service, whose publisher the test can send to a closed port, or hold."""
+
+    service: RunningService
+    publisher: Publisher
+
+    def down(self) -> None:
+        """From now on the name server can't be reached by the publisher."""
+        self.publisher._address = free_address()
+
+    def up(self) -> None:
+        """The name server is back."""
+        self.publisher._address = self.service.dns
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let names wait, so that they become one batch."""
+
+        async def publish_nothing() -> bool:
+            return False
+
+        self.publisher.publish_waiting = publish_nothing  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            del self.publisher.publish_waiting
+
+
+@contextmanager
+def service_with_outage(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> Iterator[Outage]:
+    """Run a service with the platform domain example.test, and give its publisher into the test's hands."""
+    made: list[Publisher] = []
+
+    def make(db: Database, address: tuple[str, int]) -> Publisher:
+        made.append(Publisher(db, address))
+        return made[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sublet.cli.service.Publisher", make)
+        with running_service(database_url, **{"free_quota": 10_000, **settings}) as service:
+            service.add_domain("example.test")
+            yield Outage(service, made[0])

@@ -1,0 +1,117 @@
+"""`sublet serve` as a process of its own, which can be killed and started again on the same ports."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from service import MovableClock, RunningService
+from sublet.config import Settings
+
+SCRIPT = Path(__file__).parent / "faults" / "killed_serve.py"
+READY_SECONDS = 15.0
+"""How long a start may take on a loaded machine."""
+
+
+@dataclass(slots=True)
+class ServeProcess:
+    """A process that serves; `service` reaches it, whether it runs or not."""
+
+    service: RunningService
+    log: Path
+    broken: str = ""
+    process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    def start(self, kill_at: str = "") -> float:
+        """Start it, to be killed at a point perhaps; return after how many seconds it was ready."""
+        settings = self.service.settings
+        environment = {
+            **os.environ,
+            "SUBLET_DATABASE_URL": settings.database_url,
+            "SUBLET_HTTP_LISTEN": settings.http_listen,
+            "SUBLET_DNS_LISTEN": settings.dns_listen,
+            "SUBLET_RATE_LIMITS": "off",
+            "SUBLET_FREE_QUOTA": str(settings.free_quota),
+            "KILL_AT": kill_at,
+            "BROKEN": self.broken,
+        }
+        started = time.monotonic()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
+            )
+        wait_until(self._is_ready, READY_SECONDS)
+        return time.monotonic() - started
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            answer = httpx.get(self.service.base_url.removesuffix("/api/v1") + "/readyz", timeout=2)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end and return the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code."""
+        assert self.process is not None
+        code = self.process.wait(20)
+        self.service.client.close()  # its kept connections ended too
+        self.service.client = httpx.Client(timeout=30)
+        return code
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Ask again and again until it is so, or fail."""
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, f"not so within {seconds:g} s"
+        time.sleep(0.05)
+
+
+def free_address() -> tuple[str, int]:
+    """Return a loopback address that nobody listens on, over TCP or UDP."""
+    with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
+        stream.bind(("127.0.0.1", 0))
+        datagram.bind(stream.getsockname())
+        return "127.0.0.1", int(stream.getsockname()[1])
+
+
+@contextmanager
+def serve_process(
+    database_url: str, folder: Path, *, broken: str = "", free_quota: int = 1000
+) -> Iterator[ServeProcess]:
+    """An initialised database with a platform domain, and the process over it, not started; ended in any case."""
+    http, dns = free_address(), free_address()
+    settings = Settings(
+        database_url=database_url,
+        http_listen=f"{http[0]}:{http[1]}",
+        dns_listen=f"{dns[0]}:{dns[1]}",
+        rate_limits="off",
+        free_quota=free_quota,
+    )
+    service = RunningService(settings, MovableClock(), f"http://{settings.http_listen}/api/v1", dns)
+    service.operator("init")
+    serving = ServeProcess(service, folder / f"serve-{http[1]}.log", broken)
+    try:
+        yield serving
+    finally:
+        if serving.process is not None and serving.process.poll() is None:
+            serving.process.kill()
+            serving.process.wait(20)
+        service.client.close()
