@@ -348,7 +348,8 @@ def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
             running.extend(pool.submit(one) for _ in range(2))
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             assert len(done) == 1, "the other must still be waiting for the lock"
-            return done.pop().result()
+            first: httpx.Response = done.pop().result()
+            return first
 
         yield send
     finally:
