@@ -1,0 +1,171 @@
+"""Spec, part 7: every error code there is can be provoked over HTTP, and is answered in the one envelope."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+import provocations
+import sublet.db
+from provocations import FIELD_CODES, REFUSALS, Send
+from service import RunningService, running_service
+from sublet import errors
+from sublet.errors import Refusal
+from sublet.http.errors import HTTP_REFUSALS, status_of
+
+ONLY_ON_THE_COMMAND_LINE: frozenset[str] = frozenset()
+"""Codes that no HTTP request can bring about; each with its reason beside it. There is none."""
+
+ENVELOPE = ["ok", "error", "message", "errors", "details", "request_id"]
+WITH_QUOTE = ["ok", "error", "message", "quote", "errors", "details", "request_id"]
+STATUS_IN_THE_SPEC = {
+    "invalid_json": 400, "invalid_request": 400, "invalid_cursor": 400,
+    "token_missing": 401, "token_invalid": 401, "token_expired": 401, "token_revoked": 401,
+    "payment_confirmation_required": 402, "insufficient_credits": 402,
+    "insufficient_scope": 403, "account_suspended": 403, "registration_mode_not_allowed": 403,
+    "free_quota_exceeded": 403, "registration_closed": 403,
+    "subdomain_not_found": 404, "platform_domain_not_found": 404, "ticket_not_found": 404, "not_found": 404,
+    "method_not_allowed": 405,
+    "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
+    "renewal_not_available": 409, "subdomain_suspended": 409, "price_changed": 409, "conflict": 409,
+    "idempotency_in_progress": 409,
+    "payload_too_large": 413, "unsupported_media_type": 415,
+    "validation_failed": 422, "idempotency_key_reused": 422,
+    "rate_limited": 429, "internal_error": 500, "unavailable": 503,
+}  # fmt: skip
+"""The status of each code as the public list has it (decisions, "Status by category"), written out once more."""
+
+
+def every_refusal() -> dict[str, type[Refusal]]:
+    """Every kind of refusal that the program has, wherever it is defined, by code."""
+    found: dict[str, type[Refusal]] = {}
+    waiting = list(Refusal.__subclasses__())
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        found.setdefault(kind.code, kind)
+        assert status_of(found[kind.code]) == status_of(kind), kind
+    return found
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sublet.db, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
+        url = f"sqlite:///{tmp_path_factory.mktemp('codes')}/registry.db"
+        with running_service(url, **provocations.SETTINGS) as service:
+            provocations.furnish(service)
+            yield service
+            assert service.doctor() == []
+
+
+@contextmanager
+def prepared(service: RunningService, code: str) -> Iterator[Send]:
+    table = REFUSALS if code in REFUSALS else FIELD_CODES
+    yield from table[code](service)
+
+
+def test_every_code_is_in_the_tables() -> None:
+    """Meta-test: no code without a provocation, no provocation without a code."""
+    assert set(REFUSALS) == set(every_refusal()) - ONLY_ON_THE_COMMAND_LINE
+    assert set(REFUSALS) == set(STATUS_IN_THE_SPEC)
+    assert set(FIELD_CODES) == {*errors.FIELD_CODES, *errors.MALFORMED_FIELD_CODES}
+    assert {kind.code for kind in HTTP_REFUSALS} <= set(REFUSALS)
+
+
+@pytest.mark.parametrize("code", sorted(STATUS_IN_THE_SPEC))
+def test_refusal(furnished: RunningService, code: str) -> None:
+    with prepared(furnished, code) as send:
+        answer = send()
+    body = check_envelope(answer)
+    assert (answer.status_code, body["error"]) == (STATUS_IN_THE_SPEC[code], code), answer.text
+    assert ("quote" in body) == (
+        code in ("payment_confirmation_required", "insufficient_credits", "price_changed")
+    )
+    assert ("retry-after" in answer.headers) == (answer.status_code in (429, 503))
+    if answer.status_code in (429, 503):
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+    assert ("www-authenticate" in answer.headers) == (answer.status_code == 401)
+    if answer.status_code == 401:
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert ("allow" in answer.headers) == (answer.status_code == 405)
+    DETAILS.get(code, lambda details: details == {} or pytest.fail(str(details)))(body["details"])
+
+
+DETAILS: dict[str, Any] = {
+    "method_not_allowed": lambda details: exactly(details, {"allow": ["GET", "HEAD", "POST"]}),
+    "payload_too_large": lambda details: exactly(details, {"limit_bytes": 65536}),
+    "insufficient_scope": lambda details: exactly(details, {"required_scope": "subdomains:write"}),
+    "free_quota_exceeded": lambda details: exactly(details, {"limit": 1, "used": 1}),
+    "subdomain_unavailable": lambda details: exactly(details, {"reason": "taken", "owned": False}),
+    "renewal_not_available": lambda details: exactly(sorted(details), ["opens_at"]),
+}
+"""What `details` has for the codes that define it; for all others it is empty."""
+
+
+def exactly(found: Any, expected: Any) -> None:
+    assert found == expected
+
+
+@pytest.mark.parametrize("code", sorted({*errors.FIELD_CODES, *errors.MALFORMED_FIELD_CODES}))
+def test_field_code(furnished: RunningService, code: str) -> None:
+    with prepared(furnished, code) as send:
+        answer = send()
+    body = check_envelope(answer)
+    assert [error["code"] for error in body["errors"]] == [code], answer.text
+    expected = (
+        (400, "invalid_request") if code in errors.MALFORMED_FIELD_CODES else (422, "validation_failed")
+    )
+    assert (answer.status_code, body["error"]) == expected
+
+
+def test_internal_error_is_shown_blank(furnished: RunningService) -> None:
+    """Decisions, "errors": never a trace; what went wrong stays in the log, under the request id."""
+    with prepared(furnished, "internal_error") as send:
+        answer = send()
+    assert not re.search(r"secret-detail|Traceback|\.py|sqlite|fromisoformat|ValueError", answer.text)
+    assert answer.json()["message"] == "Something went wrong here; it is logged under this request id."
+
+
+def test_all_wrong_fields_are_told_at_once(furnished: RunningService) -> None:
+    """Decisions, "errors": `errors` holds all wrong fields, each with field, code and message."""
+    with prepared(furnished, "validation_failed") as send:
+        wrong = send().json()["errors"]
+    assert [(error["field"], error["code"]) for error in wrong] == [
+        ("nameservers[1]", "nameserver_invalid"),
+        ("ds_records[1]", "ds_invalid"),
+    ]
+
+
+@pytest.mark.parametrize("code", sorted(STATUS_IN_THE_SPEC))
+def test_refusal_as_problem(furnished: RunningService, code: str) -> None:
+    """Decisions, "errors": with `Accept: application/problem+json` the same members come as RFC 9457."""
+    furnished.client.headers["accept"] = "application/problem+json"
+    try:
+        with prepared(furnished, code) as send:
+            answer = send()
+    finally:
+        furnished.client.headers["accept"] = "*/*"
+    body = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (body["error"], body["status"], body["detail"]) == (code, answer.status_code, body["message"])
+    assert body["type"].endswith(f"#error-{code}")
+    assert body["title"]
+    assert set(body) - {"quote"} == {*ENVELOPE, "type", "title", "status", "detail"}
+
+
+def check_envelope(answer: httpx.Response) -> dict[str, Any]:
+    """Check what every failure has in common, and return its members."""
+    body = dict(answer.json())
+    assert answer.headers["content-type"] == "application/json"
+    assert list(body) in (ENVELOPE, WITH_QUOTE)
+    assert body["ok"] is False
+    assert body["request_id"] == answer.headers["x-request-id"]
+    assert re.fullmatch(r"\S.+[.?!)]", body["message"]) or body["errors"], body["message"]
+    for error in body["errors"]:
+        assert list(error) == ["field", "code", "message"]
+        assert all(isinstance(value, str) and value for value in error.values())
+    return body

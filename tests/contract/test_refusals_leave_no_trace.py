@@ -1,0 +1,64 @@
+"""A refusal leaves no trace: the whole database, the zones in it too, is the same before and after each of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+import provocations
+import sublet.db
+from provocations import FIELD_CODES, REFUSALS, Send
+from service import RunningService, running_service
+from sublet.db import Tx, metadata
+
+NOT_COMPARED = frozenset({("tokens", "last_used_at")})
+"""Columns that requests change whatever comes of them: the coarse time of a token's last use."""
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sublet.db, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
+        url = f"sqlite:///{tmp_path_factory.mktemp('traces')}/registry.db"
+        with running_service(url, **provocations.SETTINGS) as service:
+            provocations.furnish(service)
+            yield service
+            assert service.doctor() == []
+
+
+def dump(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of every table, in the order of the primary keys."""
+    found = {}
+    for table in metadata.sorted_tables:
+        columns = [column for column in table.columns if (table.name, column.name) not in NOT_COMPARED]
+        rows = tx.connection.execute(select(*columns).order_by(*table.primary_key.columns))
+        found[table.name] = [tuple(row) for row in rows]
+    return found
+
+
+@contextmanager
+def prepared(service: RunningService, code: str) -> Iterator[Send]:
+    yield from {**FIELD_CODES, **REFUSALS}[code](service)
+
+
+@pytest.mark.parametrize("code", sorted({**FIELD_CODES, **REFUSALS}))
+def test_refusal_leaves_no_trace(furnished: RunningService, code: str) -> None:
+    with prepared(furnished, code) as send:
+        before = furnished.read(dump)
+        answer = send()
+        assert answer.json()["ok"] is False
+        after = furnished.read(dump)
+    assert after == before
+
+
+def test_the_dump_sees_an_effect(furnished: RunningService) -> None:
+    """The test above can fail: what is not refused shows in the tables of names, zones, terms and the audit."""
+    user = provocations.newcomer(furnished)
+    before = furnished.read(dump)
+    furnished.register(user, provocations.fresh(), nameservers=["ns1.provider.example"])
+    after = furnished.read(dump)
+    changed = {name for name in after if after[name] != before[name]}
+    assert {"subdomains", "zone_records", "terms", "audit_events", "published_owners"} <= changed
+    assert {"users", "packages"} & changed == set()

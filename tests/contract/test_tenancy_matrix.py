@@ -1,0 +1,264 @@
+"""Spec, part 1, rule 5: what is another user's answers as if it did not exist, byte for byte, on every route that takes an id.
+
+The matrix comes from the route table, so a new route is in it by itself.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from service import Registrant, RunningService, running_service
+from sublet.http.endpoints import Endpoint
+from sublet.http.routes import ENDPOINTS
+
+REQUEST_ID = "the-same-for-all"
+OTHERS = ("live", "expired", "suspended", "deleted", "purged", "released", "hidden", "revoked")
+"""What another user has or had: one name of each kind."""
+NOT_COMPARED = frozenset({"date", "ratelimit", "ratelimit-policy"})
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Bob has one name and ticket of each kind; Ada asks for them. `paths` has each by kind and form."""
+
+    service: RunningService
+    ada: Registrant
+    bob: Registrant
+    subdomains: dict[str, str]
+    tickets: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('tenancy')}/registry.db"
+    with running_service(url) as service:
+        ada, bob = (
+            service.add_user(f"{name}@example.org", credit_count=100, free_quota="50")
+            for name in ("ada", "bob")
+        )
+        for domain in ("example.test", "expired.test", "hidden.test", "revoked.test"):
+            service.add_domain(domain)
+        service.operator("domain", "offer", "expired.test", "--mode", "free", "--period-days", "1")
+        service.operator("domain", "edit", "revoked.test", "--restricted")
+        service.operator("domain", "grant", "revoked.test", bob.organization["slug"])
+        subdomains = _names(service, bob)
+        tickets = _tickets(service, bob)
+        service.operator("domain", "edit", "hidden.test", "--hidden")
+        service.clock.advance(days=2)
+        service.operator("domain", "revoke", "revoked.test", bob.organization["slug"])
+        yield World(service, ada, bob, subdomains, tickets)
+        assert service.doctor() == []
+
+
+def _names(service: RunningService, bob: Registrant) -> dict[str, str]:
+    """Bob's names; each by fqdn (any case and a final dot) and by id, and as many that are nobody's."""
+    paths: dict[str, str] = {}
+    ids = {}
+    for kind in OTHERS:
+        domain = f"{kind}.test" if kind in ("expired", "hidden", "revoked") else "example.test"
+        fqdn = f"bob-{kind}.{domain}"
+        kept = kind in ("live", "expired", "suspended", "deleted", "hidden", "revoked")
+        nameservers = ["ns1.provider.example"] if kept else []
+        ids[kind] = service.register(bob, fqdn, nameservers=nameservers)["subdomain"]["id"]
+        paths |= {f"{kind} by fqdn": fqdn, f"{kind} by FQDN.": f"{fqdn.upper()}."}
+        paths[f"{kind} by id"] = str(ids[kind])
+    service.operator("subdomain", "suspend", "bob-suspended.example.test", "--reason", "a secret reason")
+    for kind in ("deleted", "purged", "released"):
+        assert service.call(bob, "DELETE", f"/subdomains/{ids[kind]}").status_code == 200
+    service.operator("subdomain", "purge", "bob-purged.example.test")
+    service.operator("subdomain", "purge", "bob-released.example.test", "--release")
+    missing = (
+        "nobody.example.test",
+        "nobody.missing.test",
+        "example.test",
+        "xn--a.example.test",
+        "a_b",
+        "1e3",
+        "0",
+    )
+    paths |= {
+        f"missing: {text}": text
+        for text in (*missing, "777777", "9" * 19, "9" * 30, "%00", "%ff", "b%C3%BCcher")
+    }
+    return paths
+
+
+def _tickets(service: RunningService, bob: Registrant) -> dict[str, str]:
+    paths: dict[str, str] = {}
+    for kind in ("open", "closed"):
+        body = {"subject": kind, "message": "A secret message", "fqdn": "bob-live.example.test"}
+        ticket = service.call(bob, "POST", "/support/tickets", body).json()["ticket"]
+        paths |= {f"{kind} by id": str(ticket["id"]), f"{kind} by number": ticket["ticket_number"]}
+        paths[f"{kind} by NUMBER"] = ticket["ticket_number"].lower()
+        if kind == "closed":
+            service.operator("ticket", "close", ticket["ticket_number"])
+    return paths | {
+        f"missing: {text}": text for text in ("T-777777", "777777", "T-1", "0", "T-000000", "9" * 30, "x")
+    }
+
+
+def with_parameter(name: str) -> list[Endpoint]:
+    return [endpoint for endpoint in ENDPOINTS if f"{{{name}}}" in endpoint.path]
+
+
+def test_the_matrix_knows_every_parameter() -> None:
+    """A route with a parameter of another name needs a matrix of its own."""
+    assert {name for endpoint in ENDPOINTS for name in re.findall(r"{(\w+)}", endpoint.path)} == {
+        "fqdn",
+        "id",
+    }
+    assert len(with_parameter("fqdn")) >= 6
+    assert len(with_parameter("id")) >= 2
+
+
+def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
+    """Return all of an answer that its reader sees, but for the time and the rate."""
+    headers = [(name, value) for name, value in answer.headers.items() if name not in NOT_COMPARED]
+    return answer.status_code, sorted(headers), answer.content
+
+
+BODIES: dict[str, tuple[Any, ...]] = {
+    "change_nameservers": ({}, {"nameservers": ["ns1.provider.example"]}, {"nameservers": ["-"]}),
+    "renew": ({}, {"confirm": True}, {"coupon_code": "NOSUCH"}),
+    "restore": ({}, {"confirm": True}),
+    "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),
+}
+"""What is sent, good values and bad; without an entry nothing is."""
+
+
+@pytest.mark.parametrize("endpoint", with_parameter("fqdn"), ids=lambda endpoint: endpoint.name)
+def test_subdomains_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
+    check_row(world, endpoint, "fqdn", world.subdomains, "subdomain_not_found")
+
+
+@pytest.mark.parametrize("endpoint", with_parameter("id"), ids=lambda endpoint: endpoint.name)
+def test_tickets_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
+    check_row(world, endpoint, "id", world.tickets, "ticket_not_found")
+
+
+def check_row(world: World, endpoint: Endpoint, parameter: str, paths: dict[str, str], code: str) -> None:
+    for body in BODIES.get(endpoint.name, (None,)):
+        answers = {}
+        for kind, identifier in paths.items():
+            path = endpoint.path.replace(f"{{{parameter}}}", identifier)
+            answer = world.service.call(world.ada, endpoint.method, path, body, x_request_id=REQUEST_ID)
+            assert (answer.status_code, answer.json()["error"]) == (404, code), (kind, body, answer.text)
+            assert answer.json()["details"] == {}, kind
+            answers[kind] = seen(answer)
+        different = {
+            kind: answer for kind, answer in answers.items() if answer != next(iter(answers.values()))
+        }
+        assert not different, (body, different)
+
+
+def test_the_matrix_is_about_things_that_exist(world: World) -> None:
+    """The rows above can fail: their owner gets other answers on the same paths."""
+    for kind in ("live", "expired", "suspended", "hidden", "revoked"):
+        for form in ("fqdn", "FQDN.", "id"):
+            path = world.subdomains[f"{kind} by {form}"]
+            assert world.service.call(world.bob, "GET", f"/subdomains/{path}").status_code == 200, path
+    deleted = world.service.call(world.bob, "GET", f"/subdomains/{world.subdomains['deleted by id']}").json()
+    assert deleted["details"]["in_trash"] is True
+    for kind, path in world.tickets.items():
+        status = 404 if kind.startswith("missing") else 200
+        assert world.service.call(world.bob, "GET", f"/support/tickets/{path}").status_code == status, kind
+
+
+def test_a_purged_name_is_gone_for_its_former_owner_too(world: World) -> None:
+    """Decisions, "errors": the former owner of a purged name reads the same as of a missing one."""
+    answers = {
+        seen(world.service.call(world.bob, "GET", f"/subdomains/{world.subdomains[kind]}", x_request_id="r"))[
+            2
+        ]
+        for kind in world.subdomains
+        if kind.startswith(("purged", "released", "missing"))
+    }
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize("field", ["subdomain_id", "subdomain", "fqdn"])
+def test_a_ticket_about_anothers_name_answers_as_about_none(world: World, field: str) -> None:
+    """Spec, part 4, POST /support/tickets: one of the user's own; part 7, rule 5."""
+    answers = set()
+    for kind, identifier in world.subdomains.items():
+        if "%" in identifier or (field == "subdomain_id") != (identifier.isdigit() and len(identifier) < 19):
+            continue
+        value = int(identifier) if field == "subdomain_id" else identifier
+        body = {"subject": "Whose?", "message": "Whose?", field: value}
+        answer = world.service.call(world.ada, "POST", "/support/tickets", body, x_request_id=REQUEST_ID)
+        assert [error["code"] for error in answer.json()["errors"]] == ["ticket_subdomain_invalid"], kind
+        answers.add(answer.content)
+    assert len(answers) == 1
+
+
+SELECTIONS: dict[str, Any] = {
+    "platform_domain_id": lambda domain: {"platform_domain_id": domain["id"], "label": "a"},
+    "domain": lambda domain: {"domain": domain["domain"], "label": "a"},
+    "domain in capitals": lambda domain: {"domain": domain["domain"].upper() + ".", "label": "a"},
+    "fqdn": lambda domain: {"fqdn": f"a.{domain['domain']}"},
+    "fqdn of the domain": lambda domain: {"fqdn": domain["domain"]},
+    "fqdn with a bad label": lambda domain: {"fqdn": f"-a_b.{domain['domain']}"},
+    "held by bob": lambda domain: {"fqdn": f"bob-hidden.{domain['domain']}"},
+    "with bad nameservers": lambda domain: {"fqdn": f"a.{domain['domain']}", "nameservers": ["-"]},
+}
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_hidden_restricted_and_missing_platform_domains_answer_the_same(world: World, selection: str) -> None:
+    """Spec, part 1, rule 5: for a registration they are as if they did not exist."""
+    domains = {
+        each["domain"]: each
+        for each in world.service.operator("domain", "list")
+        if each["domain"] not in ("example.test", "expired.test")
+    }
+    domains["missing.test"] = {"id": 777777, "domain": "missing.test"}
+    assert set(domains) == {"hidden.test", "revoked.test", "missing.test"}
+    answers = {
+        seen(
+            world.service.call(
+                world.ada, "POST", "/subdomains", SELECTIONS[selection](domain), x_request_id=REQUEST_ID
+            )
+        )[2]
+        for domain in domains.values()
+    }
+    assert len(answers) == 1
+    assert b'"platform_domain_not_found"' in answers.pop()
+
+
+def test_lists_have_only_what_is_the_users_own(world: World) -> None:
+    """Spec, part 1, rule 5, on every list; filters find nothing of others either."""
+    own = world.service.register(world.ada, "ada.example.test")["subdomain"]["fqdn"]
+    for query in (
+        "",
+        "?q=bob",
+        "?status=trashed",
+        "?domain=hidden.test",
+        "?domain=missing.test",
+        "?status=suspended",
+    ):
+        found = world.service.call(world.ada, "GET", f"/subdomains{query}").json()["subdomains"]
+        assert [each["fqdn"] for each in found] == ([own] if query == "" else [])
+    assert world.service.call(world.ada, "GET", "/support/tickets").json()["tickets"] == []
+    payments = world.service.call(world.ada, "GET", "/payments").json()["payments"]
+    assert [payment["kind"] for payment in payments] == ["grant"]
+    assert world.service.call(world.ada, "GET", "/usage/free-subdomains").json()["usage"]["used"] == 1
+    domains = world.service.call(world.ada, "GET", "/platform-domains").json()["platform_domains"]
+    assert [each["domain"] for each in domains] == ["expired.test", "example.test"]
+
+
+def test_keys_and_cursors_of_others_tell_nothing(world: World) -> None:
+    """Decisions, "Values": `Idempotency-Key` is per user; a cursor carries no right to anybody's rows."""
+    key = "bobs-and-adas"
+    for user, name in ((world.bob, "bobs-key"), (world.ada, "adas-key")):
+        answer = world.service.call(
+            user, "POST", "/subdomains", {"fqdn": f"{name}.example.test"}, idempotency_key=key
+        )
+        assert answer.status_code == 201
+        assert "idempotent-replayed" not in answer.headers
+    cursor = world.service.call(world.bob, "GET", "/subdomains?limit=1").json()["page"]["next_cursor"]
+    found = world.service.call(world.ada, "GET", f"/subdomains?cursor={cursor}").json()["subdomains"]
+    assert all(each["fqdn"].startswith("ada") for each in found)

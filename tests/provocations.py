@@ -1,0 +1,491 @@
+"""How each refusal and each field code is provoked over HTTP: the two tables that the tests of part 7 of the spec go through.
+
+A provocation prepares what it needs (users, names, coupons), then gives a function that sends the one request that is
+refused; what comes after the `yield` tidies up. So a test may look at the database between preparing and sending.
+"""
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from typing import Any
+
+import httpx
+
+from service import DS, Registrant, RunningService
+
+Send = Callable[[], httpx.Response]
+Provocation = Callable[[RunningService], Iterator[Send]]
+BUSY_TIMEOUT_SECONDS = 1
+SETTINGS: dict[str, Any] = {
+    "rate_limits": "on",
+    "rate_limit_read_per_minute": 100_000,
+    "rate_limit_write_per_minute": 100_000,
+    "rate_limit_ticket_per_minute": 4,
+    "rate_limit_failed_auth_per_minute": 100_000,
+}
+"""What a service needs for all of these: limits that only `rate_limited` reaches. Besides, its writers wait for a lock for
+`BUSY_TIMEOUT_SECONDS` only (`sublet.db.BUSY_TIMEOUT_SECONDS` is to be set before it starts)."""
+
+_NUMBERS = itertools.count(1)
+REFUSALS: dict[str, Provocation] = {}
+FIELD_CODES: dict[str, Provocation] = {}
+
+
+def furnish(service: RunningService) -> None:
+    """Add what all provocations share: platform domains and coupons."""
+    service.add_domain("example.test")
+    service.add_domain(
+        "strict.test", "--nameservers-min", "2", "--nameservers-max", "3", "--label-length-min", "4"
+    )
+    service.add_domain("closed.test", "--closed")
+
+
+def newcomer(service: RunningService, credit_count: int = 0, **options: str) -> Registrant:
+    """Add a user that no other provocation knows."""
+    return service.add_user(f"user{next(_NUMBERS)}@example.org", credit_count=credit_count, **options)
+
+
+def fresh(domain: str = "example.test") -> str:
+    """Return a name that nobody holds."""
+    return f"name{next(_NUMBERS)}.{domain}"
+
+
+@contextmanager
+def locked(service: RunningService) -> Iterator[None]:
+    """Hold SQLite's write lock from another connection, as another process would."""
+    connection = sqlite3.connect(
+        service.settings.database_url.removeprefix("sqlite:///"), isolation_level=None, timeout=10
+    )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+        connection.close()
+
+
+def _refused(function: Provocation) -> Provocation:
+    REFUSALS[function.__name__] = function
+    return function
+
+
+def _field(function: Provocation) -> Provocation:
+    FIELD_CODES[function.__name__] = function
+    return function
+
+
+# Malformed
+
+
+@_refused
+def invalid_json(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
+    yield lambda: service.client.post(service.base_url + "/subdomains", content=b'{"fqdn":', headers=headers)
+
+
+@_refused
+def invalid_request(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": 1})
+
+
+@_refused
+def invalid_cursor(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "GET", "/payments?cursor=abc")
+
+
+@_refused
+def method_not_allowed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "PATCH", "/subdomains")
+
+
+@_refused
+def payload_too_large(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    body = {"subject": "long", "message": "x" * (64 * 1024)}
+    yield lambda: service.call(user, "POST", "/support/tickets", body)
+
+
+@_refused
+def unsupported_media_type(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    headers = {"authorization": f"Bearer {user.token}"}
+    yield lambda: service.client.post(
+        service.base_url + "/subdomains", data={"fqdn": fresh()}, headers=headers
+    )
+
+
+# Who is asking
+
+
+@_refused
+def token_missing(service: RunningService) -> Iterator[Send]:
+    yield lambda: service.call(None, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def token_invalid(service: RunningService) -> Iterator[Send]:
+    token = newcomer(service).token
+    typo = token[:-1] + ("a" if token[-1] != "a" else "b")
+    yield lambda: service.call(typo, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def token_expired(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    # The command line has the real clock, and the service's may be ahead of it.
+    days = str(service.clock.ahead.days + 1)
+    issued = service.operator("token", "issue", user.email, "--name", "short", "--expires-in-days", days)
+    assert service.call(issued["token"], "GET", "/me").status_code == 200
+    service.clock.advance(days=1)
+    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def token_revoked(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    issued = service.operator("token", "issue", user.email, "--name", "lost")
+    assert service.call(issued["token"], "GET", "/me").status_code == 200
+    service.operator("token", "revoke", str(issued["id"]))
+    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def insufficient_scope(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    token = service.issue_token(user.email, "subdomains:read")
+    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def account_suspended(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    service.operator("user", "suspend", user.email, "--reason", "test")
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def rate_limited(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    for _ in range(SETTINGS["rate_limit_ticket_per_minute"]):
+        assert service.call(user, "POST", "/support/tickets", {}).status_code == 422
+    yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "One", "message": "more"})
+
+
+# Money
+
+
+@_refused
+def payment_confirmation_required(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, credit_count=10)
+    yield lambda: service.call(
+        user,
+        "POST",
+        "/subdomains",
+        {"fqdn": fresh(), "registration_mode": "plus", "nameservers": ["ns1.a.net"]},
+    )
+
+
+@_refused
+def insufficient_credits(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, credit_count=9)
+    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True}
+    yield lambda: service.call(user, "POST", "/subdomains", body)
+
+
+@_refused
+def price_changed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, credit_count=10)
+    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True, "max_credits": 9}
+    yield lambda: service.call(user, "POST", "/subdomains", body)
+
+
+# Not allowed
+
+
+@_refused
+def registration_mode_not_allowed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh(), "registration_mode": "admin"})
+
+
+@_refused
+def free_quota_exceeded(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, free_quota="1")
+    service.register(user, fresh())
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh(), "registration_mode": "free"})
+
+
+@_refused
+def registration_closed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh("closed.test")})
+
+
+# Not there
+
+
+@_refused
+def subdomain_not_found(service: RunningService) -> Iterator[Send]:
+    foreign = service.register(newcomer(service), fresh(), nameservers=["ns1.provider.example"])["subdomain"]
+    user = newcomer(service)
+    yield lambda: service.call(user, "DELETE", f"/subdomains/{foreign['fqdn']}")
+
+
+@_refused
+def platform_domain_not_found(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"label": "a", "domain": "missing.test"})
+
+
+@_refused
+def ticket_not_found(service: RunningService) -> Iterator[Send]:
+    other = newcomer(service)
+    opened = service.call(other, "POST", "/support/tickets", {"subject": "Mine", "message": "Mine"})
+    number = opened.json()["ticket"]["ticket_number"]
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", f"/support/tickets/{number}/reply", {"message": "Mine?"})
+
+
+@_refused
+def not_found(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomain", {"fqdn": fresh()})
+
+
+# In the way of the state things are in
+
+
+@_refused
+def subdomain_unavailable(service: RunningService) -> Iterator[Send]:
+    taken = service.register(newcomer(service), fresh())["subdomain"]["fqdn"]
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": taken})
+
+
+@_refused
+def ticket_closed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    opened = service.call(user, "POST", "/support/tickets", {"subject": "Over", "message": "Done"})
+    number = opened.json()["ticket"]["ticket_number"]
+    service.operator("ticket", "close", number)
+    yield lambda: service.call(user, "POST", f"/support/tickets/{number}/reply", {"message": "But"})
+
+
+@_refused
+def nameserver_required(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
+
+
+@_refused
+def retry_not_available(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
+
+
+@_refused
+def renewal_not_available(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/renew")
+
+
+@_refused
+def subdomain_suspended(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    service.operator("subdomain", "suspend", fqdn, "--reason", "test")
+    yield lambda: service.call(user, "DELETE", f"/subdomains/{fqdn}")
+
+
+@_refused
+def conflict(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/restore")
+
+
+@_refused
+def validation_failed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    body = {"fqdn": fresh(), "nameservers": ["ns1.provider.example", "-"], "ds_records": [DS, "0 0"]}
+    yield lambda: service.call(user, "POST", "/subdomains", body)
+
+
+@_refused
+def idempotency_key_reused(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    first = service.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key="k")
+    assert first.status_code == 201
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key="k")
+
+
+@_refused
+def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
+    """Of two equal requests that are sent at once one is refused, while the other waits for a lock that is held."""
+    user = newcomer(service)
+    body = {"fqdn": fresh()}
+    answers: list[httpx.Response] = []
+
+    def one() -> httpx.Response:
+        return service.call(user, "POST", "/subdomains", body, idempotency_key="k")
+
+    pool = ThreadPoolExecutor(2)
+    lock = locked(service)
+    lock.__enter__()
+    running: list[Any] = []
+    try:
+
+        def send() -> httpx.Response:
+            running.extend(pool.submit(one) for _ in range(2))
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            assert len(done) == 1, "the other must still be waiting for the lock"
+            first: httpx.Response = done.pop().result()
+            return first
+
+        yield send
+    finally:
+        lock.__exit__(None, None, None)
+        answers += [future.result() for future in running]
+        pool.shutdown()
+    assert sorted(answer.status_code for answer in answers) == [201, 409]
+
+
+# The service's own
+
+
+@_refused
+def unavailable(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+
+    def send() -> httpx.Response:
+        with locked(service):
+            return service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+
+    yield send
+
+
+@_refused
+def internal_error(service: RunningService) -> Iterator[Send]:
+    """An instant in the database that is none: what only a fault, or a hand in the file, can bring about."""
+    user = newcomer(service)
+    service.operator("package", "add", "Small", "--credits", "10", "--price", "9.90", "--currency", "EUR")
+    path = service.settings.database_url.removeprefix("sqlite:///")
+
+    def spoil(text: str) -> str:
+        with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+            old = connection.execute("SELECT max(created_at) FROM packages").fetchone()[0]
+            connection.execute("UPDATE packages SET created_at = ?", (text,))
+        return str(old)
+
+    def send() -> httpx.Response:
+        good = spoil("yesterday, secret-detail")
+        try:
+            return service.call(user, "GET", "/credits")
+        finally:
+            spoil(good)
+
+    spoil(spoil("2026-01-01T00:00:00.000000Z"))  # all the same from here on, so that tidying up restores them
+    yield send
+
+
+# Fields
+
+
+def _registering(code: str, *, coupon: bool = False, **body: Any) -> None:
+    def provocation(service: RunningService) -> Iterator[Send]:
+        user = newcomer(service, credit_count=10)
+        members = {key: value for key, value in {"fqdn": fresh(), **body}.items() if value is not None}
+        if coupon:
+            service.operator("coupon", "add", code.upper(), "--percent", "50")
+        yield lambda: service.call(user, "POST", "/subdomains", members)
+
+    FIELD_CODES[code] = provocation
+
+
+_SPAN = ["ns1.provider.example", "ns2.provider.example", "ns3.provider.example", "ns4.provider.example"]
+_registering("value_invalid", nameservers=["ns1.provider.example"], ns1="ns2.provider.example")
+_registering("label_required", fqdn=None, domain="example.test")
+_registering("label_invalid", fqdn="-a.example.test")
+_registering("label_too_short", fqdn="abc.strict.test")
+_registering("fqdn_mismatch", fqdn="abcd.example.test", label="abce")
+_registering("platform_domain_required", fqdn=None, label="abcd")
+_registering("registration_mode_invalid", registration_mode="gold")
+_registering("nameserver_invalid", nameservers=["ns1_provider.example"])
+_registering("nameserver_duplicate", nameservers=["ns1.provider.example", "NS1.provider.example."])
+_registering("too_many_nameservers", fqdn="abcd.strict.test", nameservers=_SPAN)
+_registering("too_few_nameservers", fqdn="abcd.strict.test", nameservers=_SPAN[:1])
+_registering("glue_required", fqdn="inner.example.test", nameservers=["ns1.inner.example.test"])
+_registering("glue_not_allowed", nameservers=_SPAN, glue=[{"host": _SPAN[0], "ipv4": "8.8.4.4"}])
+_registering(
+    "glue_not_public",
+    fqdn="inner.example.test",
+    nameservers=["ns1.inner.example.test"],
+    glue=[{"host": "ns1.inner.example.test", "ipv4": "10.0.0.1"}],
+)
+_registering(
+    "glue_invalid",
+    fqdn="inner.example.test",
+    nameservers=["ns1.inner.example.test"],
+    glue=[{"host": "ns1.inner.example.test", "ipv4": "8.8.4.04"}],
+)
+_registering("ds_invalid", nameservers=_SPAN, ds_records=["2371 13 1 1f987cc6583e92df0890718c42"])
+_registering("ds_without_nameservers", ds_records=[DS])
+_registering(
+    "too_many_ds_records", nameservers=_SPAN, ds_records=[f"{tag} {DS.partition(' ')[2]}" for tag in range(9)]
+)
+_registering("coupon_invalid", registration_mode="plus", coupon_code="NOSUCH")
+_registering("coupon_not_applicable", coupon=True, coupon_code="coupon_not_applicable")
+_registering("unknown_field", nameserver="ns1.provider.example")
+_registering("wrong_type", confirm="true")
+
+
+@_field
+def nameserver_cycle(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    one, other = fresh(), fresh()
+    service.register(user, one, nameservers=[f"ns1.{other}"])
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": other, "nameservers": [f"ns1.{one}"]})
+
+
+@_field
+def required(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "No message"})
+
+
+@_field
+def too_long(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    body = {"subject": "x" * 201, "message": "short"}
+    yield lambda: service.call(user, "POST", "/support/tickets", body)
+
+
+@_field
+def ticket_subdomain_invalid(service: RunningService) -> Iterator[Send]:
+    foreign = service.register(newcomer(service), fresh())["subdomain"]["fqdn"]
+    user = newcomer(service)
+    body = {"subject": "Whose", "message": "is it?", "fqdn": foreign}
+    yield lambda: service.call(user, "POST", "/support/tickets", body)
+
+
+@_field
+def duplicate_field(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
+    content = b'{"fqdn": "a.example.test", "fqdn": "b.example.test"}'
+    yield lambda: service.client.post(service.base_url + "/subdomains", content=content, headers=headers)
+
+
+@_field
+def unknown_value(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "GET", "/subdomains?status=live")
