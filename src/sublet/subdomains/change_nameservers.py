@@ -11,7 +11,7 @@ from sublet.errors import validation_failed
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_suspended
 from sublet.subdomains.model import ChangeNameservers
-from sublet.subdomains.register import cycle_errors
+from sublet.subdomains.nameserver_cycle import cycle_errors
 
 
 def change_nameservers(tx: Tx, actor: Actor, identifier: str, command: ChangeNameservers) -> Outcome:

@@ -8,28 +8,26 @@ from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.dns.delegation import check_delegation, find_nameserver_cycle
-from sublet.dns.names import ancestors
+from sublet.dns.delegation import check_delegation
 from sublet.dns.types import Delegation
 from sublet.errors import (
     FieldError,
-    PlatformDomainNotFound,
     Refusal,
     RegistrationClosed,
-    SubdomainUnavailable,
     validation_failed,
 )
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_store
 from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import MODES, Label, Offer, PlatformDomain
-from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains import store
+from sublet.subdomains.availability import refuse_unavailable, unavailable
 from sublet.subdomains.charge import charge, find_coupon, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
-from sublet.subdomains.naming import canonical_domain, label_of
+from sublet.subdomains.nameserver_cycle import cycle_errors
+from sublet.subdomains.naming import label_of
 from sublet.subdomains.pricing import choose_mode, registration_price
+from sublet.subdomains.select_platform_domain import select_platform_domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
     user = lock_acting_user(tx, actor)
-    platform_domain, errors = _select_platform_domain(tx, user, command)
+    platform_domain, errors = select_platform_domain(tx, user, command)
     if platform_domain is not None and not platform_domain.registration_open:
         raise RegistrationClosed("This platform domain takes no new registrations at present.")
     label, label_errors = label_of(command, platform_domain)
@@ -80,7 +78,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
         errors += coupon_errors
     if errors:
         raise validation_failed(errors)
-    _refuse_unavailable(tx, user, platform_domain, name)
+    refuse_unavailable(tx, user, platform_domain, name.fqdn, name.label_class)
     if isinstance(offer, Refusal):
         raise offer
     quote = quote_and_check(
@@ -114,63 +112,6 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
     return outcome
 
 
-def _select_platform_domain(
-    tx: Tx, user: User, command: Register
-) -> tuple[PlatformDomain | None, list[FieldError]]:
-    """Find what platform_domain_id, domain or the domain part of fqdn selects, among those that the user sees."""
-    granted = platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
-    missing = PlatformDomainNotFound(
-        "There is no such platform domain; GET /platform-domains lists those there are."
-    )
-    found: list[PlatformDomain] = []
-    if command.platform_domain_id is not None:
-        by_id = platform_domain_store.find_platform_domain(tx, command.platform_domain_id)
-        if by_id is None or not is_visible(by_id, granted):
-            raise missing
-        found.append(by_id)
-    if command.domain is not None:
-        domain = canonical_domain(command.domain)
-        by_name = platform_domain_store.find_platform_domain_by_name(tx, domain) if domain else None
-        if by_name is None or not is_visible(by_name, granted):
-            raise missing
-        found.append(by_name)
-    if not found and command.fqdn is not None:
-        by_suffix = _longest_visible_suffix(tx, command.fqdn, granted)
-        if by_suffix is None:
-            raise missing
-        found.append(by_suffix)
-    if not found:
-        return None, [
-            FieldError(
-                "platform_domain_id",
-                "platform_domain_required",
-                "Select a platform domain by `platform_domain_id`, `domain`, or the domain part of `fqdn`.",
-            )
-        ]
-    if found[0].id != found[-1].id:
-        return found[0], [
-            FieldError(
-                "domain",
-                "fqdn_mismatch",
-                "`platform_domain_id` and `domain` select different platform domains.",
-            )
-        ]
-    return found[0], []
-
-
-def _longest_visible_suffix(tx: Tx, fqdn: str, granted: frozenset[int]) -> PlatformDomain | None:
-    # Only the domain part must be a name; a bad label before it is the label's error, told as such.
-    canonical = canonical_domain(fqdn) or canonical_domain(fqdn.partition(".")[2])
-    if canonical is None:
-        return None
-    for candidate in platform_domain_store.find_platform_domains_among(
-        tx, (canonical, *ancestors(canonical))
-    ):
-        if is_visible(candidate, granted):
-            return candidate
-    return None
-
-
 def _check_delegation(
     tx: Tx, command: Register, platform_domain: PlatformDomain | None, label: str | None
 ) -> tuple[Delegation, list[FieldError]]:
@@ -185,30 +126,6 @@ def _check_delegation(
         nameservers_max=platform_domain.nameservers_max if platform_domain else 13,
     )
     return delegation, [*errors, *([] if errors or not label else cycle_errors(tx, owner, delegation))]
-
-
-def cycle_errors(tx: Tx, owner: str, delegation: Delegation) -> list[FieldError]:
-    """Return the error of a delegation whose nameservers can only be found through the name itself."""
-    registered: dict[str, tuple[str, ...]] = {}
-    hosts = set(delegation.nameservers)
-    for _ in range(8):  # bounds how far a chain of names that serve each other is followed
-        names = {name for host in hosts for name in (host, *ancestors(host))} - registered.keys()
-        found = store.list_nameservers(tx, names) if names else {}
-        if not found:
-            break
-        registered |= found
-        hosts = {host for nameservers in found.values() for host in nameservers}
-    chain = find_nameserver_cycle(owner, delegation.nameservers, registered)
-    if chain is None:
-        return []
-    return [
-        FieldError(
-            "nameservers",
-            "nameserver_cycle",
-            f"These nameservers can only be found through the name itself ({' → '.join(chain)}); "
-            "use one outside, or one below the name with glue.",
-        )
-    ]
 
 
 def _mode_errors(command: Register) -> list[FieldError]:
@@ -236,34 +153,6 @@ def _choose_offer(
         free_used=store.count_free(tx, user.id),
         free_limit=free_quota if user.free_quota is None else user.free_quota,
     )
-
-
-def _refuse_unavailable(tx: Tx, user: User, platform_domain: PlatformDomain, name: _Name) -> None:
-    reserved = name.label_class in ("reserved", "blocked")
-    if reserved or platform_domain_store.has_platform_domain_at_or_below(tx, name.fqdn):
-        raise unavailable("reserved", owned=False)
-    holder = store.find_unreleased(tx, name.fqdn)
-    if holder is not None:
-        owned = holder.user_id == user.id and holder.purged_at is None
-        if holder.purged_at is not None:
-            raise unavailable("cooling_off", owned=False)
-        raise unavailable("in_trash" if holder.trashed_at is not None else "taken", owned=owned)
-    if zone_store.has_names_at_or_below(tx, platform_domain.id, name.fqdn):
-        # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
-        raise unavailable("taken", owned=False)
-
-
-def unavailable(reason: str, *, owned: bool) -> SubdomainUnavailable:
-    """Return the refusal of a name that can't be had, with its reason."""
-    messages = {
-        "reserved": "This name is reserved.",
-        "taken": "You hold this name already." if owned else "This name is taken.",
-        "in_trash": "This name is in your trash; POST …/restore brings it back."
-        if owned
-        else "This name is taken.",
-        "cooling_off": "This name was held until a short while ago and is not free yet.",
-    }
-    return SubdomainUnavailable(messages[reason], details={"reason": reason, "owned": owned})
 
 
 def _insert(

@@ -1,0 +1,45 @@
+"""Whether a name can be had now (decisions, "Status by category": `subdomain_unavailable` with its reason)."""
+
+from sublet.accounts.model import User
+from sublet.db import Tx
+from sublet.errors import SubdomainUnavailable
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import store
+
+
+def refuse_unavailable(
+    tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str, label_class: str
+) -> None:
+    """Let a name pass that is free.
+
+    Raises:
+        SubdomainUnavailable: reserved (by its label's class, or since a platform domain stands at or below it), cooling off,
+            in the trash, taken (here, or in the zone by someone that the registry doesn't know).
+    """
+    reserved = label_class in ("reserved", "blocked")
+    if reserved or platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
+        raise unavailable("reserved", owned=False)
+    holder = store.find_unreleased(tx, fqdn)
+    if holder is not None:
+        owned = holder.user_id == user.id and holder.purged_at is None
+        if holder.purged_at is not None:
+            raise unavailable("cooling_off", owned=False)
+        raise unavailable("in_trash" if holder.trashed_at is not None else "taken", owned=owned)
+    if zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
+        # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
+        raise unavailable("taken", owned=False)
+
+
+def unavailable(reason: str, *, owned: bool) -> SubdomainUnavailable:
+    """Return the refusal of a name that can't be had, with its reason."""
+    messages = {
+        "reserved": "This name is reserved.",
+        "taken": "You hold this name already." if owned else "This name is taken.",
+        "in_trash": "This name is in your trash; POST …/restore brings it back."
+        if owned
+        else "This name is taken.",
+        "cooling_off": "This name was held until a short while ago and is not free yet.",
+    }
+    return SubdomainUnavailable(messages[reason], details={"reason": reason, "owned": owned})

@@ -1,0 +1,32 @@
+"""Whether the nameservers of a name can be found at all: looked up among the names of the registry."""
+
+from sublet.db import Tx
+from sublet.dns.delegation import find_nameserver_cycle
+from sublet.dns.names import ancestors
+from sublet.dns.types import Delegation
+from sublet.errors import FieldError
+from sublet.subdomains import store
+
+
+def cycle_errors(tx: Tx, owner: str, delegation: Delegation) -> list[FieldError]:
+    """Return the error of a delegation whose nameservers can only be found through the name itself."""
+    registered: dict[str, tuple[str, ...]] = {}
+    hosts = set(delegation.nameservers)
+    for _ in range(8):  # bounds how far a chain of names that serve each other is followed
+        names = {name for host in hosts for name in (host, *ancestors(host))} - registered.keys()
+        found = store.list_nameservers(tx, names) if names else {}
+        if not found:
+            break
+        registered |= found
+        hosts = {host for nameservers in found.values() for host in nameservers}
+    chain = find_nameserver_cycle(owner, delegation.nameservers, registered)
+    if chain is None:
+        return []
+    return [
+        FieldError(
+            "nameservers",
+            "nameserver_cycle",
+            f"These nameservers can only be found through the name itself ({' → '.join(chain)}); "
+            "use one outside, or one below the name with glue.",
+        )
+    ]
