@@ -1,0 +1,331 @@
+"""Decisions, "Base, envelope, errors" and "Values": what is refused of a request, lists and their pages, `Idempotency-Key`."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from opened import instant, opened
+from provocations import fresh, newcomer
+from service import DS, Registrant, RunningService
+
+NS1 = "ns1.provider.example"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("requests"), free_quota=50) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def ada(shop: RunningService) -> Registrant:
+    return newcomer(shop, credit_count=1000)
+
+
+# Requests
+
+
+def test_request_id_is_taken_over_or_made(shop: RunningService, ada: Registrant) -> None:
+    answer = shop.call(ada, "GET", "/me", x_request_id="mine-1.2_3")
+    assert answer.headers["x-request-id"] == "mine-1.2_3"
+    for bad in ("", "a b", "x" * 65, "<script>"):
+        made = shop.call(ada, "GET", "/nothing", x_request_id=bad)
+        assert re.fullmatch("[0-9a-f]{32}", made.headers["x-request-id"])
+        assert made.json()["request_id"] == made.headers["x-request-id"]
+    ids = {shop.call(ada, "GET", "/me").headers["x-request-id"] for _ in range(3)}
+    assert len(ids) == 3
+
+
+def send(shop: RunningService, who: Registrant, content: bytes, path: str = "/subdomains") -> httpx.Response:
+    headers = {"authorization": f"Bearer {who.token}", "content-type": "application/json"}
+    return shop.client.post(shop.base_url + path, content=content, headers=headers)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"null", b"[]", b'"a"', b"{", b'{"fqdn": NaN}', b'{"fqdn": Infinity}', b'{"max_credits": 1e999}',
+        b'{"max_credits": 99999999999999999999}', b'{"fqdn": "a\\u0000.example.test"}', b'{"fqdn": "\\ud800"}',
+        b'{"fqdn": "\xff.example.test"}', b"\xef\xbb\xbf{}", b'{"glue": ' + b"[" * 40 + b"]" * 40 + b"}",
+        b'{"glue": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", b"{} {}", b'{"a": 1,}', b"{'fqdn': 1}",
+    ],
+    ids=lambda content: repr(content[:24]),
+)  # fmt: skip
+def test_what_is_not_a_json_object_is_400(shop: RunningService, ada: Registrant, content: bytes) -> None:
+    answer = send(shop, ada, content)
+    if content == b"":  # a POST without a body counts as {}
+        assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
+    else:
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize(
+    ("content", "field", "code"),
+    [
+        (b'{"fqdn": "a.example.test", "nameserver": []}', "nameserver", "unknown_field"),
+        (b'{"fqdn": "a.example.test", "fqdn": "a.example.test"}', "fqdn", "duplicate_field"),
+        (b'{"glue": [{"host": "a.b", "host": "a.b"}]}', "glue[0].host", "duplicate_field"),
+        (b'{"glue": [{"host": "a.b", "ipv": "a"}]}', "glue[0].ipv", "unknown_field"),
+        (b'{"confirm": "true"}', "confirm", "wrong_type"),
+        (b'{"confirm": 1}', "confirm", "wrong_type"),
+        (b'{"platform_domain_id": "1"}', "platform_domain_id", "wrong_type"),
+        (b'{"platform_domain_id": 1.0}', "platform_domain_id", "wrong_type"),
+        (b'{"platform_domain_id": true}', "platform_domain_id", "wrong_type"),
+        (b'{"nameservers": "ns1.provider.example"}', "nameservers", "wrong_type"),
+        (b'{"nameservers": [null]}', "nameservers[0]", "wrong_type"),
+        (b'{"label": ["a"]}', "label", "wrong_type"),
+    ],
+)
+def test_unknown_duplicate_and_mistyped_members_are_400_by_name(
+    shop: RunningService, ada: Registrant, content: bytes, field: str, code: str
+) -> None:
+    answer = send(shop, ada, content)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
+
+
+def test_an_unknown_member_comes_with_what_may_be_meant(shop: RunningService, ada: Registrant) -> None:
+    answer = shop.call(ada, "POST", "/subdomains", {"nameserver": ["ns1.provider.example"]})
+    assert "unknown field `nameserver`; did you mean `nameservers`?" in answer.json()["message"]
+
+
+def test_unknown_query_parameters_are_refused_everywhere(shop: RunningService, ada: Registrant) -> None:
+    for method, path in (("GET", "/me"), ("GET", "/subdomains"), ("POST", "/subdomains"), ("GET", "/payments")):
+        answer = shop.call(ada, method, path + "?stat=1")
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "unknown_field"), path
+    assert shop.call(ada, "GET", "/subdomains?limit=1&limit=1").json()["errors"][0]["code"] == "duplicate_field"
+
+
+def test_the_order_of_checks(shop: RunningService) -> None:
+    """Decisions: route, method, token, scope, 415, 413, 400, 404, state, 422, 409 unavailable, quota, price."""
+    user = newcomer(shop, free_quota="0")
+    reader = shop.issue_token(user.email, "subdomains:read")
+    held = shop.register(newcomer(shop), fresh())["subdomain"]["fqdn"]
+    big = b'{"x": "' + b"x" * 70_000 + b'"}'
+
+    def code(token: str | None, method: str, path: str, content: bytes, content_type: str = "application/json") -> str:
+        headers = {"content-type": content_type} | ({"authorization": f"Bearer {token}"} if token else {})
+        answer = shop.client.request(method, shop.base_url + path, content=content, headers=headers)
+        return str(answer.json()["error"])
+
+    free = b', "registration_mode": "free"'
+    steps = [
+        (None, "PATCH", "/nothing", big, "text/plain", "not_found"),
+        (None, "PATCH", "/subdomains", big, "text/plain", "method_not_allowed"),
+        (None, "POST", "/subdomains", big, "text/plain", "token_missing"),
+        (reader, "POST", "/subdomains", big, "text/plain", "insufficient_scope"),
+        (user.token, "POST", "/subdomains", big, "text/plain", "unsupported_media_type"),
+        (user.token, "POST", "/subdomains", big, "application/json", "payload_too_large"),
+        (user.token, "POST", "/subdomains", b'{"domain": "no.test", "a": 1}', "application/json", "invalid_request"),
+        (user.token, "POST", "/subdomains", b'{"fqdn": "-.no.test"}', "application/json", "platform_domain_not_found"),
+        (user.token, "POST", "/subdomains", b'{"fqdn": "-.closed.test"}', "application/json", "registration_closed"),
+        (user.token, "POST", "/subdomains", b'{"fqdn": "-.example.test"}', "application/json", "validation_failed"),
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{held}"'.encode() + free + b"}", "application/json", "subdomain_unavailable"),
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{fresh()}"'.encode() + free + b"}", "application/json", "free_quota_exceeded"),
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{fresh()}"}}'.encode(), "application/json", "payment_confirmation_required"),
+    ]  # fmt: skip
+    for token, method, path, content, content_type, expected in steps:
+        assert code(token, method, path, content, content_type) == expected
+
+
+# Lists
+
+
+def walk(shop: RunningService, who: Registrant, path: str, member: str) -> list[dict[str, Any]]:
+    """Follow the `Link` headers from page to page; they must agree with `page`."""
+    found: list[dict[str, Any]] = []
+    for _ in range(50):
+        answer = shop.call(who, "GET", path)
+        body = answer.json()
+        found += body[member]
+        page = body["page"]
+        assert list(page) == ["limit", "next_cursor", "has_more"]
+        assert page["has_more"] == (page["next_cursor"] is not None) == ("link" in answer.headers)
+        if not page["has_more"]:
+            return found
+        assert len(body[member]) == page["limit"]
+        link = re.fullmatch(r'<(/api/v1[^>]+)>; rel="next"', answer.headers["link"])
+        assert link
+        assert f"cursor={page['next_cursor']}" in link[1]
+        path = link[1].removeprefix("/api/v1")
+    raise AssertionError("the pages have no end")
+
+
+def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> None:
+    """Decisions, "Lists": limit and cursor; `page` and a `Link` header; newest first, filters kept from page to page."""
+    user = newcomer(shop, credit_count=1, free_quota="20")
+    names = [shop.register(user, fresh())["subdomain"]["fqdn"] for _ in range(7)]
+    shop.register(user, fresh(), nameservers=[NS1])
+    for number in range(4):
+        shop.operator("credits", "grant", user.email, str(number + 1), "--reason", f"No. {number}")
+        body = {"subject": str(number), "message": "x", "type": "abuse" if number % 2 else "contact"}
+        assert shop.call(user, "POST", "/support/tickets", body).status_code == 201
+    found = walk(shop, user, "/subdomains?limit=3&status=inactive", "subdomains")
+    assert [each["fqdn"] for each in found] == names[::-1]
+    assert len(walk(shop, user, "/subdomains?limit=8", "subdomains")) == 8
+    assert [each["subject"] for each in walk(shop, user, "/support/tickets?limit=1", "tickets")] == ["3", "2", "1", "0"]
+    abuse = walk(shop, user, "/support/tickets?limit=1&type=abuse", "tickets")
+    assert [each["subject"] for each in abuse] == ["3", "1"]
+    assert [each["credits"] for each in walk(shop, user, "/payments?limit=2", "payments")] == [4, 3, 2, 1, 1]
+    domains = walk(shop, user, "/platform-domains?limit=1", "platform_domains")
+    assert [each["domain"] for each in domains] == ["closed.test", "strict.test", "example.test"]
+
+
+def test_a_page_is_not_disturbed_by_what_comes_or_goes(shop: RunningService) -> None:
+    user = newcomer(shop)
+    names = [shop.register(user, fresh())["subdomain"]["fqdn"] for _ in range(4)]
+    first = shop.call(user, "GET", "/subdomains?limit=2").json()
+    shop.register(user, fresh())
+    shop.call(user, "DELETE", f"/subdomains/{names[2]}")  # the one at which the page ended
+    rest = shop.call(user, "GET", f"/subdomains?cursor={first['page']['next_cursor']}").json()["subdomains"]
+    assert [each["fqdn"] for each in rest] == [names[1], names[0]]
+
+
+def test_limit_and_cursor_have_their_bounds(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, "Lists": limit 100, at most 500; a cursor of another list is refused."""
+    assert shop.call(ada, "GET", "/subdomains").json()["page"]["limit"] == 100
+    assert shop.call(ada, "GET", "/subdomains?limit=500").json()["page"]["limit"] == 500
+    for bad in ("0", "501", "-1", "1.0", "%2B1", "", "١"):
+        assert shop.call(ada, "GET", f"/subdomains?limit={bad}").json()["error"] == "invalid_request", bad
+    cursor = shop.call(ada, "GET", "/platform-domains?limit=1").json()["page"]["next_cursor"]
+    for path in (f"/subdomains?cursor={cursor}", "/payments?cursor=%21", f"/platform-domains?cursor={cursor[:-1]}"):
+        answer = shop.call(ada, "GET", path)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_cursor")
+
+
+def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
+    """Decisions, "Lists": status, domain, q, registration_type, expires_before/after, dnssec_enabled, renewal_available."""
+    user = newcomer(shop, credit_count=10, free_quota="9")
+    shop.add_domain("brief.test")
+    shop.operator("domain", "offer", "brief.test", "--mode", "free", "--period-days", "30")
+    shop.operator("domain", "edit", "brief.test", "--renewal-window-days", "1")
+    prefix = fresh().partition(".")[0]
+    names = {key: f"{prefix}-{key}.example.test" for key in ("plus", "plain", "gone", "held")}
+    names["brief"] = f"{prefix}-brief.brief.test"
+    made = {
+        "plus": shop.register(user, names["plus"], registration_mode="plus", confirm=True, ns1=NS1, ds_records=[DS]),
+        "plain": shop.register(user, names["plain"]),
+        "gone": shop.register(user, names["gone"]),
+        "held": shop.register(user, names["held"], ns1=NS1),
+        "brief": shop.register(user, names["brief"], ns1=NS1),
+    }
+    shop.call(user, "DELETE", f"/subdomains/{names['gone']}")
+    shop.operator("subdomain", "suspend", names["held"])
+    expiry = made["brief"]["subdomain"]["expires_at"]
+    everything = {"brief", "held", "plain", "plus"}
+    expected = {
+        "": everything, "status=active": {"brief", "plus"}, "status=inactive": {"plain"}, "status=suspended": {"held"},
+        "status=trashed": {"gone"}, "status=failed": set(), "status=expired": set(), "status=provisioning": set(),
+        "domain=brief.test": {"brief"}, "domain=BRIEF.test.": {"brief"}, "domain=strict.test": set(),
+        f"q={prefix}-pl": {"plain", "plus"}, f"q={prefix.upper()}-PLAIN": {"plain"}, "q=%25": set(), "q=_": set(),
+        "registration_type=plus": {"plus"}, "registration_type=free": everything - {"plus"},
+        f"expires_before={expiry}": set(), f"expires_after={expiry}": everything - {"brief"},
+        "expires_before=2100-01-01T00:00:00%2B02:00": everything, "dnssec_enabled=true": {"plus"},
+        "dnssec_enabled=false": everything - {"plus"}, "renewal_available=true": set(),
+        "renewal_available=false": everything, "status=active&dnssec_enabled=true&domain=example.test": {"plus"},
+    }  # fmt: skip
+
+    def filtered(query: str) -> set[str]:
+        found = shop.call(user, "GET", f"/subdomains?{query}").json()["subdomains"]
+        return {each["fqdn"].partition(".")[0].removeprefix(f"{prefix}-") for each in found}
+
+    assert {query: filtered(query) for query in expected} == expected
+    shop.clock.advance(days=29, hours=1)
+    assert filtered("renewal_available=true") == {"brief"}
+    shop.clock.advance(days=1)
+    assert filtered("status=expired") == {"brief"}
+    for wrong in ("status=live", "registration_type=admin", "expires_before=today", "expires_after=2026-01-01T00:00:00",
+                  "dnssec_enabled=1", "renewal_available=", "page=2"):  # fmt: skip
+        assert shop.call(user, "GET", f"/subdomains?{wrong}").status_code == 400, wrong
+
+
+# Idempotency-Key
+
+
+def test_a_replay_answers_the_same_and_acts_once(shop: RunningService) -> None:
+    """Decisions: the same status, ids, charge and coupon, `Idempotent-Replayed: true`, the object rendered as it is now."""
+    user = newcomer(shop, credit_count=30)
+    shop.operator("coupon", "add", "REPLAY", "--percent", "50")
+    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True, "coupon_code": "REPLAY", "ns1": NS1}
+    first = shop.call(user, "POST", "/subdomains", body, idempotency_key="k1")
+    changed = shop.call(user, "PUT", f"/subdomains/{body['fqdn']}/nameservers", {"ns1": "ns2.provider.example"})
+    again = shop.call(user, "POST", "/subdomains", dict(reversed(body.items())), idempotency_key="k1")
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    for member in ("charged_credits", "coupon"):
+        assert first.json()[member] == again.json()[member]
+    assert first.json()["charged_credits"] == 5
+    assert again.json()["subdomain"] == changed.json()["subdomain"]
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 25
+    shop.clock.advance(hours=24, seconds=1)
+    after = shop.call(user, "POST", "/subdomains", body, idempotency_key="k1")
+    assert (after.status_code, after.json()["error"]) == (409, "subdomain_unavailable")
+
+
+def test_every_writing_endpoint_replays(shop: RunningService) -> None:
+    """Decisions: on every POST, PUT and DELETE, tickets too."""
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh(), ns1=NS1)["subdomain"]["fqdn"]
+    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"]["id"]
+    shop.clock.advance(days=330)
+    path = f"/subdomains/{fqdn}"
+    for number, (method, where, body) in enumerate(
+        [
+            ("PUT", path + "/nameservers", {"ns1": "ns2.provider.example"}),
+            ("POST", path + "/renew", {}),
+            ("DELETE", path, None),
+            ("POST", path + "/restore", None),
+            ("POST", "/support/tickets", {"subject": "once", "message": "only"}),
+            ("POST", f"/support/tickets/{ticket}/reply", {"message": "once"}),
+        ]
+    ):
+        first, again = (shop.call(user, method, where, body, idempotency_key=f"w{number}") for _ in range(2))
+        assert first.status_code in (200, 201), first.text
+        assert (again.status_code, again.headers.get("idempotent-replayed")) == (first.status_code, "true"), where
+        assert again.json() == first.json()
+    messages = shop.call(user, "GET", f"/support/tickets/{ticket}").json()["ticket"]["messages"]
+    assert [each["message"] for each in messages] == ["b", "once"]
+    assert len(shop.call(user, "GET", "/support/tickets").json()["tickets"]) == 2
+
+
+def test_a_key_is_for_one_request(shop: RunningService) -> None:
+    """Decisions: the same key with another request is 422; refusals are not stored."""
+    user = newcomer(shop, credit_count=10)
+    body = {"fqdn": fresh(), "registration_mode": "plus"}
+    for _ in range(2):
+        quoted = shop.call(user, "POST", "/subdomains", body, idempotency_key="k")
+        assert (quoted.status_code, "idempotent-replayed" in quoted.headers) == (402, False)
+    confirmed = {**body, "confirm": True}
+    assert shop.call(user, "POST", "/subdomains", confirmed, idempotency_key="k").status_code == 201
+    for method, path, other in (("POST", "/subdomains", body), ("DELETE", f"/subdomains/{body['fqdn']}", None)):
+        answer = shop.call(user, method, path, other, idempotency_key="k")
+        assert (answer.status_code, answer.json()["error"]) == (422, "idempotency_key_reused")
+    for bad in ("", "a b", "x" * 256):
+        answer = shop.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key=bad)
+        assert answer.json()["error"] == "invalid_request"
+
+
+def test_equal_requests_at_once_act_once(shop: RunningService) -> None:
+    """Decisions: one still running is 409; whatever the order, the effect is one."""
+    user = newcomer(shop, credit_count=100)
+    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(
+            pool.map(lambda _: shop.call(user, "POST", "/subdomains", body, idempotency_key="k"), range(8))
+        )
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert {answer.json()["error"] for answer in answers if answer.status_code == 409} <= {"idempotency_in_progress"}
+    assert len({answer.json()["subdomain"]["id"] for answer in answers if answer.status_code == 201}) == 1
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 90
+
+
+def test_timestamps_are_utc(shop: RunningService) -> None:
+    """Decisions, "Values": timestamps are RFC 3339 UTC with `Z`; they are the service's clock."""
+    user = newcomer(shop)
+    found = shop.register(user, fresh())["subdomain"]
+    assert abs((instant(found["created_at"]) - shop.clock()).total_seconds()) < 30

@@ -1,0 +1,269 @@
+"""Spec, part 4: DELETE, PUT nameservers, retry and renew, with what parts 3 and 7 say of them; one test for each rule."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from opened import SUBDOMAIN_FIELDS, instant, occupy, opened
+from provocations import fresh, newcomer
+from service import DS, Registrant, RunningService
+
+NS1, NS2, NS3 = (f"ns{number}.provider.example" for number in (1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("changes"), free_quota=50) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def ada(shop: RunningService) -> Registrant:
+    return newcomer(shop, credit_count=1000)
+
+
+def put(shop: RunningService, who: Registrant, fqdn: str, body: Any) -> httpx.Response:
+    return shop.call(who, "PUT", f"/subdomains/{fqdn}/nameservers", body)
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]
+
+
+def delegated(shop: RunningService, who: Registrant) -> dict[str, Any]:
+    """A name with a nameserver outside, one inside with glue, and a DS record."""
+    fqdn = fresh()
+    glue = [{"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4"}]
+    members = {"nameservers": [NS1, f"ns1.{fqdn}"], "glue": glue, "ds_records": [DS]}
+    return dict(shop.register(who, fqdn, **members)["subdomain"])
+
+
+# DELETE
+
+
+def test_delete_moves_to_the_trash(shop: RunningService, ada: Registrant) -> None:
+    """Part 3, rule 1 and part 4: {ok, deleted: {id, fqdn}}; it leaves account, list and DNS."""
+    found = delegated(shop, ada)
+    answer = shop.call(ada, "DELETE", f"/subdomains/{found['fqdn']}")
+    assert answer.json() == {"ok": True, "deleted": {"id": found["id"], "fqdn": found["fqdn"]}}
+    gone = shop.call(ada, "GET", f"/subdomains/{found['fqdn']}")
+    assert code_of(gone) == (404, "subdomain_not_found")
+    until = instant(gone.json()["details"]["restorable_until"])
+    assert gone.json()["details"]["in_trash"] is True
+    assert timedelta(days=29, hours=23) < until - shop.clock() <= timedelta(days=30)
+    listed = shop.call(ada, "GET", "/subdomains").json()["subdomains"]
+    assert found["fqdn"] not in [each["fqdn"] for each in listed]
+    for _ in range(100):
+        if shop.delegation(found["fqdn"]) == set():
+            break
+        time.sleep(0.05)
+    assert shop.delegation(found["fqdn"]) == set()
+    assert code_of(shop.call(ada, "DELETE", f"/subdomains/{found['fqdn']}")) == (404, "subdomain_not_found")
+
+
+# PUT nameservers
+
+
+def test_put_answers_subdomain_and_provisioning(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: PUT updates nameservers, glue and DS records; returns {ok, subdomain, provisioning}."""
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    glue = [{"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4"}]
+    answer = put(shop, ada, fqdn, {"nameservers": [NS2, f"ns1.{fqdn}"], "glue": glue, "ds_records": [DS]})
+    body = answer.json()
+    assert (answer.status_code, list(body)) == (200, ["ok", "subdomain", "provisioning"])
+    assert list(body["subdomain"]) == SUBDOMAIN_FIELDS
+    assert (body["subdomain"]["status"], body["provisioning"]["status"]) == ("active", "published")
+    assert shop.delegation(fqdn) == {NS2, f"ns1.{fqdn}"}
+
+
+def test_put_an_omitted_member_keeps_what_is_stored(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, "Subdomain states": an omitted member keeps, but glue of hosts that are no nameservers any more goes."""
+    found = delegated(shop, ada)
+    kept = put(shop, ada, found["fqdn"], {}).json()["subdomain"]
+    assert kept == found
+    order = [f"ns1.{found['fqdn']}", NS1]
+    changed = put(shop, ada, found["fqdn"], {"nameservers": order}).json()["subdomain"]
+    assert (changed["nameservers"], changed["glue"], changed["ds_records"]) == (order, found["glue"], found["ds_records"])
+    pruned = put(shop, ada, found["fqdn"], {"nameservers": [NS1]}).json()["subdomain"]
+    assert (pruned["glue"], pruned["ds_records"]) == ([], found["ds_records"])
+    assert put(shop, ada, found["fqdn"], {"ds_records": []}).json()["subdomain"]["nameservers"] == [NS1]
+
+
+@pytest.mark.parametrize("empty", [[], None], ids=["empty list", "null"])
+def test_put_an_empty_list_or_null_clears(shop: RunningService, ada: Registrant, empty: Any) -> None:
+    """Decisions, "Subdomain states": `[]` or null clears it."""
+    found = delegated(shop, ada)
+    fqdn = found["fqdn"]
+    unsigned = put(shop, ada, fqdn, {"ds_records": empty}).json()["subdomain"]
+    assert (unsigned["ds_records"], unsigned["dnssec_enabled"], unsigned["glue"]) == ([], False, found["glue"])
+    answer = put(shop, ada, fqdn, {"glue": empty})
+    assert [error["code"] for error in answer.json()["errors"]] == ["glue_required"]
+    cleared = put(shop, ada, fqdn, {"nameservers": empty}).json()["subdomain"]
+    assert (cleared["nameservers"], cleared["glue"], cleared["status"]) == ([], [], "inactive")
+    assert shop.delegation(fqdn) == set()
+    signed = delegated(shop, ada)["fqdn"]
+    refused = put(shop, ada, signed, {"nameservers": empty})
+    assert [error["code"] for error in refused.json()["errors"]] == ["ds_without_nameservers"]
+
+
+def test_put_takes_ns1_to_ns4(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, "Nameservers": the keys ns1 to ns4 as the alternative form, never both."""
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    assert put(shop, ada, fqdn, {"ns1": NS2, "ns2": NS1}).json()["subdomain"]["nameservers"] == [NS2, NS1]
+    assert code_of(put(shop, ada, fqdn, {"ns1": NS2, "nameservers": [NS1]})) == (422, "validation_failed")
+
+
+def test_put_requires_public_glue_of_either_family(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: a nameserver inside the own subdomain needs a public IPv4 or IPv6 glue address; part 7, rule 6."""
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    host = f"ns1.{fqdn}"
+
+    def codes(glue: Any) -> list[str]:
+        answer = put(shop, ada, fqdn, {"nameservers": [NS1, host], "glue": glue})
+        return [error["code"] for error in answer.json().get("errors", [])]
+
+    assert codes([]) == ["glue_required"]
+    assert codes([{"host": host}])[0] == "glue_invalid"
+    for address in ("10.0.0.1", "127.0.0.1", "192.0.2.1", "192.88.99.1", "224.0.0.1", "100.64.0.1", "0.0.0.0"):  # noqa: S104
+        assert "glue_not_public" in codes([{"host": host, "ipv4": address}]), address
+    for address in ("::1", "fe80::1", "2001:db8::1", "2002::1", "2001::1", "::ffff:8.8.8.8", "ff02::1", "fd00::1"):
+        assert "glue_not_public" in codes([{"host": host, "ipv6": address}]), address
+    for address in ("8.8.8.08", "8.8.8", "0x8.8.8.8"):
+        assert "glue_invalid" in codes([{"host": host, "ipv4": address}]), address
+    assert "glue_invalid" in codes([{"host": host, "ipv6": "2620:fe::fe%eth0"}])
+    assert codes([{"host": host, "ipv6": "2620:fe::fe"}]) == []
+    assert codes([{"host": host, "ipv4": "8.8.8.8"}]) == []
+    assert codes([{"host": NS1, "ipv4": "8.8.8.8"}, {"host": host, "ipv4": "8.8.8.8"}]) == ["glue_not_allowed"]
+    assert codes([{"host": host, "ipv4": "8.8.8.8"}, {"host": f"ns2.{fqdn}", "ipv4": "8.8.8.8"}]) == ["glue_not_allowed"]
+
+
+def test_put_normalises_hosts_and_keeps_their_order(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, "Values": nameservers are lower-case A-labels without the final dot, in the order given."""
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    answer = put(shop, ada, fqdn, {"nameservers": ["NS3.Provider.EXAMPLE.", "ns1.bücher.example"]})
+    assert answer.json()["subdomain"]["nameservers"] == [NS3, "ns1.xn--bcher-kva.example"]
+
+
+def test_put_a_refusal_changes_nothing(shop: RunningService, ada: Registrant) -> None:
+    """Part 1: what is refused is not half done."""
+    found = delegated(shop, ada)
+    assert put(shop, ada, found["fqdn"], {"nameservers": [NS2], "ds_records": ["1 2 3 4"]}).status_code == 422
+    assert shop.call(ada, "GET", f"/subdomains/{found['fqdn']}").json()["subdomain"] == found
+    assert shop.delegation(found["fqdn"]) == set(found["nameservers"])
+
+
+# Retry
+
+
+def test_retry_requires_nameserver_1(shop: RunningService, ada: Registrant) -> None:
+    """Part 3, rule 2, part 4 and part 7, rule 7: a retry without nameserver 1 set is rejected, before all else."""
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "nameserver_required")
+
+
+def test_retry_is_only_possible_after_a_failure(shop: RunningService, ada: Registrant) -> None:
+    """Part 3, rule 2: only after a provisioning failure; the answer is that of the nameserver update."""
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    occupy(shop, fqdn)
+    failed = put(shop, ada, fqdn, {"nameservers": [NS1]}).json()
+    assert (failed["subdomain"]["status"], failed["provisioning"]["status"]) == ("failed", "failed")
+    assert isinstance(failed["subdomain"]["provision_error"], str)
+    assert failed["provisioning"]["error"] == failed["subdomain"]["provision_error"]
+    occupy(shop, fqdn, free=True)
+    answer = shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")
+    body = answer.json()
+    if answer.status_code == 409:  # its own back-off was faster
+        body = shop.call(ada, "GET", f"/subdomains/{fqdn}").json()
+    else:
+        assert (answer.status_code, list(body)) == (200, ["ok", "subdomain", "provisioning"])
+        assert body["provisioning"]["status"] == "published"
+    assert (body["subdomain"]["status"], body["subdomain"]["provision_error"]) == ("active", None)
+    assert shop.delegation(fqdn) == {NS1}
+    assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "retry_not_available")
+
+
+def test_retry_takes_no_members(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: no body fields are stated; none, an empty object and no body at all are the same."""
+    fqdn = shop.register(ada, fresh(), nameservers=[NS1])["subdomain"]["fqdn"]
+    for body, expected in ((None, "retry_not_available"), ({}, "retry_not_available"), ({"ns1": NS1}, "invalid_request")):
+        assert shop.call(ada, "POST", f"/subdomains/{fqdn}/retry", body).json()["error"] == expected
+
+
+# Renew
+
+
+def test_renewal_is_refused_before_its_window(shop: RunningService, ada: Registrant) -> None:
+    """Part 2: renewal_available is a boolean, true exactly when POST renew works; `details.opens_at` says from when."""
+    found = shop.register(ada, fresh())["subdomain"]
+    answer = shop.call(ada, "POST", f"/subdomains/{found['fqdn']}/renew")
+    assert (code_of(answer), found["renewal_available"]) == ((409, "renewal_not_available"), False)
+    assert instant(found["expires_at"]) - instant(answer.json()["details"]["opens_at"]) == timedelta(days=60)
+
+
+def test_free_renewal(shop: RunningService) -> None:
+    """Part 4: {ok, subdomain, renewal}; renewal has expires_at, renewal_available, charged_credits, coupon."""
+    user = newcomer(shop)
+    found = shop.register(user, fresh())["subdomain"]
+    shop.clock.advance(days=306)
+    path = f"/subdomains/{found['fqdn']}"
+    assert shop.call(user, "GET", path).json()["subdomain"]["renewal_available"] is True
+    answer = shop.call(user, "POST", path + "/renew")
+    body = answer.json()
+    assert (answer.status_code, list(body)) == (200, ["ok", "subdomain", "renewal"])
+    assert list(body["renewal"]) == ["expires_at", "renewal_available", "charged_credits", "coupon"]
+    renewed = body["subdomain"]
+    assert list(renewed) == SUBDOMAIN_FIELDS
+    assert body["renewal"] == {
+        "expires_at": renewed["expires_at"], "renewal_available": False, "charged_credits": 0, "coupon": None,
+    }  # fmt: skip
+    # From the old expiry, whatever the day (decisions, "Subdomain states").
+    assert instant(renewed["expires_at"]) - instant(found["expires_at"]) == timedelta(days=365)
+    assert instant(renewed["last_renewed_at"]) > instant(found["registered_at"])
+    assert renewed["registered_at"] == found["registered_at"]
+    assert code_of(shop.call(user, "POST", path + "/renew")) == (409, "renewal_not_available")
+
+
+def test_paid_renewal_is_quoted_then_confirmed(shop: RunningService) -> None:
+    """Part 3, rule 4, part 4 and part 7, rule 2: the same quote-then-confirm pattern as registration."""
+    user = newcomer(shop, credit_count=25)
+    found = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
+    shop.clock.advance(days=306)
+    path = f"/subdomains/{found['fqdn']}"
+    quoted = shop.call(user, "POST", path + "/renew", {})
+    assert code_of(quoted) == (402, "payment_confirmation_required")
+    quote = quoted.json()["quote"]
+    assert (quote["action"], quote["price"], quote["balance"], quote["balance_after"]) == ("renew", 10, 15, 5)
+    assert shop.call(user, "GET", path).json()["subdomain"]["expires_at"] == found["expires_at"]
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 15
+    done = shop.call(user, "POST", path + "/renew", {"confirm": True}).json()
+    assert (done["renewal"]["charged_credits"], done["renewal"]["coupon"]) == (10, None)
+    assert done["subdomain"]["expires_at"] == quote["expires_at"]
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 5
+
+
+def test_renewal_takes_a_coupon_code(shop: RunningService) -> None:
+    """Part 4: optional fields confirm and coupon_code; the coupon is shown in `renewal`."""
+    user = newcomer(shop, credit_count=25)
+    shop.operator("coupon", "add", "RENEW30", "--percent", "35", "--action", "renew")
+    found = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
+    shop.clock.advance(days=306)
+    body = {"confirm": True, "coupon_code": "renew30"}
+    done = shop.call(user, "POST", f"/subdomains/{found['fqdn']}/renew", body).json()
+    assert done["renewal"]["charged_credits"] == 7  # floor(10 x 35 / 100) = 3 off
+    assert done["renewal"]["coupon"] == {"code": "RENEW30", "kind": "percent", "value": 35, "discount_credits": 3}
+
+
+def test_renewal_goes_on_where_the_mode_is_withdrawn(shop: RunningService) -> None:
+    """Part 1, rule 5 and decisions, "Modes and prices": what is held stays renewable, for the price of its mode."""
+    user = newcomer(shop, credit_count=25)
+    shop.add_domain("withdrawn.test")
+    found = shop.register(user, "a.withdrawn.test", registration_mode="plus", confirm=True)["subdomain"]
+    shop.operator("domain", "offer", "withdrawn.test", "--mode", "plus", "--withdraw")
+    shop.operator("domain", "edit", "withdrawn.test", "--closed")
+    shop.clock.advance(days=306)
+    body = {"confirm": True}
+    assert shop.call(user, "POST", f"/subdomains/{found['fqdn']}/renew", body).json()["renewal"]["charged_credits"] == 10

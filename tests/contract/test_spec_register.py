@@ -1,0 +1,227 @@
+"""Spec, part 4, POST /subdomains, and what parts 2, 3 and 7 say of it; one test for each rule."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from opened import SUBDOMAIN_FIELDS, instant, opened
+from provocations import fresh, newcomer
+from service import DS, Registrant, RunningService
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("register"), free_quota=50) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def ada(shop: RunningService) -> Registrant:
+    return newcomer(shop, credit_count=1000)
+
+
+def post(shop: RunningService, who: Registrant, **body: Any) -> httpx.Response:
+    return shop.call(who, "POST", "/subdomains", body)
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    body: dict[str, Any] = answer.json()
+    assert (answer.status_code, body["error"]) == (status, code), answer.text
+    return body
+
+
+def domain_id(shop: RunningService, domain: str = "example.test") -> int:
+    return int(shop.operator("domain", "show", domain)["id"])
+
+
+def test_platform_domain_by_platform_domain_id(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: platform_domain_id selects the platform domain."""
+    answer = post(shop, ada, platform_domain_id=domain_id(shop), label="by-id")
+    assert answer.json()["subdomain"]["fqdn"] == "by-id.example.test"
+
+
+def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: domain selects it, in any form of the name."""
+    assert post(shop, ada, domain="example.test", label="by-domain").status_code == 201
+    assert post(shop, ada, domain="EXAMPLE.Test.", label="by-domain2").status_code == 201
+
+
+def test_platform_domain_by_the_domain_part_of_fqdn(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: the domain part inside fqdn selects it, and the label is derivable from fqdn."""
+    answer = post(shop, ada, fqdn="By-Fqdn.Example.TEST.")
+    found = answer.json()["subdomain"]
+    assert (found["fqdn"], found["label"], found["domain"]) == ("by-fqdn.example.test", "by-fqdn", "example.test")
+
+
+def test_all_ways_of_naming_at_once_must_agree(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: fqdn may supply both domain and label; what contradicts it is refused."""
+    members = {"fqdn": "all.example.test", "label": "ALL", "domain": "example.test"}
+    assert post(shop, ada, **members, platform_domain_id=domain_id(shop)).status_code == 201
+    for wrong in ({"label": "other"}, {"domain": "strict.test"}, {"platform_domain_id": domain_id(shop, "strict.test")}):
+        body = refused(post(shop, ada, **{**members, **wrong}), 422, "validation_failed")
+        assert "fqdn_mismatch" in [error["code"] for error in body["errors"]], wrong
+
+
+def test_one_of_the_three_is_required(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: platform_domain_id, or domain, or a domain part inside fqdn: yes (one of them)."""
+    body = refused(post(shop, ada, label="alone"), 422, "validation_failed")
+    assert [error["code"] for error in body["errors"]] == ["platform_domain_required"]
+    refused(post(shop, ada, fqdn="alone"), 404, "platform_domain_not_found")
+
+
+def test_label_is_required_unless_derivable(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: label is required unless it can be derived from fqdn."""
+    for members in ({"domain": "example.test"}, {"fqdn": "example.test"}):
+        body = refused(post(shop, ada, **members), 422, "validation_failed")
+        assert [error["code"] for error in body["errors"]] == ["label_required"]
+
+
+def test_success_is_201_with_exactly_these_members(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: HTTP 201 with {ok, subdomain, provisioning, charged_credits, coupon}; coupon null when none was used."""
+    answer = post(shop, ada, fqdn=fresh(), nameservers=["ns1.provider.example"])
+    body = answer.json()
+    assert answer.status_code == 201
+    assert list(body) == ["ok", "subdomain", "provisioning", "charged_credits", "coupon"]
+    assert list(body["subdomain"]) == SUBDOMAIN_FIELDS
+    assert body["charged_credits"] == 0
+    assert body["coupon"] is None
+
+
+def test_provisioning_tells_what_the_name_server_answers(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, "Values": provisioning; `active` means that the parent zone's name server answers with it now."""
+    body = post(shop, ada, fqdn=fresh(), nameservers=["ns1.provider.example"]).json()
+    provisioning = body["provisioning"]
+    instant(provisioning.pop("published_at"))
+    serial = provisioning.pop("serial")
+    assert [type(warning) for warning in provisioning.pop("warnings")] == [str]
+    assert provisioning == {
+        "status": "published", "generation": 1, "published_generation": 1, "attempts": 0, "next_attempt_at": None,
+        "zone": "example.test", "error": None,
+    }  # fmt: skip
+    assert body["subdomain"]["status"] == "active"
+    assert shop.delegation(body["subdomain"]["fqdn"]) == {"ns1.provider.example"}
+    assert f" {serial} " in shop.dig("example.test", "SOA", "+short")
+
+
+def test_without_nameservers_it_is_inactive(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: nameservers, glue and ds_records are optional."""
+    body = post(shop, ada, fqdn=fresh()).json()
+    assert (body["subdomain"]["status"], body["provisioning"]["status"]) == ("inactive", "none")
+    assert (body["subdomain"]["nameservers"], body["subdomain"]["ds_records"]) == ([], [])
+    assert body["subdomain"]["dnssec_enabled"] is False
+    assert shop.delegation(body["subdomain"]["fqdn"]) == set()
+
+
+def test_ns1_to_ns4_are_the_alternative(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: alternatively the separate keys ns1 to ns4; never both (decisions, "Nameservers")."""
+    hosts = [f"ns{number}.provider.example" for number in (4, 2, 3, 1)]
+    keys = {f"ns{number}": host for number, host in enumerate(hosts, start=1)}
+    assert post(shop, ada, fqdn=fresh(), **keys).json()["subdomain"]["nameservers"] == hosts
+    gaps = post(shop, ada, fqdn=fresh(), ns1=hosts[0], ns2=None, ns4=hosts[1]).json()
+    assert gaps["subdomain"]["nameservers"] == hosts[:2]
+    refused(post(shop, ada, fqdn=fresh(), nameservers=hosts[:1], ns2=hosts[1]), 422, "validation_failed")
+    refused(post(shop, ada, fqdn=fresh(), ns5=hosts[0]), 400, "invalid_request")
+
+
+def test_glue_entries_are_host_and_ipv4(shop: RunningService, ada: Registrant) -> None:
+    """Part 4: glue entries {host, ipv4}, for nameservers inside the subdomain; an IPv6 address may stand beside or alone."""
+    fqdn = fresh()
+    glue = [
+        {"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4", "ipv6": "2620:FE::9"},
+        {"host": f"ns1.{fqdn}", "ipv4": "8.8.8.8"},
+        {"host": f"ns2.{fqdn}", "ipv6": "2620:fe::fe"},
+    ]
+    answer = post(shop, ada, fqdn=fqdn, nameservers=[f"ns1.{fqdn}", f"ns2.{fqdn}"], glue=glue)
+    assert answer.json()["subdomain"]["glue"] == [
+        {"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4", "ipv6": "2620:fe::9"},
+        {"host": f"ns1.{fqdn}", "ipv4": "8.8.8.8", "ipv6": None},
+        {"host": f"ns2.{fqdn}", "ipv4": None, "ipv6": "2620:fe::fe"},
+    ]
+    additional = shop.dig(fqdn, "NS", "+noall", "+additional")
+    assert all(address in additional for address in ("8.8.4.4", "8.8.8.8", "2620:fe::9", "2620:fe::fe"))
+
+
+@pytest.mark.parametrize("owner", ["", "ns1.", "a.b."])
+def test_missing_glue_is_rejected(shop: RunningService, ada: Registrant, owner: str) -> None:
+    """Part 7, rule 6: a glue address missing for a nameserver inside the own subdomain is rejected."""
+    fqdn = fresh()
+    body = refused(post(shop, ada, fqdn=fqdn, nameservers=[f"{owner}{fqdn}"]), 422, "validation_failed")
+    assert [error["code"] for error in body["errors"]] == ["glue_required"]
+
+
+def test_ds_records_in_all_their_forms(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, "Values": a DS as an object, as zone-file text, or a DNSKEY, of which the SHA-256 DS is kept."""
+    members = dict(zip(("key_tag", "algorithm", "digest_type"), (2371, 13, 2), strict=True))
+    digest = DS.rpartition(" ")[2]
+    key = "GojIhhXUN/u4v54ZQqGSnyhWJwaubCvTmeexv7bR6edbkrSqQpF64cYbcB7wNcP+e+MAnLr+Wi9xMWyQLc8NAA=="
+    dnskey = {"flags": 257, "protocol": 3, "algorithm": 13, "public_key": key}
+    forms: list[tuple[Any, Any]] = [
+        (DS, {**members, "digest": digest}),
+        ({**members, "digest": digest.upper()}, {**members, "digest": digest}),
+    ]
+    for given, expected in forms:
+        found = post(shop, ada, fqdn=fresh(), nameservers=["ns1.provider.example"], ds_records=[given]).json()
+        assert found["subdomain"]["ds_records"] == [expected]
+        assert found["subdomain"]["dnssec_enabled"] is True
+    fqdn = fresh()
+    both = [dnskey, f"257 3 13 {key}"]  # the same key twice is one record
+    found = post(shop, ada, fqdn=fqdn, nameservers=["ns1.provider.example"], ds_records=both).json()["subdomain"]
+    assert [(each["algorithm"], each["digest_type"], len(each["digest"])) for each in found["ds_records"]] == [(13, 2, 64)]
+    assert found["ds_records"][0]["digest"] in shop.dig(fqdn, "DS", "+short").lower().replace(" ", "")
+
+
+@pytest.mark.parametrize("mode", ["admin"])
+def test_mode_admin_is_rejected(shop: RunningService, ada: Registrant, mode: str) -> None:
+    """Part 2 and part 7, rule 8: the admin mode is not available through the API."""
+    refused(post(shop, ada, fqdn=fresh(), registration_mode=mode), 403, "registration_mode_not_allowed")
+    refused(post(shop, ada, fqdn=fresh(), registration_mode=mode, confirm=True), 403, "registration_mode_not_allowed")
+
+
+def test_quote_then_confirm(shop: RunningService) -> None:
+    """Part 3, rule 4 and part 7, rule 2: a quote with price and balance, nothing registered; confirm true completes it."""
+    user = newcomer(shop, credit_count=25)
+    request = {"fqdn": fresh(), "registration_mode": "plus", "nameservers": ["ns1.provider.example"]}
+    for confirm in ({}, {"confirm": False}, {"confirm": None}):
+        body = refused(post(shop, user, **request, **confirm), 402, "payment_confirmation_required")
+        instant(body["quote"].pop("expires_at"))
+        assert body["quote"] == {
+            "action": "register", "fqdn": request["fqdn"], "registration_mode": "plus", "period_days": 365,
+            "list_price": 10, "discount": 0, "price": 10, "balance": 25, "balance_after": 15, "sufficient": True,
+            "shortfall": 0, "coupon": None,
+        }  # fmt: skip
+    assert shop.call(user, "GET", "/subdomains").json()["subdomains"] == []
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 25
+    answer = post(shop, user, **request, confirm=True)
+    body = answer.json()
+    assert (answer.status_code, body["charged_credits"], body["coupon"]) == (201, 10, None)
+    assert body["subdomain"]["registration_type"] == "plus"
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 15
+
+
+def test_the_quote_of_a_short_balance_says_so(shop: RunningService) -> None:
+    """Decisions, "Order of checks": without confirm a quote even where the balance is short; with it insufficient_credits."""
+    user = newcomer(shop, credit_count=3)
+    request = {"fqdn": fresh(), "registration_mode": "plus"}
+    quote = refused(post(shop, user, **request), 402, "payment_confirmation_required")["quote"]
+    assert (quote["sufficient"], quote["shortfall"], quote["balance_after"]) == (False, 7, -7)
+    short = refused(post(shop, user, **request, confirm=True), 402, "insufficient_credits")["quote"]
+    assert (short["sufficient"], short["shortfall"]) == (False, 7)
+
+
+def test_confirm_on_what_is_free_changes_nothing(shop: RunningService) -> None:
+    """Part 4: confirm finalizes a paid request after a quote; what costs nothing completes at once, with or without."""
+    user = newcomer(shop)
+    answer = post(shop, user, fqdn=fresh(), confirm=True)
+    assert (answer.status_code, answer.json()["charged_credits"]) == (201, 0)
+
+
+def test_the_quotes_expiry_is_what_the_name_then_has(shop: RunningService) -> None:
+    """Decisions, "Values": the quote says what the name's expiry will then be."""
+    user = newcomer(shop, credit_count=10)
+    request = {"fqdn": fresh(), "registration_mode": "plus"}
+    quoted = instant(post(shop, user, **request).json()["quote"]["expires_at"])
+    found = post(shop, user, **request, confirm=True).json()["subdomain"]
+    assert 0 <= (instant(found["expires_at"]) - quoted).total_seconds() < 60
+    assert (instant(found["expires_at"]) - instant(found["registered_at"])).days == 365
