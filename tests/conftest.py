@@ -1,11 +1,14 @@
 """Fixtures that all tests share: a running service over SQLite, and a PostgreSQL of the tests' own."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from postgresql import fresh_database, run_postgresql
+from registry import Prepared, Registry, open_registry, prepare
 from service import RunningService, running_service
 
 
@@ -18,9 +21,13 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
 
 
 @pytest.fixture(scope="session")
-def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgresql_server() -> Iterator[str]:
     """A PostgreSQL started by the tests; gives the address of its maintenance database."""
-    with run_postgresql(tmp_path_factory.mktemp("postgresql")) as url:
+    # Not in pytest's own folder: any other run of pytest closes that to all but its owner, and PostgreSQL is another user.
+    with (
+        tempfile.TemporaryDirectory(prefix="sublet-postgresql-") as folder,
+        run_postgresql(Path(folder)) as url,
+    ):
         yield url
 
 
@@ -32,3 +39,30 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         return
     with fresh_database(request.getfixturevalue("postgresql_server")) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def sqlite_registry(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """A prepared SQLite database, to be copied."""
+    return prepare(f"sqlite:///{tmp_path_factory.mktemp('prepared')}/registry.db")
+
+
+@pytest.fixture(scope="session")
+def postgresql_registry(postgresql_server: str) -> Iterator[Prepared]:
+    """A prepared PostgreSQL database, to be copied."""
+    with fresh_database(postgresql_server) as url:
+        yield prepare(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    """A registry without a service, on each of the two engines, with a clock that stands still."""
+    prepared: Prepared = request.getfixturevalue(f"{request.param}_registry")
+    if request.param == "sqlite":
+        shutil.copy(prepared.url.removeprefix("sqlite:///"), tmp_path / "registry.db")
+        with open_registry(f"sqlite:///{tmp_path}/registry.db", prepared) as opened:
+            yield opened
+        return
+    server_url = request.getfixturevalue("postgresql_server")
+    with fresh_database(server_url, like=prepared.url) as url, open_registry(url, prepared) as opened:
+        yield opened

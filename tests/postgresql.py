@@ -82,11 +82,12 @@ def _wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
 
 
 @contextmanager
-def fresh_database(server_url: str) -> Iterator[str]:
-    """Make an empty database on a server, and drop it afterwards."""
+def fresh_database(server_url: str, *, like: str | None = None) -> Iterator[str]:
+    """Make a database on a server, empty or like another one that nobody is connected to, and drop it afterwards."""
+    template = like.rpartition("/")[2] if like else "template1"
     name = f"registry_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     try:
         yield server_url.rpartition("/")[0] + f"/{name}"
     finally:

@@ -115,7 +115,7 @@ def test_bad_values_are_refused_by_name(name: str, value: str) -> None:
     ],
 )
 def test_values_of_another_type_in_a_file_are_refused_by_name(line: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=f"^{line.partition(" ")[0]}: "):
+    with pytest.raises(SettingsError, match=f"^{line.partition(' ')[0]}: "):
         load_settings(_file(tmp_path, line), {})
 
 

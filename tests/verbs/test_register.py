@@ -1,0 +1,387 @@
+"""POST /subdomains as a verb, on both engines (spec, part 4)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from registry import FREE_QUOTA, OPERATOR, START, Registry
+from sublet.accounts.suspend_user import suspend_user
+from sublet.audit import audit_events
+from sublet.credits.model import AppliedCoupon, Outcome, Payable
+from sublet.credits.offer_store import coupon_uses
+from sublet.credits.store import list_payments
+from sublet.dns.types import Delegation, GlueEntry, GlueInput, Record
+from sublet.errors import (
+    AccountSuspended,
+    FreeQuotaExceeded,
+    InsufficientCredits,
+    InsufficientScope,
+    NotFound,
+    PaymentConfirmationRequired,
+    PlatformDomainNotFound,
+    PriceChanged,
+    Refusal,
+    RegistrationClosed,
+    RegistrationModeNotAllowed,
+    SubdomainUnavailable,
+    ValidationFailed,
+)
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.edit_platform_domain import edit_platform_domain
+from sublet.platform_domains.grant_platform_domain import grant_platform_domain
+from sublet.platform_domains.set_label import set_label
+from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.subdomains.delete import delete
+from sublet.subdomains.model import Register
+from sublet.subdomains.purge import purge
+from sublet.subdomains.register import register
+
+PAID = Register(
+    fqdn="shop.example.test",
+    registration_mode="plus",
+    payable=Payable(confirm=True),
+    nameservers=("ns1.example.org",),
+)
+
+
+def ask(registry: Registry, command: Register, name: str = "ann") -> Outcome:
+    return registry.write(register, registry.actor(name), command, free_quota=FREE_QUOTA)
+
+
+def edit(registry: Registry, domain: str = "example.test", **settings: Any) -> None:
+    registry.write(edit_platform_domain, OPERATOR, domain, PlatformDomainSettings(**settings))
+
+
+def test_a_name_is_registered_with_its_term_and_its_event(registry: Registry) -> None:
+    command = Register(
+        label="Shop",
+        domain="EXAMPLE.test.",
+        nameservers=("NS1.Example.ORG.", "ns1.shop.example.test"),
+        glue=(GlueInput("ns1.shop.example.test", "203.0.114.5", None),),
+    )
+    outcome = ask(registry, command)
+    found = registry.subdomain(outcome.id)
+    assert outcome == Outcome(found.id)
+    assert (found.fqdn, found.label, found.registration_type) == ("shop.example.test", "shop", "free")
+    assert (found.user_id, found.registration_source) == (registry.users["ann"], "api")
+    assert found.delegation == Delegation(
+        ("ns1.example.org", "ns1.shop.example.test"),
+        (GlueEntry("ns1.shop.example.test", "203.0.114.5", None),),
+    )
+    assert (found.generation, found.published_generation) == (1, 0)
+    assert found.registered_at == found.created_at == START
+    assert found.expires_at == START + timedelta(days=365)
+    events = registry.read(
+        lambda tx: tx.connection.execute(
+            select(
+                audit_events.c.actor_kind,
+                audit_events.c.user_id,
+                audit_events.c.request_id,
+                audit_events.c.after,
+            ).where(audit_events.c.action == "subdomain.register")
+        ).all()
+    )
+    ((kind, user_id, request_id, after),) = events
+    assert (kind, user_id, request_id) == ("user", registry.users["ann"], "r-1")
+    assert after["fqdn"] == "shop.example.test"
+    assert registry.balance() == 100
+    registry.publish()
+    assert registry.doctor() == []
+
+
+def test_without_nameservers_nothing_waits_to_be_published(registry: Registry) -> None:
+    found = registry.register("shop.example.test")
+    assert (found.generation, found.published_generation) == (0, 0)
+    assert registry.publish() == []
+
+
+def test_a_paid_name_is_charged_once_with_its_coupon(registry: Registry) -> None:
+    registry.add_coupon()
+    command = replace(PAID, payable=Payable(confirm=True, coupon_code=" spring", max_credits=7))
+    outcome = ask(registry, command)
+    assert outcome.charged_credits == 7
+    assert outcome.coupon == AppliedCoupon("SPRING", "percent", 30, 3)
+    assert registry.balance() == 93
+    payment = registry.read(list_payments, registry.users["ann"], 1, None)[0]
+    assert (payment.kind, payment.credits, payment.balance_after) == ("charge", -7, 93)
+    assert payment.subdomain == "shop.example.test"
+    uses = registry.read(
+        lambda tx: tx.connection.execute(select(coupon_uses.c.discount_credits)).scalars().all()
+    )
+    assert uses == [3]
+    registry.publish()
+    assert registry.doctor() == []
+
+
+def test_free_while_quota_lasts_then_plus_by_quote(registry: Registry) -> None:
+    for index in range(FREE_QUOTA):
+        assert registry.register(f"n{index}.example.test").registration_type == "free"
+    with registry.refuses(PaymentConfirmationRequired) as caught:
+        ask(registry, Register(fqdn="more.example.test"))
+    quote = caught[0].quote
+    assert (quote.price, quote.registration_mode, quote.balance_after) == (10, "plus", 90)
+    assert quote.expires_at == START + timedelta(days=365)
+    assert registry.register("more.example.test").registration_type == "plus"
+
+
+def test_a_name_in_the_trash_leaves_its_place_in_the_quota(registry: Registry) -> None:
+    first = registry.register("n0.example.test")
+    registry.register("n1.example.test")
+    registry.write(delete, registry.actor(), str(first.id))
+    assert registry.register("n2.example.test").registration_type == "free"
+
+
+def test_a_coupon_of_all_completes_at_once_and_counts(registry: Registry) -> None:
+    registry.add_coupon("ALL", percent=100, max_uses=1)
+    command = replace(PAID, payable=Payable(coupon_code="ALL"))
+    outcome = ask(registry, command, "ben")
+    assert (outcome.charged_credits, registry.balance("ben")) == (0, 0)
+    with registry.refuses(ValidationFailed) as caught:
+        ask(registry, replace(command, fqdn="two.example.test"), "ben")
+    assert [each.code for each in caught[0].errors] == ["coupon_invalid"]
+    registry.publish()
+    assert registry.doctor() == []
+
+
+# The order of refusals
+
+
+def _suspend(registry: Registry) -> None:
+    registry.write(suspend_user, OPERATOR, "ben@example.org", None)
+
+
+def _take(registry: Registry) -> None:
+    registry.register("shop.example.test")
+
+
+Fault = tuple[type[Refusal], Callable[[Registry], None] | None, Callable[[Register], Register]]
+
+
+def _payable(**members: Any) -> Callable[[Register], Register]:
+    return lambda command: replace(command, payable=replace(command.payable, **members))
+
+
+# From the last fault to the first: ben has no credits, and each fault is added to all those before it.
+FAULTS: list[Fault] = [
+    (InsufficientCredits, None, lambda command: command),
+    (PriceChanged, None, _payable(max_credits=9)),
+    (InsufficientScope, None, _payable(may_spend=False)),
+    (PaymentConfirmationRequired, None, _payable(confirm=False)),
+    (RegistrationModeNotAllowed, None, lambda command: replace(command, registration_mode="premium")),
+    (SubdomainUnavailable, _take, lambda command: command),
+    (ValidationFailed, None, lambda command: replace(command, nameservers=("-",))),
+    (
+        RegistrationClosed,
+        lambda registry: edit(registry, registration_open=False),
+        lambda command: command,
+    ),
+    (PlatformDomainNotFound, lambda registry: edit(registry, hidden=True), lambda command: command),
+    (AccountSuspended, _suspend, lambda command: command),
+]
+
+
+@pytest.mark.parametrize("count", range(1, len(FAULTS) + 1), ids=lambda count: FAULTS[count - 1][0].__name__)
+def test_of_several_faults_the_first_is_told(registry: Registry, count: int) -> None:
+    command = PAID
+    for _, prepare, change in FAULTS[:count]:
+        if prepare:
+            prepare(registry)
+        command = change(command)
+    with registry.refuses(FAULTS[count - 1][0]):
+        ask(registry, command, "ben")
+
+
+def test_an_unavailable_name_is_told_before_the_quota(registry: Registry) -> None:
+    for index in range(FREE_QUOTA):
+        registry.register(f"n{index}.example.test")
+    with registry.refuses(FreeQuotaExceeded) as caught:
+        ask(registry, Register(fqdn="more.example.test", registration_mode="free"))
+    assert caught[0].details == {"limit": FREE_QUOTA, "used": FREE_QUOTA}
+    registry.register("more.example.test", "ben")
+    with registry.refuses(SubdomainUnavailable):
+        ask(registry, Register(fqdn="more.example.test", registration_mode="free"))
+
+
+def test_a_user_s_own_quota_counts_before_the_setting_s(registry: Registry) -> None:
+    registry.add_user("cat", free_quota=0)
+    with registry.refuses(FreeQuotaExceeded) as caught:
+        ask(registry, Register(fqdn="cat.example.test", registration_mode="free"), "cat")
+    assert caught[0].details == {"limit": 0, "used": 0}
+
+
+def test_registering_is_for_users(registry: Registry) -> None:
+    with registry.refuses(NotFound):
+        registry.write(register, OPERATOR, PAID, free_quota=FREE_QUOTA)
+
+
+# Wrong fields
+
+
+def test_all_wrong_fields_are_told_at_once(registry: Registry) -> None:
+    command = Register(
+        domain="example.test",
+        label="-",
+        nameservers=("-", "ns1.example.org"),
+        registration_mode="gold",
+        payable=Payable(coupon_code="NONE"),
+    )
+    with registry.refuses(ValidationFailed) as caught:
+        ask(registry, command)
+    assert {(each.field, each.code) for each in caught[0].errors} >= {
+        ("label", "label_invalid"),
+        ("nameservers[0]", "nameserver_invalid"),
+        ("registration_mode", "registration_mode_invalid"),
+    }
+
+
+def test_a_wrong_coupon_is_told_beside_the_other_fields(registry: Registry) -> None:
+    command = replace(PAID, nameservers=("-",), payable=Payable(coupon_code="NONE"))
+    with registry.refuses(ValidationFailed) as caught:
+        ask(registry, command)
+    assert [each.code for each in caught[0].errors] == ["nameserver_invalid", "coupon_invalid"]
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        (Register(label="shop"), ["platform_domain_required"]),
+        (Register(), ["platform_domain_required", "label_required"]),
+        (Register(domain="example.test"), ["label_required"]),
+        (Register(fqdn="example.test"), ["label_required"]),
+        (Register(domain="example.test", label="a", fqdn="b.example.test"), ["fqdn_mismatch"]),
+        (Register(domain="other.test", fqdn="a.example.test"), ["fqdn_mismatch"]),
+        (Register(fqdn="a.example.test", nameservers=("a.example.test",)), ["glue_required"]),
+        (Register(fqdn="a.example.test", ds_records=("1 13 2 " + "0" * 64,)), ["ds_without_nameservers"]),
+        (Register(fqdn="a.example.test", nameservers=("b.example.org",) * 2), ["nameserver_duplicate"]),
+    ],
+)
+def test_which_field_is_wrong(registry: Registry, command: Register, codes: list[str]) -> None:
+    registry.add_domain("other.test")
+    with registry.refuses(ValidationFailed) as caught:
+        ask(registry, command)
+    assert [each.code for each in caught[0].errors] == codes
+
+
+def test_ids_and_domains_that_select_two_platform_domains_are_told(registry: Registry) -> None:
+    registry.add_domain("other.test")
+    with registry.refuses(ValidationFailed) as caught:
+        ask(
+            registry,
+            Register(platform_domain_id=registry.domains["other.test"], domain="example.test", label="a"),
+        )
+    assert [(each.field, each.code) for each in caught[0].errors] == [("domain", "fqdn_mismatch")]
+
+
+@pytest.mark.parametrize(
+    "command", [Register(platform_domain_id=99), Register(domain="no.test"), Register(fqdn="a.no.test")]
+)
+def test_what_does_not_exist_is_not_found(registry: Registry, command: Register) -> None:
+    with registry.refuses(PlatformDomainNotFound):
+        ask(registry, replace(command, label="shop"))
+
+
+def test_a_restricted_platform_domain_is_there_for_those_it_was_granted_to(registry: Registry) -> None:
+    edit(registry, restricted=True)
+    with registry.refuses(PlatformDomainNotFound) as restricted:
+        ask(registry, Register(fqdn="shop.example.test"))
+    with registry.refuses(PlatformDomainNotFound) as missing:
+        ask(registry, Register(fqdn="shop.never.test"))
+    assert restricted[0].message == missing[0].message
+    registry.write(grant_platform_domain, OPERATOR, "example.test", str(registry.organizations["ann"]))
+    assert registry.register("shop.example.test").fqdn == "shop.example.test"
+
+
+def test_the_longest_platform_domain_that_is_seen_wins(registry: Registry) -> None:
+    registry.add_domain("deep.example.test")
+    assert registry.register("shop.deep.example.test").domain == "deep.example.test"
+    edit(registry, "deep.example.test", hidden=True)
+    with registry.refuses(ValidationFailed) as caught:
+        ask(registry, Register(fqdn="two.deep.example.test"))
+    assert [each.code for each in caught[0].errors] == ["label_invalid"]
+
+
+# Unavailable names
+
+
+def _reason(registry: Registry, fqdn: str = "shop.example.test", name: str = "ann") -> dict[str, Any]:
+    with registry.refuses(SubdomainUnavailable) as caught:
+        ask(registry, Register(fqdn=fqdn), name)
+    return caught[0].details
+
+
+def test_reserved_names(registry: Registry) -> None:
+    registry.write(set_label, OPERATOR, "example.test", "kept", "reserved")
+    registry.write(set_label, OPERATOR, "example.test", "bad", "blocked")
+    registry.add_domain("deep.shop.example.test")
+    for label in ("www", "kept", "bad", "shop"):
+        assert _reason(registry, f"{label}.example.test") == {"reason": "reserved", "owned": False}
+
+
+def test_taken_then_in_the_trash_then_cooling_off_then_free(registry: Registry) -> None:
+    held = registry.register("shop.example.test")
+    assert _reason(registry) == {"reason": "taken", "owned": True}
+    assert _reason(registry, name="ben") == {"reason": "taken", "owned": False}
+    registry.write(delete, registry.actor(), str(held.id))
+    assert _reason(registry) == {"reason": "in_trash", "owned": True}
+    assert _reason(registry, name="ben") == {"reason": "in_trash", "owned": False}
+    registry.write(purge, OPERATOR, "shop.example.test")
+    assert _reason(registry) == {"reason": "cooling_off", "owned": False}
+    registry.write(purge, OPERATOR, "shop.example.test", release=True)
+    again = registry.register("shop.example.test", "ben")
+    assert again.id != held.id
+    assert registry.doctor() == []
+
+
+def test_a_name_that_stands_in_the_zone_already_is_taken(registry: Registry) -> None:
+    record = Record("old.shop.example.test", "A", 300, "192.0.2.1")
+    registry.write(zone_store.insert_records, registry.domains["example.test"], [record])
+    assert _reason(registry) == {"reason": "taken", "owned": False}
+
+
+# Modes and labels
+
+
+def test_premium_and_special_labels(registry: Registry) -> None:
+    registry.write(set_label, OPERATOR, "example.test", "gold", "premium", price_credits=55)
+    registry.write(
+        set_label,
+        OPERATOR,
+        "example.test",
+        "city",
+        "special",
+        organizations=[str(registry.organizations["ann"])],
+    )
+    gold = registry.register("gold.example.test")
+    assert (gold.registration_type, registry.balance()) == ("premium", 45)
+    assert _reason(registry, "city.example.test", "ben") == {"reason": "reserved", "owned": False}
+    registry.grant("ann", 100)
+    assert registry.register("city.example.test").registration_type == "special"
+    assert registry.balance() == 75
+
+
+@pytest.mark.parametrize("mode", ["admin", "premium", "special"])
+def test_modes_that_do_not_take_the_label(registry: Registry, mode: str) -> None:
+    with registry.refuses(RegistrationModeNotAllowed):
+        ask(registry, replace(PAID, registration_mode=mode))
+
+
+def test_a_withdrawn_offer_takes_no_new_names(registry: Registry) -> None:
+    registry.write(withdraw_offer, OPERATOR, "example.test", "plus")
+    with registry.refuses(RegistrationModeNotAllowed):
+        ask(registry, PAID)
+
+
+# Cycles
+
+
+def test_nameservers_that_can_only_be_found_through_the_name_itself(registry: Registry) -> None:
+    registry.register("one.example.test", nameservers=("ns.two.example.test",))
+    with registry.refuses(ValidationFailed) as caught:
+        ask(registry, Register(fqdn="two.example.test", nameservers=("ns.one.example.test",)))
+    assert [each.code for each in caught[0].errors] == ["nameserver_cycle"]
+    registry.register("two.example.test", nameservers=("ns.one.example.test", "ns1.example.org"))
