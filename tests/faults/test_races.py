@@ -1,16 +1,23 @@
 """Races over real HTTP connections, on both databases: money, quota, coupons, names and keys are each given out once."""
 
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from crashes import zone_is_right
+from postgresql import fresh_database
 from races import (
+    Request,
     check_coupon_is_used_once,
     check_credits_are_spent_once,
     check_key_acts_once,
     check_name_goes_to_one,
     check_quota_is_used_once,
+    register_at_once,
 )
+from serving import serve_process, wait_until
 from service import RunningService, running_service
 
 
@@ -39,3 +46,39 @@ def test_a_name_goes_to_one_of_two_users(racing: RunningService) -> None:
 
 def test_one_key_twenty_times_acts_once(racing: RunningService) -> None:
     check_key_acts_once(racing)
+
+
+def test_two_services_on_one_database_stay_right(postgresql_server: str, tmp_path: Path) -> None:
+    """Two processes, each with a publisher, on one PostgreSQL: names go to one, zone and registry agree; one is killed."""
+    with (
+        fresh_database(postgresql_server) as url,
+        serve_process(url, tmp_path) as first,
+        serve_process(url, tmp_path) as second,
+    ):
+        for serving in (first, second):
+            serving.start()
+        check_name_goes_to_one(first.service, second.service)
+        service = first.service
+        carl = service.add_user("carl@example.org")
+        names = [f"m{number}.example.test" for number in range(20)]
+        for wave in range(2):
+            nameservers = [f"ns{wave}.provider.example", f"ns{wave}.other.example"]
+            requests: list[Request] = [(carl, {"fqdn": name, "nameservers": nameservers}, {}) for name in names]
+            if wave == 0:
+                answers = register_at_once(service, requests)
+                assert {each.status_code for each in answers} == {201}
+                continue
+            for number, name in enumerate(names):
+                asked = (first, second)[number % 2].service
+                body = {"nameservers": nameservers}
+                answer = asked.call(carl, "PUT", f"/subdomains/{name}/nameservers", body)
+                assert answer.status_code == 200, answer.text
+        wait_until(lambda: zone_is_right(service), 20)
+        assert service.doctor() == []
+        assert all(service.delegation(name) == set(nameservers) for name in names[:5])
+        first.stop(signal.SIGKILL)
+        other = second.service
+        other.register(carl, "last.example.test", nameservers=["ns1.provider.example"])
+        wait_until(lambda: zone_is_right(other), 20)
+        assert other.delegation("last.example.test") == {"ns1.provider.example"}
+        assert other.doctor() == []
