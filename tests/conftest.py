@@ -6,10 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from postgresql import fresh_database, run_postgresql
 from registry import Prepared, Registry, open_registry, prepare
 from service import RunningService, running_service
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_come() -> None:
+    """Undo what a command line in this process made of the logs: it silences them, and some tests read them."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from operator_registry import ANNA, Registry, small_registry
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.store import update_user
-from sublet.cli.main import NOUNS
+from sublet.cli.main import NOUNS, app
 from sublet.config import DESCRIPTIONS, Settings
 from sublet.db import needed_revision
 from sublet.migrations import newest_revision
@@ -182,13 +183,13 @@ def test_every_command_has_help_and_every_reading_one_a_table(tmp_path: Path) ->
         ["zone", "check", "example.test"],
         ["settings"],
     ):
-        done = run(url, *words)
-        assert (done.returncode, done.stderr) == (0, "")
+        done = CliRunner().invoke(app, words, env={"SUBLET_DATABASE_URL": url})
+        assert (done.exit_code, done.stderr) == (0, "")
         assert done.stdout.strip()
-        answer(url, *words)
-    for noun in run(url, "--help").stdout.split():
-        if noun in NOUNS:
-            assert run(url, noun, "--help").returncode == 0
+        done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": url})
+        assert json.loads(done.stdout) is not None
+    for noun in NOUNS:
+        assert CliRunner().invoke(app, [noun, "--help"]).exit_code == 0
 
 
 def test_each_setting_is_described() -> None:

@@ -94,10 +94,17 @@ def test_an_unknown_member_comes_with_what_may_be_meant(shop: RunningService, ad
 
 
 def test_unknown_query_parameters_are_refused_everywhere(shop: RunningService, ada: Registrant) -> None:
-    for method, path in (("GET", "/me"), ("GET", "/subdomains"), ("POST", "/subdomains"), ("GET", "/payments")):
+    for method, path in (
+        ("GET", "/me"),
+        ("GET", "/subdomains"),
+        ("POST", "/subdomains"),
+        ("GET", "/payments"),
+    ):
         answer = shop.call(ada, method, path + "?stat=1")
         assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "unknown_field"), path
-    assert shop.call(ada, "GET", "/subdomains?limit=1&limit=1").json()["errors"][0]["code"] == "duplicate_field"
+    assert (
+        shop.call(ada, "GET", "/subdomains?limit=1&limit=1").json()["errors"][0]["code"] == "duplicate_field"
+    )
 
 
 def test_the_order_of_checks(shop: RunningService) -> None:
@@ -107,7 +114,9 @@ def test_the_order_of_checks(shop: RunningService) -> None:
     held = shop.register(newcomer(shop), fresh())["subdomain"]["fqdn"]
     big = b'{"x": "' + b"x" * 70_000 + b'"}'
 
-    def code(token: str | None, method: str, path: str, content: bytes, content_type: str = "application/json") -> str:
+    def code(
+        token: str | None, method: str, path: str, content: bytes, content_type: str = "application/json"
+    ) -> str:
         headers = {"content-type": content_type} | ({"authorization": f"Bearer {token}"} if token else {})
         answer = shop.client.request(method, shop.base_url + path, content=content, headers=headers)
         return str(answer.json()["error"])
@@ -167,7 +176,12 @@ def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> N
     found = walk(shop, user, "/subdomains?limit=3&status=inactive", "subdomains")
     assert [each["fqdn"] for each in found] == names[::-1]
     assert len(walk(shop, user, "/subdomains?limit=8", "subdomains")) == 8
-    assert [each["subject"] for each in walk(shop, user, "/support/tickets?limit=1", "tickets")] == ["3", "2", "1", "0"]
+    assert [each["subject"] for each in walk(shop, user, "/support/tickets?limit=1", "tickets")] == [
+        "3",
+        "2",
+        "1",
+        "0",
+    ]
     abuse = walk(shop, user, "/support/tickets?limit=1&type=abuse", "tickets")
     assert [each["subject"] for each in abuse] == ["3", "1"]
     assert [each["credits"] for each in walk(shop, user, "/payments?limit=2", "payments")] == [4, 3, 2, 1, 1]
@@ -192,7 +206,11 @@ def test_limit_and_cursor_have_their_bounds(shop: RunningService, ada: Registran
     for bad in ("0", "501", "-1", "1.0", "%2B1", "", "١"):
         assert shop.call(ada, "GET", f"/subdomains?limit={bad}").json()["error"] == "invalid_request", bad
     cursor = shop.call(ada, "GET", "/platform-domains?limit=1").json()["page"]["next_cursor"]
-    for path in (f"/subdomains?cursor={cursor}", "/payments?cursor=%21", f"/platform-domains?cursor={cursor[:-1]}"):
+    for path in (
+        f"/subdomains?cursor={cursor}",
+        "/payments?cursor=%21",
+        f"/platform-domains?cursor={cursor[:-1]}",
+    ):
         answer = shop.call(ada, "GET", path)
         assert (answer.status_code, answer.json()["error"]) == (400, "invalid_cursor")
 
@@ -207,7 +225,9 @@ def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
     names = {key: f"{prefix}-{key}.example.test" for key in ("plus", "plain", "gone", "held")}
     names["brief"] = f"{prefix}-brief.brief.test"
     made = {
-        "plus": shop.register(user, names["plus"], registration_mode="plus", confirm=True, ns1=NS1, ds_records=[DS]),
+        "plus": shop.register(
+            user, names["plus"], registration_mode="plus", confirm=True, ns1=NS1, ds_records=[DS]
+        ),
         "plain": shop.register(user, names["plain"]),
         "gone": shop.register(user, names["gone"]),
         "held": shop.register(user, names["held"], ns1=NS1),
@@ -250,9 +270,17 @@ def test_a_replay_answers_the_same_and_acts_once(shop: RunningService) -> None:
     """Decisions: the same status, ids, charge and coupon, `Idempotent-Replayed: true`, the object rendered as it is now."""
     user = newcomer(shop, credit_count=30)
     shop.operator("coupon", "add", "REPLAY", "--percent", "50")
-    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True, "coupon_code": "REPLAY", "ns1": NS1}
+    body = {
+        "fqdn": fresh(),
+        "registration_mode": "plus",
+        "confirm": True,
+        "coupon_code": "REPLAY",
+        "ns1": NS1,
+    }
     first = shop.call(user, "POST", "/subdomains", body, idempotency_key="k1")
-    changed = shop.call(user, "PUT", f"/subdomains/{body['fqdn']}/nameservers", {"ns1": "ns2.provider.example"})
+    changed = shop.call(
+        user, "PUT", f"/subdomains/{body['fqdn']}/nameservers", {"ns1": "ns2.provider.example"}
+    )
     again = shop.call(user, "POST", "/subdomains", dict(reversed(body.items())), idempotency_key="k1")
     assert (first.status_code, again.status_code) == (201, 201)
     assert "idempotent-replayed" not in first.headers
@@ -271,7 +299,9 @@ def test_every_writing_endpoint_replays(shop: RunningService) -> None:
     """Decisions: on every POST, PUT and DELETE, tickets too."""
     user = newcomer(shop)
     fqdn = shop.register(user, fresh(), ns1=NS1)["subdomain"]["fqdn"]
-    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"]["id"]
+    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
+        "id"
+    ]
     shop.clock.advance(days=330)
     path = f"/subdomains/{fqdn}"
     for number, (method, where, body) in enumerate(
@@ -286,7 +316,9 @@ def test_every_writing_endpoint_replays(shop: RunningService) -> None:
     ):
         first, again = (shop.call(user, method, where, body, idempotency_key=f"w{number}") for _ in range(2))
         assert first.status_code in (200, 201), first.text
-        assert (again.status_code, again.headers.get("idempotent-replayed")) == (first.status_code, "true"), where
+        assert (again.status_code, again.headers.get("idempotent-replayed")) == (first.status_code, "true"), (
+            where
+        )
         assert again.json() == first.json()
     messages = shop.call(user, "GET", f"/support/tickets/{ticket}").json()["ticket"]["messages"]
     assert [each["message"] for each in messages] == ["b", "once"]
@@ -302,7 +334,10 @@ def test_a_key_is_for_one_request(shop: RunningService) -> None:
         assert (quoted.status_code, "idempotent-replayed" in quoted.headers) == (402, False)
     confirmed = {**body, "confirm": True}
     assert shop.call(user, "POST", "/subdomains", confirmed, idempotency_key="k").status_code == 201
-    for method, path, other in (("POST", "/subdomains", body), ("DELETE", f"/subdomains/{body['fqdn']}", None)):
+    for method, path, other in (
+        ("POST", "/subdomains", body),
+        ("DELETE", f"/subdomains/{body['fqdn']}", None),
+    ):
         answer = shop.call(user, method, path, other, idempotency_key="k")
         assert (answer.status_code, answer.json()["error"]) == (422, "idempotency_key_reused")
     for bad in ("", "a b", "x" * 256):
@@ -319,7 +354,9 @@ def test_equal_requests_at_once_act_once(shop: RunningService) -> None:
             pool.map(lambda _: shop.call(user, "POST", "/subdomains", body, idempotency_key="k"), range(8))
         )
     assert {answer.status_code for answer in answers} <= {201, 409}
-    assert {answer.json()["error"] for answer in answers if answer.status_code == 409} <= {"idempotency_in_progress"}
+    assert {answer.json()["error"] for answer in answers if answer.status_code == 409} <= {
+        "idempotency_in_progress"
+    }
     assert len({answer.json()["subdomain"]["id"] for answer in answers if answer.status_code == 201}) == 1
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 90
 

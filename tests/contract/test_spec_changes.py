@@ -87,7 +87,11 @@ def test_put_an_omitted_member_keeps_what_is_stored(shop: RunningService, ada: R
     assert kept == found
     order = [f"ns1.{found['fqdn']}", NS1]
     changed = put(shop, ada, found["fqdn"], {"nameservers": order}).json()["subdomain"]
-    assert (changed["nameservers"], changed["glue"], changed["ds_records"]) == (order, found["glue"], found["ds_records"])
+    assert (changed["nameservers"], changed["glue"], changed["ds_records"]) == (
+        order,
+        found["glue"],
+        found["ds_records"],
+    )
     pruned = put(shop, ada, found["fqdn"], {"nameservers": [NS1]}).json()["subdomain"]
     assert (pruned["glue"], pruned["ds_records"]) == ([], found["ds_records"])
     assert put(shop, ada, found["fqdn"], {"ds_records": []}).json()["subdomain"]["nameservers"] == [NS1]
@@ -99,7 +103,11 @@ def test_put_an_empty_list_or_null_clears(shop: RunningService, ada: Registrant,
     found = delegated(shop, ada)
     fqdn = found["fqdn"]
     unsigned = put(shop, ada, fqdn, {"ds_records": empty}).json()["subdomain"]
-    assert (unsigned["ds_records"], unsigned["dnssec_enabled"], unsigned["glue"]) == ([], False, found["glue"])
+    assert (unsigned["ds_records"], unsigned["dnssec_enabled"], unsigned["glue"]) == (
+        [],
+        False,
+        found["glue"],
+    )
     answer = put(shop, ada, fqdn, {"glue": empty})
     assert [error["code"] for error in answer.json()["errors"]] == ["glue_required"]
     cleared = put(shop, ada, fqdn, {"nameservers": empty}).json()["subdomain"]
@@ -128,17 +136,38 @@ def test_put_requires_public_glue_of_either_family(shop: RunningService, ada: Re
 
     assert codes([]) == ["glue_required"]
     assert codes([{"host": host}])[0] == "glue_invalid"
-    for address in ("10.0.0.1", "127.0.0.1", "192.0.2.1", "192.88.99.1", "224.0.0.1", "100.64.0.1", "0.0.0.0"):  # noqa: S104
+    for address in (
+        "10.0.0.1",
+        "127.0.0.1",
+        "192.0.2.1",
+        "192.88.99.1",
+        "224.0.0.1",
+        "100.64.0.1",
+        "0.0.0.0",
+    ):  # noqa: S104
         assert "glue_not_public" in codes([{"host": host, "ipv4": address}]), address
-    for address in ("::1", "fe80::1", "2001:db8::1", "2002::1", "2001::1", "::ffff:8.8.8.8", "ff02::1", "fd00::1"):
+    for address in (
+        "::1",
+        "fe80::1",
+        "2001:db8::1",
+        "2002::1",
+        "2001::1",
+        "::ffff:8.8.8.8",
+        "ff02::1",
+        "fd00::1",
+    ):
         assert "glue_not_public" in codes([{"host": host, "ipv6": address}]), address
     for address in ("8.8.8.08", "8.8.8", "0x8.8.8.8"):
         assert "glue_invalid" in codes([{"host": host, "ipv4": address}]), address
     assert "glue_invalid" in codes([{"host": host, "ipv6": "2620:fe::fe%eth0"}])
     assert codes([{"host": host, "ipv6": "2620:fe::fe"}]) == []
     assert codes([{"host": host, "ipv4": "8.8.8.8"}]) == []
-    assert codes([{"host": NS1, "ipv4": "8.8.8.8"}, {"host": host, "ipv4": "8.8.8.8"}]) == ["glue_not_allowed"]
-    assert codes([{"host": host, "ipv4": "8.8.8.8"}, {"host": f"ns2.{fqdn}", "ipv4": "8.8.8.8"}]) == ["glue_not_allowed"]
+    assert codes([{"host": NS1, "ipv4": "8.8.8.8"}, {"host": host, "ipv4": "8.8.8.8"}]) == [
+        "glue_not_allowed"
+    ]
+    assert codes([{"host": host, "ipv4": "8.8.8.8"}, {"host": f"ns2.{fqdn}", "ipv4": "8.8.8.8"}]) == [
+        "glue_not_allowed"
+    ]
 
 
 def test_put_normalises_hosts_and_keeps_their_order(shop: RunningService, ada: Registrant) -> None:
@@ -189,7 +218,11 @@ def test_retry_is_only_possible_after_a_failure(shop: RunningService, ada: Regis
 def test_retry_takes_no_members(shop: RunningService, ada: Registrant) -> None:
     """Part 4: no body fields are stated; none, an empty object and no body at all are the same."""
     fqdn = shop.register(ada, fresh(), nameservers=[NS1])["subdomain"]["fqdn"]
-    for body, expected in ((None, "retry_not_available"), ({}, "retry_not_available"), ({"ns1": NS1}, "invalid_request")):
+    for body, expected in (
+        (None, "retry_not_available"),
+        ({}, "retry_not_available"),
+        ({"ns1": NS1}, "invalid_request"),
+    ):
         assert shop.call(ada, "POST", f"/subdomains/{fqdn}/retry", body).json()["error"] == expected
 
 
@@ -254,7 +287,12 @@ def test_renewal_takes_a_coupon_code(shop: RunningService) -> None:
     body = {"confirm": True, "coupon_code": "renew30"}
     done = shop.call(user, "POST", f"/subdomains/{found['fqdn']}/renew", body).json()
     assert done["renewal"]["charged_credits"] == 7  # floor(10 x 35 / 100) = 3 off
-    assert done["renewal"]["coupon"] == {"code": "RENEW30", "kind": "percent", "value": 35, "discount_credits": 3}
+    assert done["renewal"]["coupon"] == {
+        "code": "RENEW30",
+        "kind": "percent",
+        "value": 35,
+        "discount_credits": 3,
+    }
 
 
 def test_renewal_goes_on_where_the_mode_is_withdrawn(shop: RunningService) -> None:
@@ -266,4 +304,9 @@ def test_renewal_goes_on_where_the_mode_is_withdrawn(shop: RunningService) -> No
     shop.operator("domain", "edit", "withdrawn.test", "--closed")
     shop.clock.advance(days=306)
     body = {"confirm": True}
-    assert shop.call(user, "POST", f"/subdomains/{found['fqdn']}/renew", body).json()["renewal"]["charged_credits"] == 10
+    assert (
+        shop.call(user, "POST", f"/subdomains/{found['fqdn']}/renew", body).json()["renewal"][
+            "charged_credits"
+        ]
+        == 10
+    )

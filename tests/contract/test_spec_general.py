@@ -37,12 +37,16 @@ def test_part_4_the_routes_are_those_of_the_spec_and_restore() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_part_1_rule_1_every_endpoint_requires_the_token(shop: RunningService, method: str, path: str) -> None:
+def test_part_1_rule_1_every_endpoint_requires_the_token(
+    shop: RunningService, method: str, path: str
+) -> None:
     answer = shop.call(None, method, path.replace("{fqdn}", "a.example.test").replace("{id}", "1"))
     assert (answer.status_code, answer.json()["error"]) == (401, "token_missing")
 
 
-@pytest.mark.parametrize(("method", "path"), [*ROUTES, ("GET", "/nothing"), ("PATCH", "/me"), ("TRACE", "/me")])
+@pytest.mark.parametrize(
+    ("method", "path"), [*ROUTES, ("GET", "/nothing"), ("PATCH", "/me"), ("TRACE", "/me")]
+)
 def test_part_1_rule_2_all_responses_are_json(shop: RunningService, method: str, path: str) -> None:
     user = newcomer(shop)
     answer = shop.call(user, method, path.replace("{fqdn}", "a.example.test").replace("{id}", "1"))
@@ -54,7 +58,11 @@ def test_part_1_rule_2_all_responses_are_json(shop: RunningService, method: str,
 def test_part_1_rule_3_a_body_needs_its_content_type(shop: RunningService) -> None:
     user = newcomer(shop)
     content = b'{"fqdn": "plain.example.test"}'
-    for content_type, status in (("application/json", 201), ("application/json; charset=utf-8", 409), ("text/plain", 415)):
+    for content_type, status in (
+        ("application/json", 201),
+        ("application/json; charset=utf-8", 409),
+        ("text/plain", 415),
+    ):
         headers = {"authorization": f"Bearer {user.token}", "content-type": content_type}
         answer = shop.client.post(shop.base_url + "/subdomains", content=content, headers=headers)
         assert answer.status_code == status, answer.text
@@ -64,7 +72,9 @@ def test_part_1_rule_4_success_has_ok_true_and_exactly_the_named_members(shop: R
     """The members of each answer as part 4 lists them; lists have `page` beside them (decisions, "Lists")."""
     user = newcomer(shop)
     fqdn = shop.register(user, fresh(), **DELEGATED)["subdomain"]["fqdn"]
-    number = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"]["id"]
+    number = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
+        "id"
+    ]
     members = {
         ("GET", "/me"): ["user", "organization"],
         ("GET", "/credits"): ["credit_balance", "packages"],
@@ -128,7 +138,12 @@ def test_part_2_account_resources(shop: RunningService) -> None:
     assert credit["credit_balance"] == 7
     package = credit["packages"][-1]
     assert list(package) == ["id", "name", "credits", "price", "currency"]
-    assert (package["name"], package["credits"], package["price"], package["currency"]) == ("Ten", 10, "9.90", "EUR")
+    assert (package["name"], package["credits"], package["price"], package["currency"]) == (
+        "Ten",
+        10,
+        "9.90",
+        "EUR",
+    )
     domain = next(
         each
         for each in shop.call(user, "GET", "/platform-domains").json()["platform_domains"]
@@ -183,7 +198,12 @@ def test_part_4_the_id_or_the_name_in_any_form_is_taken_in_paths(shop: RunningSe
     user = newcomer(shop)
     registered = shop.register(user, "bücher.example.test")["subdomain"]
     assert registered["fqdn"] == "xn--bcher-kva.example.test"
-    forms = ["xn--bcher-kva.example.test", "XN--BCHER-KVA.Example.TEST", "xn--bcher-kva.example.test.", "bücher.example.test"]
+    forms = [
+        "xn--bcher-kva.example.test",
+        "XN--BCHER-KVA.Example.TEST",
+        "xn--bcher-kva.example.test.",
+        "bücher.example.test",
+    ]
     for form in [*forms, "BÜCHER.EXAMPLE.TEST.", "bu\u0308cher.example.test", str(registered["id"])]:
         answer = shop.call(user, "GET", f"/subdomains/{form}")
         assert answer.status_code == 200, form

@@ -52,14 +52,22 @@ def test_platform_domain_by_the_domain_part_of_fqdn(shop: RunningService, ada: R
     """Part 4: the domain part inside fqdn selects it, and the label is derivable from fqdn."""
     answer = post(shop, ada, fqdn="By-Fqdn.Example.TEST.")
     found = answer.json()["subdomain"]
-    assert (found["fqdn"], found["label"], found["domain"]) == ("by-fqdn.example.test", "by-fqdn", "example.test")
+    assert (found["fqdn"], found["label"], found["domain"]) == (
+        "by-fqdn.example.test",
+        "by-fqdn",
+        "example.test",
+    )
 
 
 def test_all_ways_of_naming_at_once_must_agree(shop: RunningService, ada: Registrant) -> None:
     """Part 4: fqdn may supply both domain and label; what contradicts it is refused."""
     members = {"fqdn": "all.example.test", "label": "ALL", "domain": "example.test"}
     assert post(shop, ada, **members, platform_domain_id=domain_id(shop)).status_code == 201
-    for wrong in ({"label": "other"}, {"domain": "strict.test"}, {"platform_domain_id": domain_id(shop, "strict.test")}):
+    for wrong in (
+        {"label": "other"},
+        {"domain": "strict.test"},
+        {"platform_domain_id": domain_id(shop, "strict.test")},
+    ):
         body = refused(post(shop, ada, **{**members, **wrong}), 422, "validation_failed")
         assert "fqdn_mismatch" in [error["code"] for error in body["errors"]], wrong
 
@@ -167,8 +175,12 @@ def test_ds_records_in_all_their_forms(shop: RunningService, ada: Registrant) ->
         assert found["subdomain"]["dnssec_enabled"] is True
     fqdn = fresh()
     both = [dnskey, f"257 3 13 {key}"]  # the same key twice is one record
-    found = post(shop, ada, fqdn=fqdn, nameservers=["ns1.provider.example"], ds_records=both).json()["subdomain"]
-    assert [(each["algorithm"], each["digest_type"], len(each["digest"])) for each in found["ds_records"]] == [(13, 2, 64)]
+    found = post(shop, ada, fqdn=fqdn, nameservers=["ns1.provider.example"], ds_records=both).json()[
+        "subdomain"
+    ]
+    assert [
+        (each["algorithm"], each["digest_type"], len(each["digest"])) for each in found["ds_records"]
+    ] == [(13, 2, 64)]
     assert found["ds_records"][0]["digest"] in shop.dig(fqdn, "DS", "+short").lower().replace(" ", "")
 
 
@@ -176,7 +188,11 @@ def test_ds_records_in_all_their_forms(shop: RunningService, ada: Registrant) ->
 def test_mode_admin_is_rejected(shop: RunningService, ada: Registrant, mode: str) -> None:
     """Part 2 and part 7, rule 8: the admin mode is not available through the API."""
     refused(post(shop, ada, fqdn=fresh(), registration_mode=mode), 403, "registration_mode_not_allowed")
-    refused(post(shop, ada, fqdn=fresh(), registration_mode=mode, confirm=True), 403, "registration_mode_not_allowed")
+    refused(
+        post(shop, ada, fqdn=fresh(), registration_mode=mode, confirm=True),
+        403,
+        "registration_mode_not_allowed",
+    )
 
 
 def test_quote_then_confirm(shop: RunningService) -> None:

@@ -89,7 +89,9 @@ def test_it_may_relate_to_one_of_the_users_own_subdomains(shop: RunningService, 
     assert opened_ticket(shop, user, **{field: own[key]})["subdomain"] == own["fqdn"]
     answer = post(shop, user, **QUESTION, **{field: foreign[key]})
     assert answer.status_code == 422
-    assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, "ticket_subdomain_invalid")]
+    assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [
+        (field, "ticket_subdomain_invalid")
+    ]
 
 
 def test_limits_of_subject_and_message(shop: RunningService, ada: Registrant) -> None:
@@ -132,7 +134,8 @@ def test_reply_answers_the_ticket(shop: RunningService, ada: Registrant) -> None
     ticket = answer.json()["ticket"]
     assert (ticket["status"], ticket["archived"]) == ("open", False)
     said = [
-        (each["author_type"], each["author_name"], each["message"], each["message_format"]) for each in ticket["messages"]
+        (each["author_type"], each["author_name"], each["message"], each["message_format"])
+        for each in ticket["messages"]
     ]
     name = ada.email.partition("@")[0]
     assert said == [
@@ -143,7 +146,9 @@ def test_reply_answers_the_ticket(shop: RunningService, ada: Registrant) -> None
     assert ticket["last_message_at"] == ticket["messages"][-1]["created_at"]
     for body in ({}, {"message": None}, {"message": "  "}):
         refused = shop.call(ada, "POST", f"/support/tickets/{number}/reply", body)
-        assert [(each["field"], each["code"]) for each in refused.json()["errors"]] == [("message", "required")]
+        assert [(each["field"], each["code"]) for each in refused.json()["errors"]] == [
+            ("message", "required")
+        ]
 
 
 def test_a_closed_ticket_cannot_be_replied_to(shop: RunningService, ada: Registrant) -> None:
@@ -159,7 +164,9 @@ def test_a_closed_ticket_cannot_be_replied_to(shop: RunningService, ada: Registr
 
 def test_filters_of_the_list(shop: RunningService, ada: Registrant) -> None:
     """Decisions, "Lists": tickets by status, type, archived."""
-    tickets = {kind: opened_ticket(shop, ada, type=kind)["ticket_number"] for kind in ("contact", "abuse", "support")}
+    tickets = {
+        kind: opened_ticket(shop, ada, type=kind)["ticket_number"] for kind in ("contact", "abuse", "support")
+    }
     shop.operator("ticket", "close", tickets["contact"])
     shop.operator("ticket", "reply", tickets["abuse"], "--message", "We look", "--author", "Olga")
     expected = {

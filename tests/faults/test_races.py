@@ -17,8 +17,8 @@ from races import (
     check_quota_is_used_once,
     register_at_once,
 )
-from serving import serve_process, wait_until
 from service import RunningService, running_service
+from serving import serve_process, wait_until
 
 
 @pytest.fixture
@@ -63,7 +63,9 @@ def test_two_services_on_one_database_stay_right(postgresql_server: str, tmp_pat
         names = [f"m{number}.example.test" for number in range(20)]
         for wave in range(2):
             nameservers = [f"ns{wave}.provider.example", f"ns{wave}.other.example"]
-            requests: list[Request] = [(carl, {"fqdn": name, "nameservers": nameservers}, {}) for name in names]
+            requests: list[Request] = [
+                (carl, {"fqdn": name, "nameservers": nameservers}, {}) for name in names
+            ]
             if wave == 0:
                 answers = register_at_once(service, requests)
                 assert {each.status_code for each in answers} == {201}
