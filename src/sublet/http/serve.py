@@ -1,43 +1,142 @@
 """Serve the application over HTTP: uvicorn in the running loop, on a socket that is ours, stopped by its caller."""
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import httptools
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from sublet.errors import InvalidRequest
+from sublet.http.errors import render_refusal
+from sublet.ids import new_request_id
+
+log = structlog.get_logger()
 HEAD_MAX_BYTES = 32 * 1024
-"""Longest request line and headers together; the parser itself has no limit."""
+"""Most octets of request line and header fields together; the parser itself would gather them without end."""
+HEAD_SECONDS = 10.0
+"""How long a client may take for a request's head, from connecting or from the head's first octet."""
+BODY_SECONDS = 30.0
+"""How long it may take for the rest of a message that nobody waits for; `json_body` gives bodies that count less."""
+KEEP_ALIVE_SECONDS = 30
 GRACE_SECONDS = 10
+BACKLOG = 2048
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with a bound on a request's head, so that one connection can't fill the memory."""
+    """uvicorn's protocol with a bound on the head's size, deadlines for slow clients, and refusals in our envelope."""
 
-    _head_bytes = 0
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = True
+        self._fed_bytes = 0
+        """Octets received since the head began: bounds a field that never ends, which no callback tells of."""
+        self._head_bytes = 0
+        self._too_large = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        self._cancel_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser; then see to the bounds of a message that isn't complete."""
+        was_in_head = self._in_head
+        if was_in_head:
+            self._fed_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            self._cancel_deadline()
+        elif self._in_head and self._fed_bytes > HEAD_MAX_BYTES:
+            self._too_large = True
+            self.send_400_response("")
+        elif self._in_head and not self._fed_bytes:
+            self._cancel_deadline()  # between messages, where uvicorn's keep-alive timer runs
+        elif self._deadline is None or was_in_head != self._in_head:
+            self._cancel_deadline()
+            seconds = HEAD_SECONDS if self._in_head else BODY_SECONDS
+            self._deadline = self.loop.call_later(seconds, self._too_slow)
 
     def on_message_begin(self) -> None:
-        """Start counting a request's head."""
-        self._head_bytes = 0
+        """Begin to count the head."""
         super().on_message_begin()
+        self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Count the request line."""
+        """Count a part of the request line."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header."""
+        """Count a header field."""
         self._count(len(name) + len(value) + 4)
         super().on_header(name, value)
 
-    def _count(self, size_bytes: int) -> None:
-        self._head_bytes += size_bytes
+    def on_headers_complete(self) -> None:
+        """Leave the head."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Wait for the next head."""
+        self._in_head = True
+        self._fed_bytes = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the parser's sentence is for nobody
+        """Refuse what isn't HTTP, or whose head is too large, and close."""
+        self._cancel_deadline()
+        under_way: RequestResponseCycle | None = self.cycle  # None before the first request
+        if under_way is not None and not under_way.response_complete:
+            self.transport.close()  # an answer is under way: a second one must not get into it
+            return
+        sentence = "This is not a request in HTTP/1.1."
+        if self._too_large:
+            sentence = f"Request line and header fields may have {HEAD_MAX_BYTES} bytes together."
+        request_id = new_request_id()
+        status, headers, body = render_refusal(InvalidRequest(sentence), request_id)
+        lines = [STATUS_LINE[431 if self._too_large else status]]
+        headers |= {"content-length": str(len(body)), "connection": "close", "x-request-id": request_id}
+        lines += [f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items()]
+        self.transport.write(b"".join([*lines, b"\r\n", body]))
+        self.transport.close()
+        log.info("bad_request", request_id=request_id, too_large=self._too_large)
+
+    def _count(self, octets: int) -> None:
+        self._head_bytes += octets
         if self._head_bytes > HEAD_MAX_BYTES:
+            self._too_large = True
             raise httptools.HttpParserError("the request's head is too long")
+
+    def _too_slow(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers: the process that holds all parts decides when to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the caller."""
+        yield
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -56,38 +155,29 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError:
         listening.close()
         raise
-    listening.listen(2048)
+    listening.listen(BACKLOG)
     return listening
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers: the process that holds all parts decides when to stop."""
-
-    def capture_signals(self) -> Any:
-        """Leave the signals to the caller."""
-        return _Nothing()
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_error: object) -> None: ...
-
-
 async def serve_http(app: ASGIApp, listening: socket.socket, stop: asyncio.Event) -> None:
-    """Answer requests until `stop` is set; then take no new ones and finish those in flight, within `GRACE_SECONDS`."""
+    """Answer requests until `stop` is set; then take no new ones and finish those in flight, within `GRACE_SECONDS`.
+
+    What is not done by then is cancelled; what it gave the database to write is written all the same.
+    """
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="error",  # a line for everyone who doesn't speak HTTP is ours to write
         access_log=False,
+        # uvicorn believes X-Forwarded-For of everyone on this host; `limits.client_address` asks for trusted proxies
+        proxy_headers=False,
         server_header=False,
-        date_header=True,
-        timeout_keep_alive=30,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        backlog=2048,
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
