@@ -11,11 +11,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route, Router
 
 from sublet import __version__
-from sublet.errors import Unavailable
+from sublet.errors import Refusal, Unavailable
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, Context, Endpoint
-from sublet.http.errors import MethodNotAllowed, render_refusal
+from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
 from sublet.http.observe import METRICS_TYPE
 from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS
@@ -41,26 +41,51 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
         return HTMLResponse(page, headers=PAGE_HEADERS)
 
     routes = [
-        Route(f"{BASE_PATH}/openapi.json", openapi, methods=["GET"]),
-        Route(f"{BASE_PATH}/docs", docs, methods=["GET"]),
+        Route(f"{BASE_PATH}/openapi.json", _identified(openapi), methods=["GET"]),
+        Route(f"{BASE_PATH}/docs", _identified(docs), methods=["GET"]),
         *(Route(BASE_PATH + path, Resource(context, methods)) for path, methods in by_path.items()),
-        Route("/healthz", _healthz, methods=["GET"]),
-        Route("/readyz", _readyz(context), methods=["GET"]),
-        Route("/metrics", _metrics(context), methods=["GET"]),
+        Route("/healthz", _identified(_healthz), methods=["GET"]),
+        Route("/readyz", _identified(_readyz(context)), methods=["GET"]),
+        Route("/metrics", _identified(_metrics(context)), methods=["GET"]),
     ]
-    app = Starlette(exception_handlers={HTTPException: _framework_refusal})
+    app = Starlette(exception_handlers={HTTPException: _framework_refusal, Exception: _fault})
     app.router = Router(routes, redirect_slashes=False, default=Resource(context, {}))
     return app
 
 
 async def _framework_refusal(request: Request, error: Exception) -> Response:
-    """Give what the framework refuses by itself (another method on a page outside `{base_url}`) our envelope too."""
+    """Give what the framework refuses by itself (another method on one of the pages) our envelope too."""
     allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
-    refusal = MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
+    return _refused(
+        request, MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
+    )
+
+
+async def _fault(request: Request, _error: Exception) -> Response:
+    """Show a fault of one of the pages blank; the framework raises it on, to be logged whole."""
+    return _refused(request, InternalError("Something went wrong here; it is logged."))
+
+
+def _refused(request: Request, refusal: Refusal) -> Response:
     accept = request.headers.get("accept", "")
-    request_id = new_request_id()
+    request_id = _request_id(request)
     status, headers, body = render_refusal(refusal, request_id, accept, f"{BASE_PATH}/docs")
     return Response(body, status_code=status, headers={**headers, "x-request-id": request_id})
+
+
+def _request_id(request: Request) -> str:
+    return accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
+
+
+def _identified(page: Page) -> Page:
+    """Return the page with `X-Request-Id`, which every answer has; those of the route table get theirs in `dispatch`."""
+
+    async def identified(request: Request) -> Response:
+        response = await page(request)
+        response.headers["x-request-id"] = _request_id(request)
+        return response
+
+    return identified
 
 
 async def _healthz(_request: Request) -> Response:
