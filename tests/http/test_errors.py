@@ -1,0 +1,128 @@
+"""The envelope of failures: one shape for all codes, with RFC 9457 on request."""
+
+import json
+
+import pytest
+
+from sublet import errors
+from sublet.errors import FieldError, Refusal
+from sublet.http import errors as http_errors
+from sublet.http.errors import accepted_request_id, render_refusal, status_of, wants_problem
+
+ALL = [
+    each for each in Refusal.__subclasses__() if each.__module__ in ("sublet.errors", "sublet.http.errors")
+]
+STATUS = {
+    "invalid_json": 400,
+    "invalid_request": 400,
+    "invalid_cursor": 400,
+    "token_missing": 401,
+    "token_invalid": 401,
+    "token_expired": 401,
+    "token_revoked": 401,
+    "payment_confirmation_required": 402,
+    "insufficient_credits": 402,
+    "insufficient_scope": 403,
+    "account_suspended": 403,
+    "registration_mode_not_allowed": 403,
+    "free_quota_exceeded": 403,
+    "registration_closed": 403,
+    "subdomain_not_found": 404,
+    "platform_domain_not_found": 404,
+    "ticket_not_found": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "subdomain_unavailable": 409,
+    "ticket_closed": 409,
+    "retry_not_available": 409,
+    "nameserver_required": 409,
+    "renewal_not_available": 409,
+    "subdomain_suspended": 409,
+    "price_changed": 409,
+    "conflict": 409,
+    "idempotency_in_progress": 409,
+    "payload_too_large": 413,
+    "unsupported_media_type": 415,
+    "validation_failed": 422,
+    "idempotency_key_reused": 422,
+    "rate_limited": 429,
+    "internal_error": 500,
+    "unavailable": 503,
+}
+
+
+def test_every_code_has_its_status() -> None:
+    assert {each.code: status_of(each) for each in ALL} == STATUS
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.code)
+def test_every_failure_has_the_same_members(kind: type[Refusal]) -> None:
+    details = {"allow": ["GET"]} if kind is http_errors.MethodNotAllowed else {}
+    status, headers, body = render_refusal(kind("A sentence.", details=details), "id-1")
+    assert list(json.loads(body)) == ["ok", "error", "message", "errors", "details", "request_id"]
+    assert json.loads(body) == {
+        "ok": False,
+        "error": kind.code,
+        "message": "A sentence.",
+        "errors": [],
+        "details": details,
+        "request_id": "id-1",
+    }
+    assert headers["content-type"] == "application/json"
+    assert ("www-authenticate" in headers) == (status == 401)
+    assert ("retry-after" in headers) == (status in (429, 503))
+    assert ("allow" in headers) == (status == 405)
+
+
+def test_wrong_fields_are_listed() -> None:
+    refusal = errors.validation_failed([FieldError("glue[0].ipv4", "glue_not_public", "is private")])
+    assert json.loads(render_refusal(refusal, "x")[2])["errors"] == [
+        {"field": "glue[0].ipv4", "code": "glue_not_public", "message": "is private"}
+    ]
+
+
+def test_a_problem_has_the_same_members_and_those_of_rfc_9457() -> None:
+    refusal = errors.TicketClosed("This ticket is closed.")
+    plain = json.loads(render_refusal(refusal, "x")[2])
+    status, headers, body = render_refusal(refusal, "x", "application/problem+json", "/api/v1/docs")
+    assert headers["content-type"] == "application/problem+json"
+    assert json.loads(body) == plain | {
+        "type": "/api/v1/docs#error-ticket_closed",
+        "title": "Conflict",
+        "status": status,
+        "detail": "This ticket is closed.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("application/json", False),
+        ("application/problem+json", True),
+        ("application/json, Application/Problem+JSON;q=0.5", True),
+        ("application/problem+json;q=0", False),
+        ("application/problem+json;q=0.000", False),
+        ("application/problem+jsonx", False),
+        (";,;;,", False),
+    ],
+)
+def test_accept(accept: str, wanted: bool) -> None:
+    assert wants_problem(accept) is wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [("a", True), ("A.b_c-9", True), ("x" * 64, True)]
+    + [(each, False) for each in ("", "x" * 65, "a b", "a\n", "é", "a;b", "<b>")],
+)
+def test_request_ids_of_clients(text: str, taken: bool) -> None:
+    assert accepted_request_id(text) == (text if taken else None)
+
+
+def test_a_client_is_told_how_long_to_wait() -> None:
+    assert (
+        render_refusal(http_errors.RateLimited("Wait.", retry_after_seconds=17), "x")[1]["retry-after"]
+        == "17"
+    )

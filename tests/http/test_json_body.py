@@ -1,0 +1,211 @@
+"""The octets of a body: what RFC 8259 doesn't allow, or the database can't keep, is refused; never a fault."""
+
+import asyncio
+import contextlib
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.datastructures import Headers
+from starlette.types import Message
+
+from sublet.errors import InvalidJson
+from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
+from sublet.http.json_body import BODY_MAX_BYTES, BodyTooSlow, declared_type, parse_object, read_body
+
+REFUSED = {
+    "empty": b"",
+    "only space": b"  ",
+    "an array": b"[]",
+    "a text": b'"a"',
+    "null": b"null",
+    "trailing data": b"{} {}",
+    "trailing comma": b'{"a": 1,}',
+    "single quotes": b"{'a': 1}",
+    "comment": b"{} // yes",
+    "byte order mark": b"\xef\xbb\xbf{}",
+    "UTF-16": '{"a": 1}'.encode("utf-16"),
+    "UTF-16 without mark": '{"a": 1}'.encode("utf-16-le"),
+    "UTF-32": '{"a": 1}'.encode("utf-32"),
+    "Latin-1": b'{"a": "\xe9"}',
+    "overlong": b'{"a": "\xc0\xaf"}',
+    "surrogate in UTF-8": b'{"a": "\xed\xa0\x80"}',
+    "lone surrogate": rb'{"a": "\ud800"}',
+    "lone surrogate as key": rb'{"\udfff": 1}',
+    "pair the wrong way round": rb'{"a": "\udc00\ud800"}',
+    "NUL": rb'{"a": "x\u0000y"}',
+    "NUL in a key": rb'{"a\u0000": 1}',
+    "NUL deep inside": rb'{"a": [{"b": ["\u0000"]}]}',
+    "raw NUL": b'{"a": "\x00"}',
+    "raw newline in a text": b'{"a": "\n"}',
+    "NaN": b'{"a": NaN}',
+    "Infinity": b'{"a": Infinity}',
+    "minus Infinity": b'{"a": -Infinity}',
+    "1e400": b'{"a": 1e400}',
+    "-1e400": b'{"a": [-1e400]}',
+    "64 bits and one more": b'{"a": 9223372036854775808}',
+    "thousands of digits": b'{"a": ' + b"9" * 50_000 + b"}",
+    "leading zero": b'{"a": 01}',
+    "33 levels": b'{"a":' + b"[" * 32 + b"]" * 32 + b"}",
+    "10,000 levels of arrays": b'{"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+    "60,000 brackets that never close": b'{"a":' + b"[" * 60_000,
+    "10,000 levels of objects": b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+}
+
+
+@pytest.mark.parametrize("raw", REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_no_json_object_is_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidJson) as refused:
+        parse_object(raw)
+    assert len(refused.value.message) < 200
+
+
+def test_what_is_one_is_taken() -> None:
+    raw = b' {"a": {"b": [true, null, -9223372036854775808, 1.5, "\xc3\xa9\\ud83d\\ude00"]}} \n'
+    assert parse_object(raw) == ({"a": {"b": [True, None, -(2**63), 1.5, "é😀"]}}, [])
+
+
+def test_32_levels_are_taken() -> None:
+    assert parse_object(b'{"a":' + b"[" * 31 + b"]" * 31 + b"}")[1] == []
+
+
+def test_duplicates_are_named_at_any_depth() -> None:
+    _, duplicates = parse_object(b'{"confirm": true, "glue": [{}, {"ipv4": 1, "ipv4": 2}], "confirm": false}')
+    assert {(each.field, each.code) for each in duplicates} == {
+        ("confirm", "duplicate_field"),
+        ("glue[1].ipv4", "duplicate_field"),
+    }
+
+
+def test_a_key_is_a_duplicate_however_it_is_escaped() -> None:
+    assert [each.field for each in parse_object(rb'{"confirm": true, "confir\u006d": false}')[1]] == [
+        "confirm"
+    ]
+
+
+def test_thousands_of_keys_with_a_duplicate_take_no_quadratic_time() -> None:
+    body = "{" + ",".join(f'"{number}":0' for number in [*range(7000), 0]) + "}"
+    started = time.perf_counter()
+    assert [each.field for each in parse_object(body.encode())[1]] == ["0"]
+    assert time.perf_counter() - started < 1
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8),
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers(-(2**63), 2**63 - 1)
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")),
+            lambda inner: st.lists(inner, max_size=3),
+            max_leaves=8,
+        ),
+        max_size=4,
+    )
+)
+def test_every_object_comes_back_as_it_was(value: dict[str, object]) -> None:
+    assert parse_object(json.dumps(value).encode()) == (value, [])
+
+
+@given(st.binary(max_size=60))
+def test_no_octets_are_a_fault(raw: bytes) -> None:
+    with contextlib.suppress(InvalidJson):
+        parse_object(raw)
+
+
+def headers(**fields: str) -> Headers:
+    return Headers({name.replace("_", "-"): value for name, value in fields.items()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "application/json",
+        "Application/JSON",
+        "application/json; charset=utf-8",
+        'application/json;charset="UTF-8"',
+        " application/json ;",
+    ],
+)
+def test_media_types_taken(text: str) -> None:
+    assert declared_type(headers(content_type=text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "text/plain",
+        "text/json",
+        "application/x-www-form-urlencoded",
+        "application/json; charset=latin-1",
+        "application/json; charset=utf-16",
+        "application/jsonx",
+        "application/problem+json",
+        "application/json, application/json",
+    ],
+)
+def test_media_types_refused(text: str) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        declared_type(headers(content_type=text))
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "identity, gzip", "GZIP"])
+def test_encodings_refused(encoding: str) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        declared_type(headers(content_type="application/json", content_encoding=encoding))
+
+
+def test_two_media_types_are_refused_though_one_is_good() -> None:
+    two = Headers(raw=[(b"content-type", b"application/json"), (b"content-type", b"text/plain")])
+    with pytest.raises(UnsupportedMediaType):
+        declared_type(two)
+
+
+def read(chunks: list[bytes], length: str | None = None, *, ends: bool = True) -> bytes:
+    """Read a body that arrives in these chunks; without `ends` the client then goes silent."""
+
+    async def receive() -> Message:
+        if chunks:
+            chunk = chunks.pop(0)
+            return {"type": "http.request", "body": chunk, "more_body": bool(chunks) or not ends}
+        await asyncio.sleep(60)
+        raise AssertionError("read on after the end")
+
+    sent = headers(**({} if length is None else {"content_length": length}))
+    return asyncio.run(read_body(sent, receive, timeout_seconds=0.2))
+
+
+def test_a_body_in_chunks_is_put_together() -> None:
+    assert read([b"{", b"", b"}"]) == b"{}"
+
+
+def test_the_limit_itself_is_taken() -> None:
+    assert len(read([b"x" * (BODY_MAX_BYTES - 1), b"x"])) == BODY_MAX_BYTES
+
+
+def test_too_much_is_refused_as_it_arrives() -> None:
+    chunks = [b"x" * BODY_MAX_BYTES, b"x", b"never asked for"]
+    with pytest.raises(PayloadTooLarge):
+        read(chunks)
+    assert chunks == [b"never asked for"]
+
+
+@pytest.mark.parametrize("length", [str(BODY_MAX_BYTES + 1), "9" * 4000])
+def test_too_much_by_its_declared_length_is_refused_before_it_is_read(length: str) -> None:
+    chunks = [b"{}"]
+    with pytest.raises(PayloadTooLarge) as refused:
+        read(chunks, length)
+    assert refused.value.details == {"limit_bytes": BODY_MAX_BYTES}
+    assert chunks == [b"{}"]
+
+
+def test_a_client_that_goes_silent_is_cut_off() -> None:
+    started = time.perf_counter()
+    with pytest.raises(BodyTooSlow):
+        read([b"{"], ends=False)
+    assert time.perf_counter() - started < 5

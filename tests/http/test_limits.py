@@ -1,0 +1,106 @@
+"""Rate limits: windows of a minute, in bounded memory; and whose address a request counts for."""
+
+import pytest
+
+from sublet.config import Settings
+from sublet.http import limits
+from sublet.http.limits import Limits, address_key, client_address, limit_headers, trusted_addresses
+
+PROXIES = trusted_addresses("10.0.0.1, 2001:DB8::1")
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make(**settings: int) -> tuple[Limits, Clock]:
+    clock = Clock()
+    return Limits(Settings(**settings), clock), clock  # type: ignore[arg-type]
+
+
+def taken(some: Limits, key: str = "token 1", policy: str = "read") -> bool:
+    allowance = some.take(policy, key)
+    assert allowance is not None
+    return allowance.allowed
+
+
+def test_as_many_as_the_limit_and_then_none_until_the_window_ends() -> None:
+    some, clock = make(rate_limit_read_per_minute=3)
+    assert [taken(some) for _ in range(5)] == [True, True, True, False, False]
+    clock.now += 59.9
+    assert not taken(some)
+    clock.now += 0.1
+    assert taken(some)
+
+
+def test_keys_and_classes_are_counted_apart() -> None:
+    some, _ = make(rate_limit_read_per_minute=1, rate_limit_write_per_minute=1)
+    assert taken(some)
+    assert taken(some, "token 2")
+    assert taken(some, policy="write")
+    assert not taken(some)
+
+
+def test_looking_costs_nothing() -> None:
+    some, _ = make(rate_limit_failed_auth_per_minute=1)
+    for _ in range(3):
+        assert some.look(limits.FAILED_AUTHENTICATION, "a").allowed  # type: ignore[union-attr]
+    some.take(limits.FAILED_AUTHENTICATION, "a")
+    assert not some.look(limits.FAILED_AUTHENTICATION, "a").allowed  # type: ignore[union-attr]
+
+
+def test_the_headers_count_down() -> None:
+    some, clock = make(rate_limit_read_per_minute=3)
+    some.take("read", "a")
+    clock.now += 20.5
+    allowance = some.take("read", "a")
+    assert allowance is not None
+    assert limit_headers(allowance) == {
+        "ratelimit": '"read";r=1;t=40',
+        "ratelimit-policy": '"read";q=3;w=60',
+    }
+
+
+def test_off_is_off() -> None:
+    some = Limits(Settings(rate_limits="off", rate_limit_read_per_minute=1))
+    assert [some.take("read", "a"), some.take("read", "a"), some.look("read", "a")] == [None] * 3
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "KEYS_MAX", 10)
+    some, clock = make(rate_limit_read_per_minute=1)
+    for number in range(1000):
+        taken(some, str(number))
+    assert len(some._windows) == 10
+    clock.now += 60
+    taken(some, "another")
+    assert len(some._windows) == 1
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("192.0.2.1", [], "192.0.2.1"),
+        ("192.0.2.1", ["198.51.100.1"], "192.0.2.1"),  # not from a trusted proxy: may be invented
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["203.0.113.9, 198.51.100.1"], "198.51.100.1"),  # the client wrote the first
+        ("10.0.0.1", ["203.0.113.9", "198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["198.51.100.1, 2001:db8:0::1"], "198.51.100.1"),
+        ("10.0.0.1", ["nonsense"], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1, nonsense"], "10.0.0.1"),
+        ("2001:db8::1", ["198.51.100.1"], "198.51.100.1"),
+    ],
+)
+def test_only_trusted_proxies_are_believed(peer: str, forwarded: list[str], address: str) -> None:
+    assert client_address(peer, forwarded, PROXIES) == address
+
+
+def test_a_customer_of_ipv6_is_one_key() -> None:
+    assert address_key("2001:db8:1:2::5") == address_key("2001:db8:1:2:ffff::9%eth0")
+    assert address_key("2001:db8:1:2::5") != address_key("2001:db8:1:3::5")
+    assert address_key("::ffff:192.0.2.1") == address_key("192.0.2.1") != address_key("192.0.2.2")
+    assert address_key("") == ""

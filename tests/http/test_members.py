@@ -1,0 +1,231 @@
+"""From JSON and query parameters to a Struct: types are exact, and everything wrong is named at once."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from sublet.dns.types import DnskeyInput, DsInput
+from sublet.errors import InvalidRequest, ValidationFailed
+from sublet.http.bodies import (
+    Dnskey,
+    DsRecord,
+    NameserversBody,
+    NoBody,
+    PageQuery,
+    RegisterBody,
+    RenewBody,
+    SubdomainsQuery,
+    ds_inputs,
+    sent_nameservers,
+)
+from sublet.http.members import Reading, invalid_request, read_members, read_query
+
+Found = set[tuple[str, str]]
+
+
+def wrong_in(value: dict[str, Any], struct: type[msgspec.Struct]) -> tuple[Found, Found]:
+    """Read a body that can't be read; return its malformed and its missing members."""
+    reading = Reading()
+    assert read_members(value, struct, reading) is None
+    return (
+        {(each.field, each.code) for each in reading.malformed},
+        {(each.field, each.code) for each in reading.missing},
+    )
+
+
+def read(value: dict[str, Any], struct: type[msgspec.Struct]) -> Any:
+    reading = Reading()
+    found = read_members(value, struct, reading)
+    assert (reading.malformed, reading.missing) == ([], [])
+    return found
+
+
+@pytest.mark.parametrize("value", ["true", "false", 1, 0, 1.0, [], {}, ""])
+def test_what_is_no_boolean(value: Any) -> None:
+    assert wrong_in({"confirm": value}, RenewBody) == ({("confirm", "wrong_type")}, set())
+
+
+@pytest.mark.parametrize("value", ["1", True, False, 1.0, 1.5, [], {}])
+def test_what_is_no_integer(value: Any) -> None:
+    assert wrong_in({"platform_domain_id": value}, RegisterBody) == (
+        {("platform_domain_id", "wrong_type")},
+        set(),
+    )
+
+
+@pytest.mark.parametrize("value", [1, True, 1.5, [], {}, ["a"]])
+def test_what_is_no_text(value: Any) -> None:
+    assert wrong_in({"label": value}, RegisterBody) == ({("label", "wrong_type")}, set())
+
+
+def test_everything_wrong_is_named_at_once() -> None:
+    body = {
+        "label": 7,
+        "confirm": "true",
+        "nameserver": ["ns1.example"],
+        "nameservers": ["ns1.example", 5, None],
+        "glue": [{"host": "a.example", "ipv4": 1, "ipv5": "x"}, "a.example", {"ipv4": "8.8.8.8"}],
+        "ds_records": [True, {"key_tag": "1"}, {"flags": 257, "digest": "00"}],
+    }
+    assert wrong_in(body, RegisterBody) == (
+        {
+            ("label", "wrong_type"),
+            ("confirm", "wrong_type"),
+            ("nameserver", "unknown_field"),
+            ("nameservers[1]", "wrong_type"),
+            ("nameservers[2]", "wrong_type"),
+            ("glue[0].ipv4", "wrong_type"),
+            ("glue[0].ipv5", "unknown_field"),
+            ("glue[1]", "wrong_type"),
+            ("ds_records[0]", "wrong_type"),
+            ("ds_records[1].key_tag", "wrong_type"),
+            ("ds_records[2].digest", "unknown_field"),
+        },
+        {
+            ("glue[2].host", "required"),
+            ("ds_records[1].algorithm", "required"),
+            ("ds_records[1].digest_type", "required"),
+            ("ds_records[1].digest", "required"),
+            ("ds_records[2].protocol", "required"),
+            ("ds_records[2].algorithm", "required"),
+            ("ds_records[2].public_key", "required"),
+        },
+    )
+
+
+def test_a_misspelt_member_is_told_what_was_meant() -> None:
+    reading = Reading()
+    read_members({"nameserver": []}, RegisterBody, reading)
+    assert reading.malformed[0].message == "unknown field `nameserver`; did you mean `nameservers`?"
+    assert "nameservers" in invalid_request(reading.malformed).message
+
+
+def test_a_long_unknown_member_is_not_echoed_whole() -> None:
+    reading = Reading()
+    read_members({"x" * 60_000: 1}, RegisterBody, reading)
+    assert len(reading.malformed[0].field) <= 200
+    assert len(reading.malformed[0].message) < 200
+
+
+def test_null_stands_for_not_sent() -> None:
+    assert read({"label": None, "nameservers": None, "confirm": None}, RegisterBody) == RegisterBody()
+
+
+def test_for_a_change_null_is_not_the_same_as_not_sent() -> None:
+    left_out, cleared = read({}, NameserversBody), read({"nameservers": None, "glue": None}, NameserversBody)
+    assert (left_out.nameservers, left_out.glue) == (msgspec.UNSET, msgspec.UNSET)
+    assert (cleared.nameservers, cleared.glue, cleared.ds_records) == (None, None, msgspec.UNSET)
+
+
+def test_nothing_is_taken_where_there_is_no_body() -> None:
+    assert wrong_in({"confirm": True}, NoBody) == ({("confirm", "unknown_field")}, set())
+
+
+def test_ds_records_come_as_text_ds_and_dnskey() -> None:
+    ds = {"key_tag": 1, "algorithm": 13, "digest_type": 2, "digest": "ab"}
+    key = {"flags": 257, "protocol": 3, "algorithm": 13, "public_key": "AA=="}
+    body = read({"ds_records": ["1 13 2 ab", ds, key]}, RegisterBody)
+    assert [type(each) for each in body.ds_records] == [str, DsRecord, Dnskey]
+    assert ds_inputs(body.ds_records) == (
+        "1 13 2 ab",
+        DsInput(1, 13, 2, "ab"),
+        DnskeyInput(257, 3, 13, "AA=="),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "nameservers"),
+    [
+        (RegisterBody(), None),
+        (RegisterBody(nameservers=None), None),
+        (RegisterBody(nameservers=[]), ()),
+        (RegisterBody(nameservers=["b", "a"]), ("b", "a")),
+        (RegisterBody(ns1="a", ns3="c"), ("a", "c")),
+        (NameserversBody(), None),
+        (NameserversBody(nameservers=None), ()),
+        (NameserversBody(nameservers=[]), ()),
+        (NameserversBody(ns2="b", ns1="a"), ("a", "b")),
+    ],
+)
+def test_nameservers_as_a_list_or_one_by_one(
+    body: RegisterBody | NameserversBody, nameservers: tuple[str, ...] | None
+) -> None:
+    assert sent_nameservers(body) == nameservers
+
+
+def test_nameservers_in_both_forms_are_refused() -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        sent_nameservers(RegisterBody(nameservers=[], ns1="a"))
+    assert [(each.field, each.code) for each in refused.value.errors] == [("ns1", "value_invalid")]
+
+
+def wrong_query(text: str) -> Found:
+    reading = Reading()
+    assert read_query(text.encode(), SubdomainsQuery, reading) is None
+    return {(each.field, each.code) for each in reading.malformed}
+
+
+def test_a_query_is_read() -> None:
+    text = (
+        b"limit=500&status=active&q=a%20b+c&expires_before=2026-01-31T13:00:00%2B01:00&dnssec_enabled=false"
+    )
+    reading = Reading()
+    assert read_query(text, SubdomainsQuery, reading) == SubdomainsQuery(
+        limit=500,
+        status="active",
+        q="a b c",
+        expires_before=datetime(2026, 1, 31, 12, tzinfo=UTC),
+        dnssec_enabled=False,
+    )
+    assert reading.malformed == []
+
+
+def test_a_list_without_a_query_has_100_items() -> None:
+    assert read_query(b"", PageQuery, Reading()) == PageQuery(limit=100, cursor=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("limit=0", {("limit", "unknown_value")}),
+        ("limit=501", {("limit", "unknown_value")}),
+        ("limit=-1", {("limit", "wrong_type")}),
+        ("limit=", {("limit", "wrong_type")}),
+        ("limit=1.0", {("limit", "wrong_type")}),
+        ("limit=%D9%A1", {("limit", "wrong_type")}),
+        ("limit=" + "9" * 5000, {("limit", "wrong_type")}),
+        ("limit=5&limit=5", {("limit", "duplicate_field")}),
+        ("statsu=active", {("statsu", "unknown_field")}),
+        ("status=gone", {("status", "unknown_value")}),
+        ("status=", {("status", "unknown_value")}),
+        ("dnssec_enabled=1", {("dnssec_enabled", "unknown_value")}),
+        ("dnssec_enabled=True", {("dnssec_enabled", "unknown_value")}),
+        ("expires_before=yesterday", {("expires_before", "wrong_type")}),
+        ("expires_before=2026-01-31", {("expires_before", "wrong_type")}),
+        ("expires_before=2026-01-31T12:00:00", {("expires_before", "wrong_type")}),
+        ("expires_before=2026-02-30T12:00:00Z", {("expires_before", "wrong_type")}),
+        ("expires_before=0001-01-01T00:00:00%2B14:00", {("expires_before", "wrong_type")}),
+        ("expires_after=9999-12-31T23:59:59-14:00", {("expires_after", "wrong_type")}),
+        ("q=" + "a" * 255, {("q", "too_long")}),
+        (
+            "limit=0&a=1&status=x",
+            {("limit", "unknown_value"), ("a", "unknown_field"), ("status", "unknown_value")},
+        ),
+    ],
+)
+def test_wrong_parameters_are_named(text: str, wrong: Found) -> None:
+    assert wrong_query(text) == wrong
+
+
+@pytest.mark.parametrize("text", [b"q=%FF", b"q=\xff", b"q=%00", b"%00=1", b"&".join([b"q=1"] * 65)])
+def test_queries_that_cant_be_read(text: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        read_query(text, SubdomainsQuery, Reading())
+
+
+def test_an_endpoint_without_parameters_refuses_each() -> None:
+    reading = Reading()
+    read_query(b"limit=5", None, reading)
+    assert [(each.field, each.code) for each in reading.malformed] == [("limit", "unknown_field")]
