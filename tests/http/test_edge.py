@@ -1,0 +1,415 @@
+"""The order of checks, the envelope of every answer and repeated requests, over a socket to the whole service."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service import Registrant, RunningService, running_service
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """One service for this file; no test here needs another's names."""
+    with running_service(f"sqlite:///{tmp_path_factory.mktemp('edge')}/registry.db") as running:
+        running.add_domain("example.test")
+        yield running
+        assert running.doctor() == []
+
+
+@pytest.fixture(scope="module")
+def ada(service: RunningService) -> Registrant:
+    return service.add_user("ada@example.org")
+
+
+@pytest.fixture(scope="module")
+def reader(service: RunningService, ada: Registrant) -> str:
+    return service.issue_token(ada.email, "account:read")
+
+
+def send(
+    service: RunningService, method: str, path: str, content: Any = None, **headers: str
+) -> httpx.Response:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.client.request(method, service.base_url + path, content=content, headers=sent)
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Check that an answer is this refusal, in the envelope, and return it."""
+    assert (answer.status_code, answer.json().get("error")) == (status, code), answer.text
+    envelope = answer.json()
+    assert [name for name in envelope if name != "quote"] == [
+        "ok",
+        "error",
+        "message",
+        "errors",
+        "details",
+        "request_id",
+    ]
+    assert envelope["ok"] is False
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-request-id"] == envelope["request_id"]
+    return dict(envelope)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/me/",
+        "//me",
+        "/Me",
+        "/me%0A",
+        "/me%00",
+        "/me/more",
+        "/subdomains/",
+        "/subdomains//renew",
+        "/subdomains/a%2Fb/c",
+        "/subdomains/a%0A",
+        "/..%2Fhealthz",
+        "/<script>",
+    ],
+)
+def test_paths_that_arent_there_need_no_token(service: RunningService, path: str) -> None:
+    refused(send(service, "GET", path), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/api/v2/me", "/metrics/", "/favicon.ico"])
+def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningService, path: str) -> None:
+    root = service.base_url.removesuffix("/api/v1")
+    refused(service.client.get(root + path), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/me", "GET, HEAD"),
+        ("OPTIONS", "/me", "GET, HEAD"),
+        ("TRACE", "/me", "GET, HEAD"),
+        ("BREW", "/me", None),
+        ("PUT", "/subdomains", "GET, HEAD, POST"),
+        ("PATCH", "/subdomains/x", "DELETE, GET, HEAD"),
+        ("GET", "/subdomains/x/renew", "POST"),
+        ("HEAD", "/subdomains/x/renew", "POST"),
+        ("POST", "/docs", "GET, HEAD"),
+        ("POST", "/openapi.json", "GET, HEAD"),
+    ],
+)
+def test_another_method_needs_no_token(
+    service: RunningService, method: str, path: str, allow: str | None
+) -> None:
+    answer = send(service, method, path)
+    if method == "HEAD":
+        assert (answer.status_code, answer.content) == (405, b"")
+    elif allow is None:  # a method that the parser of requests doesn't know
+        refused(answer, 400, "invalid_request")
+        return
+    else:
+        assert refused(answer, 405, "method_not_allowed")["details"] == {"allow": allow.split(", ")}
+    assert answer.headers["allow"] == allow
+
+
+def test_tokens(service: RunningService, ada: Registrant) -> None:
+    missing = send(service, "GET", "/me")
+    refused(missing, 401, "token_missing")
+    assert missing.headers["www-authenticate"] == "Bearer"
+    for text in ("Bearer nonsense", "Bearer", f"Bearer {ada.token[:-1]}", f"Bearer {ada.token} x"):
+        wrong = send(service, "GET", "/me", authorization=text)
+        refused(wrong, 401, "token_invalid")
+        assert wrong.headers["www-authenticate"].startswith("Bearer")
+    for text in (f"bearer {ada.token}", f"BEARER   {ada.token}"):
+        assert send(service, "GET", "/me", authorization=text).status_code == 200
+
+
+def test_two_tokens_in_one_request_are_refused(service: RunningService, ada: Registrant) -> None:
+    pair = [("authorization", f"Bearer {ada.token}"), ("authorization", f"Bearer {ada.token}")]
+    refused(service.client.get(service.base_url + "/me", headers=pair), 401, "token_invalid")
+
+
+def test_the_checks_come_in_order(service: RunningService, ada: Registrant, reader: str) -> None:
+    """Each request has everything wrong from one check on; the first one wrong is what is told."""
+    everything: dict[str, Any] = {
+        "content": b"\xff" * 70_000,
+        "content_type": "text/plain",
+        "idempotency_key": "a b",
+    }
+    path, query = "/subdomains/missing.example.test/renew", "?x=1"
+    refused(send(service, "POST", "/nowhere", **everything), 404, "not_found")
+    refused(send(service, "PUT", path + query, **everything), 405, "method_not_allowed")
+    refused(send(service, "POST", path + query, **everything), 401, "token_missing")
+    rights = {"authorization": f"Bearer {reader}"}
+    scope = refused(send(service, "POST", path + query, **everything, **rights), 403, "insufficient_scope")
+    assert scope["details"] == {"required_scope": "subdomains:write"}
+    rights = {"authorization": f"Bearer {ada.token}"}
+    refused(send(service, "POST", path + query, **everything, **rights), 415, "unsupported_media_type")
+    everything["content_type"] = "application/json"
+    refused(send(service, "POST", path + query, **everything, **rights), 413, "payload_too_large")
+    everything["content"] = b"\xff"
+    refused(send(service, "POST", path + query, **everything, **rights), 400, "invalid_json")
+    everything["content"] = b'{"a": 1, "confirm": 1, "confirm": true}'
+    malformed = refused(send(service, "POST", path + query, **everything, **rights), 400, "invalid_request")
+    assert {(each["field"], each["code"]) for each in malformed["errors"]} == {
+        ("a", "unknown_field"),
+        ("confirm", "duplicate_field"),
+        ("x", "unknown_field"),
+        ("Idempotency-Key", "value_invalid"),
+    }
+    refused(send(service, "POST", path, b"{}", **JSON_HEADERS, **rights), 404, "subdomain_not_found")
+
+
+JSON_HEADERS = {"content_type": "application/json"}
+
+
+def test_a_body_in_chunks_that_is_too_large(service: RunningService, ada: Registrant) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(40):
+            yield b" " * 4096
+
+    answer = send(
+        service,
+        "POST",
+        "/subdomains",
+        chunks(),
+        authorization=f"Bearer {ada.token}",
+        content_type="application/json",
+    )
+    assert refused(answer, 413, "payload_too_large")["details"] == {"limit_bytes": 65536}
+
+
+def test_a_body_needs_its_type_and_none_needs_none(service: RunningService, ada: Registrant) -> None:
+    rights = {"authorization": f"Bearer {ada.token}"}
+    refused(send(service, "POST", "/subdomains", b"{}", **rights), 415, "unsupported_media_type")
+    refused(send(service, "POST", "/subdomains", None, **rights), 422, "validation_failed")
+    gzip = {"content_encoding": "gzip", "content_type": "application/json"}
+    refused(send(service, "POST", "/subdomains", b"{}", **rights, **gzip), 415, "unsupported_media_type")
+
+
+def test_a_get_ignores_its_body(service: RunningService, ada: Registrant) -> None:
+    answer = send(
+        service, "GET", "/me", b"\xff", authorization=f"Bearer {ada.token}", content_type="text/plain"
+    )
+    assert answer.status_code == 200
+
+
+def test_head_is_get_without_the_body(service: RunningService, ada: Registrant) -> None:
+    get, head = (service.call(ada, method, "/me") for method in ("GET", "HEAD"))
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == get.headers["content-length"] == str(len(get.content))
+
+
+def test_a_missing_member_of_a_glue_entry_is_422(service: RunningService, ada: Registrant) -> None:
+    answer = service.call(
+        ada, "POST", "/subdomains", {"fqdn": "a.example.test", "glue": [{"ipv4": "8.8.8.8"}]}
+    )
+    assert [
+        (each["field"], each["code"]) for each in refused(answer, 422, "validation_failed")["errors"]
+    ] == [("glue[0].host", "required")]
+
+
+@pytest.mark.parametrize("path", ["/me", "/nowhere", "/docs", "/openapi.json"])
+def test_every_answer_has_a_request_id(service: RunningService, ada: Registrant, path: str) -> None:
+    given = service.call(ada, "GET", path, x_request_id="mine-1.2_3")
+    assert given.headers["x-request-id"] == "mine-1.2_3"
+    for bad in ("a b", "x" * 65, "<a>"):
+        made = service.call(ada, "GET", path, x_request_id=bad).headers["x-request-id"]
+        assert made != bad
+        assert len(made) == 32
+
+
+def test_problems_by_rfc_9457(service: RunningService) -> None:
+    answer = service.call(None, "GET", "/me", accept="application/problem+json")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["title"] == "Unauthorized"
+    assert answer.json()["error"] == "token_missing"
+
+
+def test_health_and_metrics_stand_outside_the_base(service: RunningService) -> None:
+    root = service.base_url.removesuffix("/api/v1")
+    assert service.client.get(f"{root}/healthz").json() == {"ok": True}
+    ready = service.client.get(f"{root}/readyz")
+    assert (ready.status_code, ready.json()["ok"], ready.json()["checks"]["database"]) == (200, True, True)
+    metrics = service.client.get(f"{root}/metrics").text
+    assert 'sublet_http_requests_total{endpoint="me",status="200"}' in metrics
+    assert "x-request-id" in service.client.get(f"{root}/healthz").headers
+
+
+# Idempotency-Key
+
+
+def key_of(name: str) -> dict[str, str]:
+    return {"idempotency_key": name}
+
+
+def test_a_repeated_request_answers_the_same_and_acts_once(service: RunningService, ada: Registrant) -> None:
+    body = {"fqdn": "once.example.test"}
+    first, second = (service.call(ada, "POST", "/subdomains", body, **key_of("once")) for _ in range(2))
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert first.json()["subdomain"]["id"] == second.json()["subdomain"]["id"]
+    without = service.call(ada, "POST", "/subdomains", body)
+    assert refused(without, 409, "subdomain_unavailable")["details"]["owned"] is True
+
+
+def test_spacing_and_order_of_a_body_make_no_other_request(service: RunningService, ada: Registrant) -> None:
+    headers = {
+        "authorization": f"Bearer {ada.token}",
+        "content_type": "application/json",
+        "idempotency_key": "spaced",
+    }
+    first = send(service, "POST", "/support/tickets", b'{"subject":"a","message":"b"}', **headers)
+    second = send(service, "POST", "/support/tickets", b'{ "message": "b", "subject": "\\u0061" }', **headers)
+    assert first.status_code == second.status_code == 201
+    assert first.json() == second.json()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/subdomains", {"fqdn": "reused-2.example.test"}),
+        ("POST", "/subdomains", {"fqdn": "reused.example.test", "confirm": True}),
+        ("POST", "/support/tickets", {"fqdn": "reused.example.test"}),
+        ("DELETE", "/subdomains/reused.example.test", None),
+    ],
+)
+def test_a_key_belongs_to_one_request(
+    service: RunningService, ada: Registrant, method: str, path: str, body: Any
+) -> None:
+    taken = service.call(ada, "POST", "/subdomains", {"fqdn": "reused.example.test"}, **key_of("reused"))
+    assert taken.status_code == 201
+    answer = service.call(ada, method, path, body, **key_of("reused"))
+    refused(answer, 422, "idempotency_key_reused")
+
+
+def test_keys_are_a_users_own(service: RunningService, ada: Registrant) -> None:
+    bob = service.add_user("bob@example.org")
+    for who in (ada, bob):
+        answer = service.call(
+            who, "POST", "/support/tickets", {"subject": "a", "message": "b"}, **key_of("shared")
+        )
+        assert answer.status_code == 201
+        assert "idempotent-replayed" not in answer.headers
+
+
+def test_a_refusal_leaves_the_key_free(service: RunningService, ada: Registrant) -> None:
+    refused(
+        service.call(ada, "POST", "/support/tickets", {"subject": "a"}, **key_of("free")),
+        422,
+        "validation_failed",
+    )
+    answer = service.call(ada, "POST", "/support/tickets", {"subject": "a", "message": "b"}, **key_of("free"))
+    assert answer.status_code == 201
+
+
+def test_after_a_day_a_key_is_new(service: RunningService, ada: Registrant) -> None:
+    def ask() -> httpx.Response:
+        return service.call(
+            ada, "POST", "/support/tickets", {"subject": "a", "message": "b"}, **key_of("day")
+        )
+
+    first = ask()
+    assert ask().json()["ticket"]["id"] == first.json()["ticket"]["id"]
+    path = service.settings.database_url.removeprefix("sqlite:///")
+    with sqlite3.connect(path) as connection:  # make it a day old, instead of all else
+        changed = connection.execute(
+            "UPDATE idempotency_keys SET created_at = '2020-01-01T00:00:00.000000Z' WHERE key = 'day'"
+        )
+        assert changed.rowcount == 1
+    connection.close()
+    third = ask()
+    assert third.json()["ticket"]["id"] != first.json()["ticket"]["id"]
+    assert "idempotent-replayed" not in third.headers
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256])
+def test_keys_of_no_good_form(service: RunningService, ada: Registrant, key: str) -> None:
+    answer = service.call(ada, "POST", "/support/tickets", {"subject": "a", "message": "b"}, **key_of(key))
+    assert refused(answer, 400, "invalid_request")["errors"][0]["field"] == "Idempotency-Key"
+
+
+def test_the_same_request_at_once_acts_once(service: RunningService, ada: Registrant) -> None:
+    def ask(_: int) -> httpx.Response:
+        return service.call(
+            ada, "POST", "/support/tickets", {"subject": "at once", "message": "b"}, **key_of("at-once")
+        )
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(ask, range(16)))
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert {answer.json()["error"] for answer in answers if answer.status_code == 409} <= {
+        "idempotency_in_progress"
+    }
+    assert len({answer.json()["ticket"]["id"] for answer in answers if answer.status_code == 201}) == 1
+    tickets = service.call(ada, "GET", "/support/tickets?limit=500").json()["tickets"]
+    assert [ticket["subject"] for ticket in tickets].count("at once") == 1
+
+
+# Rate limits
+
+
+def test_rate_limits(tmp_path: Path) -> None:
+    limits = {
+        "rate_limits": "on",
+        "rate_limit_read_per_minute": 2,
+        "rate_limit_ticket_per_minute": 1,
+        "rate_limit_failed_auth_per_minute": 2,
+        "trusted_proxies": "127.0.0.1",
+    }
+    with running_service(f"sqlite:///{tmp_path}/registry.db", **limits) as service:
+        ada = service.add_user()
+        first = service.call(ada, "GET", "/me")
+        assert first.headers["ratelimit-policy"] == '"read";q=2;w=60'
+        assert first.headers["ratelimit"].startswith('"read";r=1;t=')
+        assert service.call(ada, "GET", "/credits").status_code == 200
+        third = service.call(ada, "GET", "/me")
+        refused(third, 429, "rate_limited")
+        assert 1 <= int(third.headers["retry-after"]) <= 60
+        assert third.headers["ratelimit"].startswith('"read";r=0;t=')
+        # A refusal counts too; another class and another token of the user are counted apart.
+        refused(service.call(ada, "POST", "/support/tickets", {}), 422, "validation_failed")
+        refused(service.call(ada, "POST", "/support/tickets", {}), 429, "rate_limited")
+        assert service.call(service.issue_token(ada.email), "GET", "/me").status_code == 200
+        # Failed authentication is counted by address.
+        wrong = {"authorization": "Bearer nonsense", "x_forwarded_for": "203.0.113.1"}
+        for _ in range(2):
+            refused(service.call(None, "GET", "/me", **wrong), 401, "token_invalid")
+        blocked = service.call(None, "GET", "/me", **wrong)
+        refused(blocked, 429, "rate_limited")
+        assert "retry-after" in blocked.headers
+        wrong["x_forwarded_for"] = "203.0.113.1, 203.0.113.2"
+        refused(service.call(None, "GET", "/me", **wrong), 401, "token_invalid")
+
+
+def test_nobody_is_believed_about_addresses_unless_trusted(tmp_path: Path) -> None:
+    limits = {"rate_limits": "on", "rate_limit_failed_auth_per_minute": 1}
+    with running_service(f"sqlite:///{tmp_path}/registry.db", **limits) as service:
+        wrong = {"authorization": "Bearer nonsense"}
+        refused(
+            service.call(None, "GET", "/me", **wrong, x_forwarded_for="203.0.113.1"), 401, "token_invalid"
+        )
+        refused(service.call(None, "GET", "/me", **wrong, x_forwarded_for="203.0.113.2"), 429, "rate_limited")
+
+
+def test_an_error_of_the_service_is_shown_blank(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running_service(f"sqlite:///{tmp_path}/registry.db") as service:
+        ada = service.add_user()
+        with sqlite3.connect(f"{tmp_path}/registry.db") as connection:
+            connection.execute("ALTER TABLE packages RENAME COLUMN price TO canary_of_the_schema")
+        connection.close()
+        answer = service.call(ada, "GET", "/credits")
+        assert answer.status_code in (500, 503)
+        envelope = refused(answer, answer.status_code, answer.json()["error"])
+        assert "canary" not in json.dumps(envelope)
+        assert "packages" not in json.dumps(envelope)
+        with sqlite3.connect(f"{tmp_path}/registry.db") as connection:
+            connection.execute("ALTER TABLE packages RENAME COLUMN canary_of_the_schema TO price")
+        connection.close()
+        assert service.call(ada, "GET", "/credits").status_code == 200
