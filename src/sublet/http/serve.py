@@ -168,6 +168,7 @@ async def serve_http(app: ASGIApp, listening: socket.socket, stop: asyncio.Event
         app,
         http=BoundedProtocol,
         ws="none",
+        interface="asgi3",
         lifespan="off",
         log_config=None,
         log_level="error",  # a line for everyone who doesn't speak HTTP is ours to write
