@@ -1,0 +1,167 @@
+"""`Idempotency-Key` where two processes share a database: the effect comes once, on SQLite and on PostgreSQL."""
+
+import asyncio
+import threading
+import time
+from datetime import UTC, datetime
+
+from sublet.accounts.model import Organization, Registrant, Token, User
+from sublet.config import Settings
+from sublet.credits.model import AppliedCoupon, Outcome
+from sublet.db import Tx, open_database
+from sublet.errors import Refusal
+from sublet.http.endpoints import Call, Context
+from sublet.http.errors import IdempotencyInProgress
+from sublet.http.idempotency import Done, fingerprint, write_once
+from sublet.http.limits import Limits
+from sublet.http.observe import Metrics
+from sublet.migrations import upgrade
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+ADA = Registrant(
+    User(1, "ada@example.org", "Ada", 1, None, None, None, NOW),
+    Organization(1, "Acme", "acme", NOW),
+    Token(1, 1, "t", (), None, None, None, NOW),
+)
+OUTCOME = Outcome(id=7, charged_credits=9, coupon=AppliedCoupon("HALF", "percent", 50, 9))
+
+
+def process(database_url: str) -> Context:
+    """What one process has of its own: its connections and what it knows to be running."""
+    settings = Settings(database_url=database_url)
+
+    def nobody(_tx: Tx, _token: str) -> Registrant:
+        raise AssertionError("not asked here")
+
+    return Context(settings, open_database(database_url), nobody, Limits(settings), Metrics())
+
+
+def call(context: Context, key: str | None = "key", body: str = "a") -> Call[None, None]:
+    return Call(
+        context=context,
+        request_id="r",
+        registrant=ADA,
+        path={},
+        body=None,
+        query=None,
+        idempotency_key=key,
+        fingerprint=fingerprint("POST", "/x", {"a": body}),
+        request_path="/x",
+        query_string="",
+    )
+
+
+class Verb:
+    """A verb that counts how often it ran to its end in a transaction that was kept, as far as it can know."""
+
+    def __init__(self, seconds: float = 0) -> None:
+        self.runs = 0
+        self.started = threading.Event()
+        self._seconds = seconds
+
+    def __call__(self, _tx: Tx) -> Outcome:
+        self.started.set()
+        time.sleep(self._seconds)
+        self.runs += 1
+        return OUTCOME
+
+
+async def outcome_of(some: Call[None, None], verb: Verb) -> Done | Refusal:
+    try:
+        return await write_once(some, 201, verb)
+    except Refusal as refusal:
+        return refusal
+
+
+def test_the_outcome_is_kept_whole(database_url: str) -> None:
+    upgrade(database_url)
+    verb = Verb()
+
+    async def story() -> list[Done | Refusal]:
+        one, two = process(database_url), process(database_url)
+        try:
+            return [await outcome_of(call(context), verb) for context in (one, two, one)]
+        finally:
+            await one.db.close()
+            await two.db.close()
+
+    assert asyncio.run(story()) == [
+        Done(OUTCOME, 201, replayed=False),
+        Done(OUTCOME, 201, replayed=True),
+        Done(OUTCOME, 201, replayed=True),
+    ]
+    assert verb.runs == 1
+
+
+def test_without_a_key_each_request_acts(database_url: str) -> None:
+    upgrade(database_url)
+    verb = Verb()
+
+    async def story() -> None:
+        context = process(database_url)
+        for _ in range(2):
+            assert await outcome_of(call(context, key=None), verb) == Done(OUTCOME, 201, replayed=False)
+        await context.db.close()
+
+    asyncio.run(story())
+    assert verb.runs == 2
+
+
+def test_one_process_knows_what_it_is_doing(database_url: str) -> None:
+    upgrade(database_url)
+    verb = Verb(seconds=0.5)
+
+    async def story() -> list[Done | Refusal]:
+        context = process(database_url)
+        try:
+            return await asyncio.gather(*(outcome_of(call(context), verb) for _ in range(3)))
+        finally:
+            assert context.running == set()
+            await context.db.close()
+
+    first, *others = asyncio.run(story())
+    assert first == Done(OUTCOME, 201, replayed=False)
+    assert [type(each) for each in others] == [IdempotencyInProgress] * 2
+    assert verb.runs == 1
+
+
+def test_two_processes_act_once(database_url: str) -> None:
+    upgrade(database_url)
+    verb = Verb(seconds=0.5)
+
+    async def story() -> list[Done | Refusal]:
+        one, two = process(database_url), process(database_url)
+        first = asyncio.create_task(outcome_of(call(one), verb))
+        await asyncio.to_thread(verb.started.wait, 5)
+        try:
+            return list(await asyncio.gather(first, outcome_of(call(two), verb)))
+        finally:
+            await one.db.close()
+            await two.db.close()
+
+    first, second = asyncio.run(story())
+    assert first == Done(OUTCOME, 201, replayed=False)
+    if database_url.startswith("sqlite"):  # its writers wait for each other
+        assert second == Done(OUTCOME, 201, replayed=True)
+    else:
+        assert type(second) is IdempotencyInProgress
+    assert verb.runs == 1
+
+
+def test_a_fault_forgets_the_key(database_url: str) -> None:
+    upgrade(database_url)
+
+    def broken(_tx: Tx) -> Outcome:
+        raise RuntimeError("a fault")
+
+    async def story() -> Done:
+        context = process(database_url)
+        try:
+            await write_once(call(context), 201, broken)
+        except RuntimeError:
+            return await write_once(call(context, body="another"), 201, Verb())
+        finally:
+            await context.db.close()
+        raise AssertionError("the fault was swallowed")
+
+    assert asyncio.run(story()) == Done(OUTCOME, 201, replayed=False)
