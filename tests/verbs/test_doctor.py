@@ -151,7 +151,7 @@ BROKEN: list[tuple[str, Callable[[Tx], None], str]] = [
 ]
 
 
-class _Undo(Exception):
+class _UndoError(Exception):
     """Ends a transaction whose work is not wanted."""
 
 
@@ -164,9 +164,9 @@ def _found_after(busy: Registry, spoil: Callable[[Tx], None]) -> list[Violation]
         found.extend([*check_ledger(tx), *check_registry(tx, free_quota=FREE_QUOTA)])
         if tx.connection.dialect.name == "sqlite":
             tx.connection.execute(text("PRAGMA ignore_check_constraints = OFF"))
-        raise _Undo
+        raise _UndoError
 
-    with pytest.raises(_Undo):
+    with pytest.raises(_UndoError):
         busy.write(run)
     return found
 
