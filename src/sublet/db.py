@@ -125,8 +125,7 @@ class Database(Protocol):
 
 def violates(error: IntegrityError, name: str) -> bool:
     """Tell whether a violated constraint or unique index is the one of this name (SQLite names columns only)."""
-    message = str(error.orig)
-    if name in message:
+    if name in (message := str(error.orig)):
         return True
     for table in metadata.tables.values():
         for item in (*table.constraints, *table.indexes):
@@ -384,9 +383,7 @@ def _refuse_lossy(database: PostgresqlDatabase) -> None:
     except OperationalError as error:
         raise Unavailable(f"PostgreSQL can't be reached: {error.orig}") from error
     if setting == "off":
-        raise Unavailable(
-            "PostgreSQL has synchronous_commit = off, which loses acknowledged writes; set it to on."
-        )
+        raise Unavailable("PostgreSQL has synchronous_commit = off, which loses writes; set it to on.")
 
 
 def find_revision(tx: Tx) -> str | None:

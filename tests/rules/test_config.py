@@ -9,7 +9,7 @@ from sublet.config import DESCRIPTIONS, Settings, SettingsError, load_settings, 
 DEFAULTS: dict[str, Any] = {
     "database_url": "sqlite:///sublet.db",
     "http_listen": "127.0.0.1:8053",
-    "dns_listen": "127.0.0.1:5353",
+    "dns_listen": "127.0.0.1:5300",
     "dns_addresses": "",
     "public_url": "",
     "free_quota": 5,

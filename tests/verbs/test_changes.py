@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import Outcome, Payable
+from sublet.db import Tx
 from sublet.dns.types import DsRecord, GlueEntry, GlueInput
 from sublet.errors import (
     AccountSuspended,
@@ -32,6 +33,7 @@ from sublet.errors import (
 from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.subdomains import store
 from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status, renewal_available
@@ -39,7 +41,6 @@ from sublet.subdomains.model import ChangeNameservers, Subdomain
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
 
@@ -385,18 +386,16 @@ def test_a_suspended_name_stands_as_it_was_once_it_is_let_go(registry: Registry)
 def test_every_change_is_one_event(registry: Registry) -> None:
     held = _delegated(registry)
     registry.publish(error="refused")
+
+    def fail_then_retry(tx: Tx) -> None:
+        store.update_subdomain(tx, held.id, provision_error="refused")
+        retry(tx, registry.actor(), SHOP)
+
     steps: list[Callable[[], object]] = [
         lambda: change(registry, nameservers=("ns2.example.org",)),
         lambda: registry.write(delete, registry.actor(), SHOP),
         lambda: registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA),
-        lambda: registry.write(
-            lambda tx: (
-                tx.connection.execute(
-                    update(subdomains).where(subdomains.c.id == held.id).values(provision_error="refused")
-                )
-                and retry(tx, registry.actor(), SHOP)
-            )
-        ),
+        lambda: registry.write(fail_then_retry),
     ]
     for step in steps:
         before = _events(registry)

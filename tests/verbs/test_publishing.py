@@ -69,7 +69,7 @@ def test_what_may_get_into_the_zone_is_written_ahead(registry: Registry) -> None
     held = registry.register(SHOP, nameservers=("ns.shop.example.test",), glue=glue)
     batch = _begin(registry)
     (item,) = batch.items
-    assert (item.generation, item.first, item.owners) == (1, True, {SHOP, "ns.shop.example.test"})
+    assert (item.generation, item.first, item.owners) == (1, True, frozenset({SHOP, "ns.shop.example.test"}))
     assert _owners(registry, held.id) == item.owners
     # A crash here, and again: the second attempt knows what the first may have sent.
     (again,) = _begin(registry).items
