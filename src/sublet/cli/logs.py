@@ -14,7 +14,10 @@ def configure_logs(settings: Settings) -> None:
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if settings.log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # Plain, since the other formatters print local variables, among which are tokens.
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
