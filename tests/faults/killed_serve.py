@@ -6,6 +6,7 @@ Run as a program by `serving.py`; only the tests know it.
 import os
 import signal
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from sublet.cli.main import main
@@ -14,6 +15,7 @@ from sublet.http import subdomains as endpoints
 from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import Result, record_publication
+from sublet.subdomains.register import register
 from sublet.worker import publisher
 
 
@@ -28,19 +30,24 @@ def _killed(fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
     return run
 
 
+def _replace(module: ModuleType, name: str, fn: Callable[..., Any]) -> None:
+    assert hasattr(module, name), name
+    setattr(module, name, fn)
+
+
 def _arm(point: str) -> None:
     if point == "before_commit":  # registered, not committed
-        endpoints.register = _killed(endpoints.register)
+        _replace(endpoints, "register", _killed(register))
     elif point == "committed":  # registered and committed, nothing begun
-        publisher.begin_publication = _killed()
+        _replace(publisher, "begin_publication", _killed())
     elif point == "written_ahead":  # A is committed, the zone is as it was
-        publisher.change_zone = _killed()
+        _replace(publisher, "change_zone", _killed())
     elif point == "changing_zone":  # the zone is changed, not committed
-        zone_store.apply_changes = _killed(zone_store.apply_changes)
+        _replace(zone_store, "apply_changes", _killed(zone_store.apply_changes))
     elif point == "published":  # the zone is changed, nothing is recorded
-        publisher.record_publication = _killed()
+        _replace(publisher, "record_publication", _killed())
     elif point == "recorded":  # recorded, not committed
-        publisher.record_publication = _killed(record_publication)
+        _replace(publisher, "record_publication", _killed(record_publication))
     elif point:
         raise ValueError(point)
 
@@ -48,7 +55,7 @@ def _arm(point: str) -> None:
 def _without_write_ahead() -> None:
     """Remember what is in the zone only once it was seen there, as one would do it naively."""
     insert = publish_store.insert_published_owners
-    publish_store.insert_published_owners = lambda *_: None  # type: ignore[assignment]
+    _replace(publish_store, "insert_published_owners", lambda *_: None)
 
     def record(tx: Tx, results: Mapping[int, Result]) -> None:
         record_publication(tx, results)
@@ -56,7 +63,7 @@ def _without_write_ahead() -> None:
             there = publish_store.list_published_owners(tx, subdomain_id)
             insert(tx, subdomain_id, {record.owner for record in result.item.desired} - there)
 
-    publisher.record_publication = record  # type: ignore[assignment]
+    _replace(publisher, "record_publication", record)
 
 
 if os.environ.get("BROKEN") == "no_write_ahead":

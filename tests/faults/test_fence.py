@@ -28,7 +28,7 @@ def test_a_stale_change_is_refused(outage: Outage) -> None:
 
 def test_no_fence_is_caught(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_stale_ids", lambda _tx, _batch: frozenset())
-    with pytest.raises(AssertionError, match="ns1.old.example"):
+    with pytest.raises(AssertionError, match=r"ns1\.old\.example"):
         check_stale_change_is_refused(outage)
 
 

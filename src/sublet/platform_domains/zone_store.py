@@ -107,8 +107,17 @@ def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -
         tx.connection.execute(insert(zone_records), rows)
 
 
+def lock_zone(tx: Tx, platform_domain_id: int) -> None:
+    """Let changes of this zone follow one another, until the transaction ends; registrations go on meanwhile."""
+    tx.connection.execute(
+        select(platform_domains.c.id)
+        .where(platform_domains.c.id == platform_domain_id)
+        .with_for_update(key_share=True)
+    ).one()
+
+
 def apply_changes(tx: Tx, platform_domain_id: int, changes: ZoneChanges) -> int:
-    """Apply the changes of one update to the zone at once, and return the new serial (RFC 1982 arithmetic)."""
+    """Apply the changes of one update to the locked zone at once, and return the new serial (RFC 1982 arithmetic)."""
     owners = [owner_key(owner) for owner in changes.delete_owners]
     tx.connection.execute(
         delete(zone_records).where(
@@ -119,7 +128,7 @@ def apply_changes(tx: Tx, platform_domain_id: int, changes: ZoneChanges) -> int:
     )
     insert_records(tx, platform_domain_id, changes.adds)
     serial = tx.connection.execute(
-        select(platform_domains.c.serial).where(platform_domains.c.id == platform_domain_id).with_for_update()
+        select(platform_domains.c.serial).where(platform_domains.c.id == platform_domain_id)
     ).scalar_one()
     serial = serial % 4294967295 + 1
     tx.connection.execute(

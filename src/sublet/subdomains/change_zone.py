@@ -5,32 +5,61 @@ from dataclasses import dataclass
 from sublet.db import Tx
 from sublet.dns.plan import plan_changes
 from sublet.platform_domains import zone_store
+from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import Batch, Item
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneChanged:
-    """What came of it: the zone's new serial, and the subdomains whose names were in use by someone else."""
+    """What came of it: the zone's new serial, and the subdomains that were left out.
+
+    `refused_ids` are those whose names were in use by someone else, `stale_ids` those that want something newer by now.
+    """
 
     serial: int
     refused_ids: frozenset[int]
+    stale_ids: frozenset[int] = frozenset()
 
 
 def change_zone(tx: Tx, batch: Batch) -> ZoneChanged:
     """Delete per type at every owner that is or may be published, then add what is desired, all at once.
 
-    A name of which nothing was ever sent must not be in use (RFC 2136, section 2.4.5, for a real primary): nothing that we
-    did not write is ever overwritten. Such names are left out and returned; the others are applied.
+    An owner at which nothing of ours was ever put must not be in use (RFC 2136, section 2.4.5, for a real primary): nothing that
+    we did not write is ever overwritten. Such names are left out and returned; the others are applied.
+
+    The fence: changes of one zone follow one another, and one that was prepared for an older generation changes nothing; so
+    a publisher that was long away can't put back what another has replaced.
     """
-    refused = frozenset(item.subdomain_id for item in batch.items if item.first and _in_use(tx, batch, item))
-    items = [item for item in batch.items if item.subdomain_id not in refused]
+    zone_store.lock_zone(tx, batch.platform_domain_id)
+    stale = _stale_ids(tx, batch)
+    current = [item for item in batch.items if item.subdomain_id not in stale]
+    sent = publish_store.list_sent_owners(tx, [item.subdomain_id for item in current])
+    refused = frozenset(
+        item.subdomain_id
+        for item in current
+        if _in_use(tx, batch, item, sent.get(item.subdomain_id, frozenset()))
+    )
+    items = [item for item in current if item.subdomain_id not in refused]
     changes = plan_changes(
         batch.zone,
         (owner for item in items for owner in item.owners),
         (record for item in items for record in item.desired),
     )
-    return ZoneChanged(zone_store.apply_changes(tx, batch.platform_domain_id, changes), refused)
+    publish_store.mark_sent(tx, [item.subdomain_id for item in items])
+    return ZoneChanged(zone_store.apply_changes(tx, batch.platform_domain_id, changes), refused, stale)
 
 
-def _in_use(tx: Tx, batch: Batch, item: Item) -> bool:
-    return bool(item.desired) and zone_store.has_names_at_or_below(tx, batch.platform_domain_id, item.fqdn)
+def _stale_ids(tx: Tx, batch: Batch) -> frozenset[int]:
+    generations = publish_store.list_generations(tx, [item.subdomain_id for item in batch.items])
+    return frozenset(
+        item.subdomain_id for item in batch.items if generations[item.subdomain_id] != item.generation
+    )
+
+
+def _in_use(tx: Tx, batch: Batch, item: Item, sent: frozenset[str]) -> bool:
+    new = {record.owner for record in item.desired} - sent
+    if item.fqdn in new:
+        new = {item.fqdn}  # all others lie below it
+    return any(
+        zone_store.has_names_at_or_below(tx, batch.platform_domain_id, owner, besides=sent) for owner in new
+    )

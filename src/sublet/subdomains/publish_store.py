@@ -1,9 +1,10 @@
 """All SQL of publishing: which names wait, what of them is or may be in the zone, and what came of an attempt."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from sqlalchemy import (
+    Boolean,
     Column,
     ColumnElement,
     ForeignKey,
@@ -12,9 +13,11 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
+    false,
     insert,
     or_,
     select,
+    true,
     update,
 )
 
@@ -27,9 +30,13 @@ published_owners = Table(
     metadata,
     Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
     Column("owner", String(253), nullable=False),
+    Column("sent", Boolean, nullable=False),
     PrimaryKeyConstraint("subdomain_id", "owner"),
 )
-"""The owner names that are, or may be, in the zone by our hand: written ahead, before anything is sent."""
+"""The owner names that are, or may be, in the zone by our hand: written ahead, before anything is sent.
+
+`sent` tells that a change of the zone had them; until then what stands there is somebody else's.
+"""
 
 _UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
 
@@ -102,7 +109,7 @@ def list_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> dict[str, 
 
 def insert_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) -> None:
     """Write ahead that these owner names may be in the zone from now on."""
-    rows = [{"subdomain_id": subdomain_id, "owner": owner} for owner in sorted(owners)]
+    rows = [{"subdomain_id": subdomain_id, "owner": owner, "sent": False} for owner in sorted(owners)]
     if rows:
         tx.connection.execute(insert(published_owners), rows)
 
@@ -114,6 +121,47 @@ def delete_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) ->
             (published_owners.c.subdomain_id == subdomain_id) & published_owners.c.owner.in_(list(owners))
         )
     )
+
+
+def list_sent_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, frozenset[str]]:
+    """Which owner names of these subdomains had a change of the zone? By subdomain; those without any are left out."""
+    rows = tx.connection.execute(
+        select(published_owners.c.subdomain_id, published_owners.c.owner).where(
+            published_owners.c.subdomain_id.in_(list(subdomain_ids)) & (published_owners.c.sent == true())
+        )
+    )
+    found: dict[int, set[str]] = {}
+    for subdomain_id, owner in rows:
+        found.setdefault(subdomain_id, set()).add(owner)
+    return {subdomain_id: frozenset(owners) for subdomain_id, owners in found.items()}
+
+
+def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
+    """Record that a change of the zone has all owner names of these subdomains."""
+    tx.connection.execute(
+        update(published_owners)
+        .where(
+            published_owners.c.subdomain_id.in_(list(subdomain_ids)) & (published_owners.c.sent == false())
+        )
+        .values(sent=True)
+    )
+
+
+def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
+    """Forget the owner names of this subdomain that no change of the zone had: what stands there isn't ours."""
+    tx.connection.execute(
+        delete(published_owners).where(
+            (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
+        )
+    )
+
+
+def list_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, int]:
+    """Which generation of these subdomains is desired now?"""
+    rows = tx.connection.execute(
+        select(subdomains.c.id, subdomains.c.generation).where(subdomains.c.id.in_(list(subdomain_ids)))
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 def record_success(tx: Tx, subdomain_id: int, generation: int, serial: int) -> bool:

@@ -17,6 +17,7 @@ from sublet.db import Tx
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
@@ -29,7 +30,7 @@ BACK_OFF_MAX_SECONDS = 60.0
 class Item:
     """One name of a batch: the generation that is sent, the records desired, the owners that are or may be in the zone.
 
-    `first` tells that nothing of it was ever sent: then the name must not be in use.
+    Whether an owner may already be in use is asked where the zone is changed: there alone it is known what was sent.
     """
 
     subdomain_id: int
@@ -38,7 +39,6 @@ class Item:
     attempts: int
     desired: tuple[Record, ...]
     owners: frozenset[str]
-    first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ def desired_records(subdomain: Subdomain, ttl_seconds: int) -> tuple[Record, ...
 def begin_publication(tx: Tx, platform_domain_id: int, limit: int = BATCH_MAX) -> Batch | None:
     """Return the names that wait under a platform domain, written ahead; None when none does."""
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    if platform_domain is not None:
+        zone_store.lock_zone(tx, platform_domain_id)  # two publishers don't write ahead the same at once
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit)
     if platform_domain is None or not waiting:
         return None
@@ -90,7 +92,6 @@ def begin_publication(tx: Tx, platform_domain_id: int, limit: int = BATCH_MAX) -
                 attempts=subdomain.attempts,
                 desired=desired,
                 owners=before | wanted,
-                first=not before,
             )
         )
     return Batch(platform_domain_id, platform_domain.domain, tuple(items))
@@ -112,9 +113,9 @@ def record_publication(tx: Tx, results: Mapping[int, Result]) -> None:
             publish_store.record_failure(
                 tx, subdomain_id, item.generation, sentence, tx.now + back_off(item.attempts)
             )
-            if item.first and result.nothing_sent:
+            if result.nothing_sent:
                 # What stands in the zone at these owners isn't ours, and must never be deleted as if it were.
-                publish_store.delete_published_owners(tx, subdomain_id, item.owners)
+                publish_store.delete_unsent_owners(tx, subdomain_id)
             if item.attempts == 0:
                 after = {"generation": item.generation, "provision_error": sentence}
                 audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", subdomain_id, after=after)

@@ -88,7 +88,9 @@ class Publisher:
         return await self._read_back(batch, changed)
 
     async def _read_back(self, batch: Batch, changed: ZoneChanged) -> list[Result]:
-        sent = [item for item in batch.items if item.subdomain_id not in changed.refused_ids]
+        # Stale ones are neither published nor failed: they wait in their newer generation.
+        left_out = changed.refused_ids | changed.stale_ids
+        sent = [item for item in batch.items if item.subdomain_id not in left_out]
         refused = [
             Result(item, error=IN_USE, nothing_sent=True)
             for item in batch.items

@@ -356,6 +356,7 @@ def _create_tables() -> None:
         "published_owners",
         sa.Column("subdomain_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("owner", sa.String(length=253), nullable=False),
+        sa.Column("sent", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(
             ["subdomain_id"], ["subdomains.id"], name=op.f("fk_published_owners_subdomain_id")
         ),
