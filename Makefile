@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check format lock clean
+.PHONY: help run test test-fast bench check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -36,6 +36,9 @@ test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
 	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils initdb:postgresql
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
+
+bench: $(VENV)/dev.stamp ## Measure the speed, as ratios against a bare application in the same run
+	@$(BIN)/python bench/bench.py
 
 check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check
