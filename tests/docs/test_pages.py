@@ -135,6 +135,9 @@ def test_the_files_and_functions_that_a_page_names_exist(path: Path) -> None:
 def test_the_walk_names_functions() -> None:
     named = re.findall(r"`(src/[\w/]+\.py)`:\s+`", page("walk.md"))
     assert len(named) > 20
+    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    for private in re.findall(r"`(_[a-z_]+)`", page("walk.md")):
+        assert f"def {private}(" in code, private
 
 
 def test_decision_records_are_short_and_numbered() -> None:
