@@ -8,6 +8,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class Settings:
             )
         for name in ("http_listen", "dns_listen"):
             parse_listen(name, getattr(self, name))
+        for name in ("dns_addresses", "trusted_proxies"):
+            _addresses(name, getattr(self, name))
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, int) and value < 0:
@@ -79,6 +82,14 @@ DESCRIPTIONS: dict[str, str] = {
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise SettingsError(f"{name}: {value!r} is none of {', '.join(allowed)}")
+
+
+def _addresses(name: str, text: str) -> None:
+    for part in (each.strip() for each in text.split(",") if each.strip()):
+        try:
+            ip_address(part)
+        except ValueError:
+            raise SettingsError(f"{name}: {part!r} is no IP address; give addresses, with commas") from None
 
 
 def parse_listen(name: str, text: str) -> tuple[str, int]:

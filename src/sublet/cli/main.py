@@ -29,6 +29,7 @@ NOUNS = (
     "settings",
 )
 """The commands in the order of `sublet --help`; each has a file of its name here with an `app`."""
+_COMPLETION = ("install_completion", "show_completion")
 
 
 class Nouns(TyperGroup):
@@ -43,6 +44,8 @@ class Nouns(TyperGroup):
         if cmd_name not in NOUNS:
             return None
         command = typer.main.get_command(import_module(f"sublet.cli.{cmd_name}").app)
+        # typer gives these to whatever it takes for the top; here they would stand beside each noun's own options.
+        command.params = [each for each in command.params if each.name not in _COMPLETION]
         command.name = cmd_name
         return command
 

@@ -1,0 +1,110 @@
+"""docs/api.md shows what the service does: each printed request, sent in the page's order, gets the answer that stands below it."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from service import RunningService
+from sublet.db import Tx
+from sublet.dns.types import Record
+from sublet.platform_domains import zone_store
+
+PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+_EXAMPLE = re.compile(
+    r"^```sh\n(curl .*?)^```\n\n```http\nHTTP (\d+)\n((?:[a-z-]+: [^\n]*\n)*)\n(\{.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_FOREIGN = Record("old.wiki.example.test", "A", 300, "8.8.8.8")
+
+
+def examples() -> Iterator[tuple[str, int, str, Any]]:
+    """Give each printed command with the status, headers and body that are printed below it."""
+    for command, status, headers, body in _EXAMPLE.findall(PAGE):
+        yield command.replace("\\\n", " "), int(status), headers, json.loads(body)
+
+
+def shape(value: Any) -> Any:
+    """Return what an answer is made of: the names of its members, codes and statuses, not what changes from run to run."""
+    if isinstance(value, dict):
+        kept = ("error", "code", "field", "status", "kind", "action", "registration_mode", "reason", "price")
+        return {name: each if name in kept else shape(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shape(each) for each in value]
+    return "text" if isinstance(value, str) else value is None
+
+
+def add_foreign(tx: Tx) -> None:
+    zone_store.insert_records(tx, 1, [_FOREIGN])
+
+
+def remove_foreign(tx: Tx) -> None:
+    tx.connection.execute(
+        zone_store.zone_records.delete().where(zone_store.zone_records.c.owner == _FOREIGN.owner)
+    )
+
+
+def prepare(service: RunningService, token: str, command: str, body: Any) -> None:
+    """Do what must have happened before some of the examples."""
+    wiki = "/subdomains/wiki.example.test"
+    if body.get("error") == "idempotency_key_reused":
+        service.call(token, "POST", "/subdomains", {"fqdn": "first.example.test"}, idempotency_key="5f1c2a")
+        assert service.call(token, "DELETE", "/subdomains/first.example.test").status_code == 200
+    elif "limit=1" in command:
+        service.register(token, "one.example.test")
+        service.register(token, "two.example.test")
+    elif "DELETE" in command:
+        service.register(token, "wiki.example.test")
+    elif f'PUT "$BASE{wiki}' in command:
+        assert service.call(token, "POST", f"{wiki}/restore").status_code == 200
+        service.write(add_foreign)
+    elif f"{wiki}/retry" in command:
+        service.write(remove_foreign)
+    elif f"{wiki}/restore" in command:
+        assert service.call(token, "DELETE", wiki).status_code == 200
+    elif '/reply" ' in command and body["ok"]:
+        service.operator("ticket", "reply", "T-000001", "--message", "We are looking into it.")
+    elif body.get("error") == "ticket_closed":
+        service.operator("ticket", "close", "T-000001")
+
+
+def send(service: RunningService, token: str, command: str) -> Any:
+    """Send what a printed `curl` would send."""
+    words = shlex.split(command.replace("$TOKEN", token).replace("$BASE", service.base_url))
+    headers: dict[str, str] = {}
+    method, url, sent = "GET", "", None
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-X":
+            method = next(rest)
+        elif word == "-H":
+            name, _, value = next(rest).partition(": ")
+            headers[name] = value
+        elif word == "-d":
+            sent = next(rest)
+        elif word != "-s":
+            url = word
+    method = "POST" if sent is not None and method == "GET" else method
+    return service.client.request(method, url, headers=headers, content=sent)
+
+
+def test_the_examples_get_the_answers_that_are_printed(service: RunningService) -> None:
+    service.add_domain("example.test", "--renewal-window-days", "365")
+    ada = service.add_user(credit_count=100)
+    service.operator("package", "add", "Starter", "--credits", "100", "--price", "9.00", "--currency", "EUR")
+    service.operator("coupon", "add", "WELCOME", "--percent", "50")
+    found = list(examples())
+    assert len(found) == PAGE.count("```sh\ncurl")
+    for command, status, headers, body in found:
+        prepare(service, ada.token, command, body)
+        answer = send(service, ada.token, command)
+        assert answer.status_code == status, (command, answer.text)
+        for line in headers.splitlines():
+            assert line.partition(":")[0] in answer.headers or line.startswith("ratelimit"), command
+        # What lists hold depends on what was sent before.
+        if body.keys() & {"subdomains", "payments", "tickets"}:
+            assert answer.json().keys() == body.keys(), command
+        else:
+            assert shape(answer.json()) == shape(body), (command, answer.text)

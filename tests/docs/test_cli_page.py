@@ -1,0 +1,124 @@
+"""docs/cli.md holds what the command line does: every command and option, and its examples work as printed, in their order."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from service import RunningService
+from sublet.cli.main import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+COMMON = ("--config", "--json")
+QUESTIONS = ("list", "show", "history", "check", "doctor", "settings")
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Give every command with its words."""
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root)
+    for noun in root.list_commands(context):
+        command: Any = root.get_command(context, noun)
+        if hasattr(command, "list_commands"):
+            for verb in command.list_commands(context):
+                yield f"{noun} {verb}", command.get_command(context, verb)
+        else:
+            yield noun, command
+
+
+def sections() -> dict[str, str]:
+    """Return the section of each command, by its words."""
+    found = {}
+    for part in PAGE.split("\n### sublet ")[1:]:
+        heading, _, text = part.partition("\n")
+        words = " ".join(word for word in heading.split() if not word.isupper())
+        found[words] = text.split("\n## ")[0]
+    return found
+
+
+def test_every_command_has_its_section_in_order() -> None:
+    assert list(sections()) == [words for words, _ in commands()]
+
+
+@pytest.mark.parametrize(("words", "command"), list(commands()), ids=str)
+def test_every_option_is_explained(words: str, command: Any) -> None:
+    section = sections()[words]
+    heading = next(line for line in PAGE.splitlines() if re.match(rf"### sublet {words}( [A-Z]|$)", line))
+    assert " ".join(command.help.split()) in " ".join(section.split())
+    told = re.findall(r"`(--[\w-]+)`", "\n".join(re.findall(r"^\| (`--.*?) \|", section, re.MULTILINE)))
+    wanted = []
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            assert parameter.metavar in heading.split()
+        else:
+            wanted += [*parameter.opts, *parameter.secondary_opts]
+    assert sorted(told) == sorted(option for option in wanted if option not in COMMON)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Give each line that is to be pasted, with the words of its command."""
+    for words, text in sections().items():
+        for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            yield from ((words, line) for line in block.splitlines())
+
+
+def members(shape: str) -> set[str]:
+    """Return the names of the outermost members of a shape such as `{"id", "organization": {"id"}}`."""
+    depth, outermost = 0, ""
+    for char in shape:
+        depth -= char in "]}"
+        outermost += char if depth == 1 else ""
+        depth += char in "[{"
+    return set(re.findall(r'"(\w+)"', outermost))
+
+
+def prepare(service: RunningService, line: str, done: set[str]) -> None:
+    """Do through the API what an example is about."""
+    for beginning in ("sublet credits refund", "sublet subdomain list", "sublet ticket list"):
+        if line.startswith(beginning) and beginning not in done:
+            done.add(beginning)
+            token = service.issue_token("ada@example.org")
+            if beginning == "sublet credits refund":
+                service.register(token, "shop.example.test", registration_mode="plus", confirm=True)
+            elif beginning == "sublet subdomain list":
+                service.register(token, "blog.example.test", nameservers=["ns1.provider.example"])
+                for label in ("wiki", "old"):
+                    service.register(token, f"{label}.example.test")
+                    service.call(token, "DELETE", f"/subdomains/{label}.example.test")
+            else:
+                asked = {"subject": "Slow answers", "message": "Since this morning."}
+                assert service.call(token, "POST", "/support/tickets", asked).status_code == 201
+
+
+def test_the_examples_work(service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = service.settings.database_url
+    (tmp_path / "sublet.toml").write_text(f'database_url = "{address}"\n')
+    done: set[str] = set()
+    ran = 0
+    for words, line in examples():
+        prepare(service, line, done)
+        sent = None
+        if line.startswith("echo "):
+            sent = shlex.split(line)[1]
+        ran += 1
+        arguments = shlex.split(line.split(" | ")[-1])[1:]
+        plain = [word for word in arguments if word != "--json"]
+        runs = [[*plain, "--json"]]
+        if words.split()[-1] in QUESTIONS:
+            runs.append(plain)
+        for run in runs:
+            result = CliRunner().invoke(app, run, env={"SUBLET_DATABASE_URL": address}, input=sent)
+            assert result.exit_code == 0, (line, result.output, result.exception)
+            if "--json" in run:
+                value = json.loads(result.stdout)
+                shape = re.search(r"^`--json`: `(\{.*\})`", sections()[words], re.MULTILINE)
+                if shape is not None:
+                    assert set(value) == members(shape[1]), line
+    assert ran > 50

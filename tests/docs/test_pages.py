@@ -1,0 +1,156 @@
+"""The pages hold what the code does: settings, commands, errors, endpoints, metrics, links, files."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from service import RunningService
+from sublet.config import Settings
+from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
+from sublet.http.errors import HTTP_REFUSALS, status_of
+from sublet.http.routes import ENDPOINTS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def prose(text: str) -> str:
+    return _FENCED.sub("", text)
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of all table rows of a page; a `\\|` is no border."""
+    lines = (line for line in prose(text).splitlines() if line.startswith("| "))
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def refusals(base: type[Refusal] = Refusal) -> list[type[Refusal]]:
+    """Return every kind of refusal that has a code of its own."""
+    found = []
+    for each in base.__subclasses__():
+        found += [each] if "code" in vars(each) else []
+        found += refusals(each)
+    return found
+
+
+def test_every_setting_is_explained_with_its_default() -> None:
+    told = {row[0]: row[1:3] for row in rows(page("settings.md")) if row[0].startswith("`")}
+    wanted = {
+        f"`{field.name}`": [
+            f"`SUBLET_{field.name.upper()}`",
+            f"`{field.default}`" if field.default != "" else "empty",
+        ]
+        for field in fields(Settings)
+    }
+    assert told == wanted
+
+
+def test_every_error_code_is_explained_with_its_status() -> None:
+    codes = {each.code: str(status_of(each)) for each in {*refusals(), *HTTP_REFUSALS}}
+    field_codes = dict.fromkeys(FIELD_CODES, "422") | dict.fromkeys(MALFORMED_FIELD_CODES, "400")
+    told = {
+        row[0].strip("`"): row[1] for row in rows(page("errors.md")) if re.fullmatch(r"`[a-z_]+`", row[0])
+    }
+    assert told == codes | field_codes
+
+
+def test_the_order_of_checks_is_the_route_tables() -> None:
+    told = {
+        row[0]: re.findall(r"`(\w+)`", row[1])
+        for row in rows(page("errors.md"))
+        if row[0].startswith(("GET ", "POST ", "PUT ", "DELETE "))
+    }
+    wanted = {f"{each.method} {each.path}": [refusal.code for refusal in each.refusals] for each in ENDPOINTS}
+    assert told == wanted
+
+
+def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
+    text = page("api.md")
+    headings = re.findall(r"^### ((?:GET|POST|PUT|DELETE) /\S+)$", prose(text), re.MULTILINE)
+    assert headings == [f"{each.method} {each.path}" for each in ENDPOINTS]
+    for endpoint in ENDPOINTS:
+        section = text.split(f"### {endpoint.method} {endpoint.path}\n", 1)[1].split("\n### ", 1)[0]
+        assert f"HTTP {endpoint.status}\n" in section, f"{endpoint.name} shows no success"
+        assert f"`{endpoint.scope}`" in section, f"{endpoint.name} does not name its scope"
+
+
+def test_every_metric_is_explained(service: RunningService) -> None:
+    service.add_domain()
+    service.register(service.add_user(), "a.example.test", nameservers=["ns1.provider.example"])
+    origin = service.base_url.removesuffix("/api/v1")
+    shown = service.client.get(f"{origin}/metrics").text
+    metrics = set()
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", shown, re.MULTILINE):
+        if not name.endswith("_created"):
+            metrics.add((name, kind))
+    told = page("operating/monitoring.md")
+    assert {name for name, _ in metrics} == set(re.findall(r"^\| `(sublet_\w+)` \|", told, re.MULTILINE))
+    for path in ("/healthz", "/readyz"):
+        assert service.client.get(origin + path).status_code == 200
+        assert f"`{path}`" in told
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as the forges make them."""
+    headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    text = prose(path.read_text(encoding="utf-8"))
+    for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        file, _, anchor = unquote(target).partition("#")
+        wanted = (path.parent / file).resolve() if file else path
+        assert wanted.exists(), f"{target} leads nowhere"
+        assert wanted.is_relative_to(ROOT), f"{target} leads out of the project"
+        if anchor:
+            assert anchor in anchors(wanted.read_text(encoding="utf-8")), f"{target} has no such heading"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_files_and_functions_that_a_page_names_exist(path: Path) -> None:
+    text = prose(path.read_text(encoding="utf-8"))
+    for name in re.findall(r"`((?:src|tests|docs|demo|tools)/[\w./-]+)`", text):
+        if not re.search(r"[A-Z]{2}", name):  # NOUN, VERB stand for any
+            assert (ROOT / name).exists(), f"{name} does not exist"
+    for name, functions in re.findall(r"`(src/[\w/]+\.py)`:\s+((?:`\w+`(?:,\s+|\s+and\s+)?)+)", text):
+        code = (ROOT / name).read_text(encoding="utf-8")
+        for function in re.findall(r"`(\w+)`", functions):
+            defined = rf"^\s*(?:async )?(?:def|class) {function}\b"
+            assert re.search(defined, code, re.MULTILINE), f"{name} has no {function}"
+
+
+def test_the_walk_names_functions() -> None:
+    named = re.findall(r"`(src/[\w/]+\.py)`:\s+`", page("walk.md"))
+    assert len(named) > 20
+    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    for private in re.findall(r"`(_[a-z_]+)`", page("walk.md")):
+        assert f"def {private}(" in code, private
+
+
+def test_decision_records_are_short_and_numbered() -> None:
+    records = sorted((DOCS / "decisions").glob("*.md"))
+    assert records
+    for number, record in enumerate(records, start=1):
+        lines = record.read_text(encoding="utf-8").splitlines()
+        assert record.name.startswith(f"{number:04d}-")
+        assert lines[0].startswith(f"# {number}. ")
+        assert len(lines) <= 40, record.name
+
+
+def test_pages_stand_alone() -> None:
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"/work/|\.\./shared|\bshared/", text), path.name
