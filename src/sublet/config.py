@@ -71,7 +71,7 @@ DESCRIPTIONS: dict[str, str] = {
     "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
     "rate_limit_write_per_minute": "Changing requests of one token in a minute.",
     "rate_limit_ticket_per_minute": "Tickets and replies of one token in a minute.",
-    "rate_limit_failed_auth_per_minute": "Requests without a good token from one address in a minute.",
+    "rate_limit_failed_auth_per_minute": "Requests with a bad token from one address in a minute.",
     "trusted_proxies": "Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed.",
     "log_format": "text, for people, or json.",
     "log_level": "debug, info, warning or error.",

@@ -13,7 +13,7 @@ SCOPES = (
     "tickets:read",
     "tickets:write",
 )
-"""What a token may be allowed to do (decisions, "Tokens"); a token without a choice has all."""
+"""What a token may be allowed to do (docs/spec-choices.md, "Tokens"); a token without a choice has all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a token looks like and when it is good (decisions, "Tokens")."""
+"""What a token looks like and when it is good (docs/spec-choices.md, "Tokens")."""
 
 import hashlib
 import secrets

@@ -1,4 +1,4 @@
-"""What a coupon does to a price, and when it may be used (decisions, "Modes and prices")."""
+"""What a coupon does to a price, and when it may be used (docs/spec-choices.md, "Modes and prices")."""
 
 from datetime import datetime
 

@@ -41,7 +41,7 @@ class Coupon:
 
 @dataclass(frozen=True, slots=True)
 class AppliedCoupon:
-    """What a coupon did to one price (decisions, "Values": `coupon`)."""
+    """What a coupon did to one price (docs/spec-choices.md, "Values": `coupon`)."""
 
     code: str
     kind: str
@@ -51,7 +51,7 @@ class AppliedCoupon:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a paid operation costs and what it changes (decisions, "Values": Quote); amounts in credits."""
+    """What a paid operation costs and what it changes (docs/spec-choices.md, "Values": Quote); amounts in credits."""
 
     action: str
     fqdn: str

@@ -15,7 +15,7 @@ from sublet.platform_domains.settings import PlatformDomainSettings, check_setti
 from sublet.platform_domains.zone_file import InvalidZoneFile, ZoneFile, parse_zone_file
 
 FIRST_OFFER = ("free", 0, 0, 365)
-"""What a new platform domain offers: mode, price and renewal price in credits, days (decisions, "Modes and prices")."""
+"""What a new platform domain offers: mode, price and renewal price in credits, days (docs/spec-choices.md, "Modes and prices")."""
 
 
 @dataclass(frozen=True, slots=True)

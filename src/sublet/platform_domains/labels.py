@@ -1,4 +1,4 @@
-"""Which class a label is of (decisions, "Modes and prices")."""
+"""Which class a label is of (docs/spec-choices.md, "Modes and prices")."""
 
 from sublet.dns.names import reserved_reason, to_unicode
 from sublet.platform_domains.model import Label, PlatformDomain

@@ -64,7 +64,7 @@ class PlatformDomainSettings:
 
 
 def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return the settings of a new platform domain of this canonical name (decisions, "Modes and prices", "Subdomain states")."""
+    """Return the settings of a new platform domain of this canonical name (docs/spec-choices.md, "Modes and prices", "Subdomain states")."""
     nameservers = tuple(apex_nameservers or (f"ns1.{domain}",))
     return {
         "public_name": domain,

@@ -1,4 +1,4 @@
-"""Whether a name can be had now (decisions, "Status by category": `subdomain_unavailable` with its reason)."""
+"""Whether a name can be had now (docs/spec-choices.md, "Status by category": `subdomain_unavailable` with its reason)."""
 
 from sublet.accounts.model import User
 from sublet.db import Tx

@@ -1,6 +1,6 @@
 """The life of a name: its states, and what may be done in each. One table; states are derived from facts, not stored.
 
-Derived in this order, the first that holds (decisions, "Subdomain states"): trashed, suspended, expired, inactive, failed,
+Derived in this order, the first that holds (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, inactive, failed,
 provisioning, active. `expired` follows from the date; trashed, purged and released are facts on the row.
 """
 

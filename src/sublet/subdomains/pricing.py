@@ -1,4 +1,4 @@
-"""Which mode a registration runs in, and what an operation costs before coupons (decisions, "Modes and prices")."""
+"""Which mode a registration runs in, and what an operation costs before coupons (docs/spec-choices.md, "Modes and prices")."""
 
 from collections.abc import Mapping
 

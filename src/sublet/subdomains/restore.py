@@ -1,4 +1,4 @@
-"""Restore a subdomain from the trash (an extension; decisions, "Subdomain states")."""
+"""Restore a subdomain from the trash (an extension; docs/spec-choices.md, "Subdomain states")."""
 
 from sublet import audit
 from sublet.accounts.model import User

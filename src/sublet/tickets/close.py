@@ -1,4 +1,4 @@
-"""Close a ticket: the operator's verb; closed is final (decisions, "Tickets")."""
+"""Close a ticket: the operator's verb; closed is final (docs/spec-choices.md, "Tickets")."""
 
 from sublet import audit
 from sublet.audit import Actor

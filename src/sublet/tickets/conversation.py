@@ -1,4 +1,4 @@
-"""The rules of a ticket's conversation, pure: statuses, the first priority, what a text must be (decisions: "Tickets").
+"""The rules of a ticket's conversation, pure: statuses, the first priority, what a text must be (docs/spec-choices.md, "Tickets").
 
     open ──staff──▶ answered ──user──▶ open      any ──close──▶ closed, which is final
 

@@ -1,4 +1,4 @@
-"""Reply to a ticket as staff: the operator's verb (decisions, "Tickets")."""
+"""Reply to a ticket as staff: the operator's verb (docs/spec-choices.md, "Tickets")."""
 
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
