@@ -45,11 +45,16 @@ def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
     before = get(shop, user, fqdn).json()["subdomain"]
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
     trash = shop.call(user, "GET", "/subdomains?status=trashed").json()["subdomains"]
-    assert [(each["fqdn"], each["status"], each["renewal_available"]) for each in trash] == [(fqdn, "trashed", False)]
+    assert [(each["fqdn"], each["status"], each["renewal_available"]) for each in trash] == [
+        (fqdn, "trashed", False)
+    ]
     assert until_delegation(shop, fqdn, set()) == set()
     answer = shop.call(user, "POST", f"/subdomains/{fqdn}/restore")
     body = answer.json()
-    assert (answer.status_code, list(body)) == (200, ["ok", "subdomain", "provisioning", "charged_credits", "coupon"])
+    assert (answer.status_code, list(body)) == (
+        200,
+        ["ok", "subdomain", "provisioning", "charged_credits", "coupon"],
+    )
     assert (body["charged_credits"], body["coupon"]) == (0, None)
     assert {**body["subdomain"], "updated_at": None} == {**before, "updated_at": None}
     assert shop.delegation(fqdn) == {NS1}
@@ -139,9 +144,15 @@ def test_an_expired_name_may_be_renewed_changed_or_deleted(shop: RunningService)
     fqdn = held(shop, user)
     shop.clock.advance(days=365, seconds=1)
     expired = get(shop, user, fqdn).json()["subdomain"]
-    assert (expired["status"], expired["status_label"], expired["renewal_available"]) == ("expired", "Expired", True)
+    assert (expired["status"], expired["status_label"], expired["renewal_available"]) == (
+        "expired",
+        "Expired",
+        True,
+    )
     assert shop.delegation(fqdn) == {NS1}
-    changed = shop.call(user, "PUT", f"/subdomains/{fqdn}/nameservers", {"ns1": "ns2.provider.example"}).json()
+    changed = shop.call(
+        user, "PUT", f"/subdomains/{fqdn}/nameservers", {"ns1": "ns2.provider.example"}
+    ).json()
     assert (changed["subdomain"]["status"], changed["provisioning"]["status"]) == ("expired", "published")
     renewed = shop.call(user, "POST", f"/subdomains/{fqdn}/renew").json()["subdomain"]
     assert renewed["status"] == "active"
@@ -158,7 +169,13 @@ def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
     assert (shown["status"], shown["renewal_available"], shown["nameservers"]) == ("suspended", False, [NS1])
     assert until_delegation(shop, fqdn, set()) == set()
     path = f"/subdomains/{fqdn}"
-    for method, where in (("PUT", "/nameservers"), ("POST", "/renew"), ("POST", "/retry"), ("DELETE", ""), ("POST", "/restore")):
+    for method, where in (
+        ("PUT", "/nameservers"),
+        ("POST", "/renew"),
+        ("POST", "/retry"),
+        ("DELETE", ""),
+        ("POST", "/restore"),
+    ):
         answer = shop.call(user, method, path + where)
         assert (answer.status_code, answer.json()["error"]) == (409, "subdomain_suspended"), where
         assert "Phishing" in answer.json()["message"]
@@ -173,7 +190,9 @@ def test_a_suspended_user_may_read_and_open_tickets_and_nothing_else(shop: Runni
     """Decisions, "Tokens"; and no name of his says that it could be renewed."""
     user = newcomer(shop, credit_count=10)
     fqdn = held(shop, user)
-    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"]["id"]
+    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
+        "id"
+    ]
     shop.clock.advance(days=330)
     shop.operator("user", "suspend", user.email, "--reason", "Unpaid")
     for path in ("/me", "/credits", "/payments", "/platform-domains", "/usage/free-subdomains", "/subdomains",
@@ -189,6 +208,8 @@ def test_a_suspended_user_may_read_and_open_tickets_and_nothing_else(shop: Runni
         answer = shop.call(user, method, path, {})
         assert (answer.status_code, answer.json()["error"]) == (403, "account_suspended"), path
     assert shop.delegation(fqdn) == {NS1}
-    assert shop.call(user, "POST", "/support/tickets", {"subject": "Why?", "message": "Why?"}).status_code == 201
+    assert (
+        shop.call(user, "POST", "/support/tickets", {"subject": "Why?", "message": "Why?"}).status_code == 201
+    )
     shop.operator("user", "unsuspend", user.email)
     assert shop.call(user, "POST", f"/subdomains/{fqdn}/renew").status_code == 200

@@ -67,7 +67,9 @@ def test_classes_and_the_modes_that_take_them(shop: RunningService) -> None:
 
 def test_a_labels_own_renewal_price(shop: RunningService) -> None:
     user = newcomer(shop, credit_count=100)
-    shop.operator("label", "set", "class.test", "ruby", "--class", "premium", "--price", "70", "--renewal-price", "5")
+    shop.operator(
+        "label", "set", "class.test", "ruby", "--class", "premium", "--price", "70", "--renewal-price", "5"
+    )
     shop.register(user, "ruby.class.test", confirm=True)
     shop.clock.advance(days=306)
     quote = shop.call(user, "POST", "/subdomains/ruby.class.test/renew").json()["quote"]
@@ -109,7 +111,11 @@ def test_max_credits_bounds_what_is_charged(shop: RunningService) -> None:
     body = {"registration_mode": "plus", "confirm": True, "max_credits": 10}
     shop.operator("domain", "offer", "moving.test", "--mode", "plus", "--price", "11")
     answer = post(shop, user, "a.moving.test", **body)
-    assert (answer.status_code, answer.json()["error"], answer.json()["quote"]["price"]) == (409, "price_changed", 11)
+    assert (answer.status_code, answer.json()["error"], answer.json()["quote"]["price"]) == (
+        409,
+        "price_changed",
+        11,
+    )
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 100
     assert post(shop, user, "a.moving.test", **{**body, "max_credits": 11}).json()["charged_credits"] == 11
 
@@ -164,8 +170,13 @@ def test_limits_and_restrictions_of_coupons(shop: RunningService) -> None:
 
     assert [used(who, "ONCE") for who in (user, user, other)] == ["ok", "coupon_invalid", "coupon_invalid"]
     assert [used(who, "EACH") for who in (user, user, other)] == ["ok", "coupon_invalid", "ok"]
-    assert [used(user, code) for code in ("RETIRED", "NOSUCH", "LATER", "OVER")] == [*["coupon_invalid"] * 3, "ok"]
-    assert [used(user, code) for code in ("RENEWING", "ELSEWHERE", "PREMIUM")] == ["coupon_not_applicable"] * 3
+    assert [used(user, code) for code in ("RETIRED", "NOSUCH", "LATER", "OVER")] == [
+        *["coupon_invalid"] * 3,
+        "ok",
+    ]
+    assert [used(user, code) for code in ("RENEWING", "ELSEWHERE", "PREMIUM")] == [
+        "coupon_not_applicable"
+    ] * 3
     shop.clock.advance(days=3)
     assert [used(user, code) for code in ("LATER", "OVER")] == ["ok", "coupon_invalid"]
 
@@ -181,10 +192,14 @@ def test_a_quote_or_refusal_uses_up_no_coupon(shop: RunningService) -> None:
 
 def test_history_of_credits(service: RunningService) -> None:
     """Decisions, "Values": payments newest first; kinds, signed credits, balance_after, amount and currency, subdomain."""
-    shop = service  # one whose clock was not moved: the command line has the real one, and the list is by time
+    shop = (
+        service  # one whose clock was not moved: the command line has the real one, and the list is by time
+    )
     shop.add_domain()
     user = newcomer(shop)
-    package = shop.operator("package", "add", "Ten", "--credits", "10", "--price", "9.90", "--currency", "EUR")
+    package = shop.operator(
+        "package", "add", "Ten", "--credits", "10", "--price", "9.90", "--currency", "EUR"
+    )
     record = ("payment", "record", user.email, "--reference")
     shop.operator(*record, "INV-1", "--package", str(package["id"]))
     shop.operator("credits", "grant", user.email, "5", "--reason", "Welcome")
@@ -194,10 +209,28 @@ def test_history_of_credits(service: RunningService) -> None:
     shop.operator("credits", "refund", str(charge["id"]), "--credits", "4", "--reason", "Sorry")
     shop.operator("credits", "adjust", user.email, "-2", "--reason", "Correction")
     found = shop.call(user, "GET", "/payments").json()["payments"]
-    fields = ["id", "kind", "credits", "balance_after", "amount", "currency", "description", "reference", "subdomain", "created_at"]
+    fields = [
+        "id",
+        "kind",
+        "credits",
+        "balance_after",
+        "amount",
+        "currency",
+        "description",
+        "reference",
+        "subdomain",
+        "created_at",
+    ]
     assert all(list(payment) == fields for payment in found)
     told = [
-        (each["kind"], each["credits"], each["balance_after"], each["amount"], each["currency"], each["subdomain"])
+        (
+            each["kind"],
+            each["credits"],
+            each["balance_after"],
+            each["amount"],
+            each["currency"],
+            each["subdomain"],
+        )
         for each in found
     ]
     assert told == [
