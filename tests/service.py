@@ -7,6 +7,7 @@ clock that the test moves. Everything is real: HTTP over a socket, the built-in 
 import asyncio
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import httpx
+import structlog
 from typer.testing import CliRunner
 
 from sublet.cli.main import app as command_line
@@ -67,6 +69,8 @@ class RunningService:
 
     def operator(self, *words: str, expect: int = 0) -> Any:
         """Run a command of the operator's with --json and return its value; `expect` is the exit code it must have."""
+        # The service logs from its own thread; while the runner stands in for stdout, that is the answer's alone.
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         result = CliRunner().invoke(
             command_line, [*words, "--json"], env={"SUBLET_DATABASE_URL": self.settings.database_url}
         )

@@ -203,7 +203,7 @@ def test_limit_and_cursor_have_their_bounds(shop: RunningService, ada: Registran
     """Decisions, "Lists": limit 100, at most 500; a cursor of another list is refused."""
     assert shop.call(ada, "GET", "/subdomains").json()["page"]["limit"] == 100
     assert shop.call(ada, "GET", "/subdomains?limit=500").json()["page"]["limit"] == 500
-    for bad in ("0", "501", "-1", "1.0", "%2B1", "", "١"):
+    for bad in ("0", "501", "-1", "1.0", "%2B1", "", "\u0661"):
         assert shop.call(ada, "GET", f"/subdomains?limit={bad}").json()["error"] == "invalid_request", bad
     cursor = shop.call(ada, "GET", "/platform-domains?limit=1").json()["page"]["next_cursor"]
     for path in (

@@ -50,6 +50,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         expires_after=query.expires_after,
         dnssec_enabled=query.dnssec_enabled,
         renewal_available=query.renewal_available,
+        user_suspended=user.suspended_at is not None,
     )
 
     def read(tx: Tx) -> list[tuple[Subdomain, shapes.SubdomainShape]]:

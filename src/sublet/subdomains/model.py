@@ -80,7 +80,10 @@ class ChangeNameservers:
 
 @dataclass(frozen=True, slots=True)
 class SubdomainFilter:
-    """The filters of GET /subdomains; None means any. `status` None leaves the trashed ones out."""
+    """The filters of GET /subdomains; None means any. `status` None leaves the trashed ones out.
+
+    `user_suspended` tells that the asking user is suspended, and so can renew nothing.
+    """
 
     status: str | None = None
     domain: str | None = None
@@ -90,3 +93,4 @@ class SubdomainFilter:
     expires_after: datetime | None = None
     dnssec_enabled: bool | None = None
     renewal_available: bool | None = None
+    user_suspended: bool = False

@@ -232,6 +232,8 @@ def list_own(
 ) -> list[Subdomain]:
     """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
     query = _filtered(tx, select_subdomains().where(subdomains.c.user_id == user_id), wanted)
+    if wanted.status == "trashed":
+        query = query.where(_restorable_condition(tx))
     if after is not None:
         query = query.where(
             or_(
@@ -275,9 +277,22 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter) -> Select[Any
         signed = subdomains.c.ds_record_count > 0
         query = query.where(signed if wanted.dnssec_enabled else ~signed)
     if wanted.renewal_available is not None:
-        renewable = _renewal_condition(tx)
+        renewable = false() if wanted.user_suspended else _renewal_condition(tx)
         query = query.where(renewable if wanted.renewal_available else not_(renewable))
     return query
+
+
+def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
+    """`lifecycle.is_restorable` in SQL, for names in the trash: the sweep may not have come by yet."""
+    pairs = tx.connection.execute(select(platform_domains.c.id, platform_domains.c.trash_days))
+    return or_(
+        false(),
+        *(
+            (subdomains.c.platform_domain_id == each_id)
+            & (subdomains.c.trashed_at > tx.now - timedelta(days=days))
+            for each_id, days in pairs
+        ),
+    )
 
 
 def _renewal_condition(tx: Tx) -> ColumnElement[bool]:

@@ -1,0 +1,253 @@
+"""Decisions, "Modes and prices" and "Values": classes of labels, modes, quota, coupons, history of credits."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from opened import instant, opened
+from provocations import fresh, newcomer
+from service import Registrant, RunningService
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("money")) as service:
+        service.add_domain("class.test", "--premium-length-max", "2")
+        for mode, price in (("premium", "50"), ("special", "80")):
+            service.operator("domain", "offer", "class.test", "--mode", mode, "--price", price)
+        yield service
+
+
+def post(shop: RunningService, who: Registrant, fqdn: str, **body: Any) -> httpx.Response:
+    return shop.call(who, "POST", "/subdomains", {"fqdn": fqdn, **body})
+
+
+def outcome(answer: httpx.Response) -> tuple[str, Any]:
+    """The mode and price of a registration or quote, or the code and reason of a refusal."""
+    body = answer.json()
+    if "quote" in body:
+        return body["quote"]["registration_mode"], body["quote"]["price"]
+    if body["ok"]:
+        return body["subdomain"]["registration_type"], body["charged_credits"]
+    return body["error"], body["details"].get("reason")
+
+
+NOT_ALLOWED = ("registration_mode_not_allowed", None)
+
+
+def test_classes_and_the_modes_that_take_them(shop: RunningService) -> None:
+    """free and plus take standard labels, premium premium ones, special special ones; by length, or listed."""
+    user = newcomer(shop, credit_count=0)
+    granted = newcomer(shop, credit_count=0)
+    label = ("label", "set", "class.test")
+    shop.operator(*label, "gold", "--class", "premium")
+    shop.operator(*label, "pearl", "--class", "premium", "--price", "70", "--renewal-price", "5")
+    shop.operator(*label, "city", "--class", "special", "--grant", granted.organization["slug"])
+    shop.operator(*label, "admin", "--class", "reserved")
+    shop.operator(*label, "casino", "--class", "blocked")
+    shop.operator(*label, "www", "--class", "premium", "--price", "99")
+    reserved = ("subdomain_unavailable", "reserved")
+    table: list[tuple[str, Any, str | None, tuple[str, Any]]] = [
+        ("ab", user, None, ("premium", 50)), ("ab", user, "premium", ("premium", 50)), ("ab", user, "free", NOT_ALLOWED),
+        ("ab", user, "plus", NOT_ALLOWED), ("ab", user, "special", NOT_ALLOWED), ("gold", user, None, ("premium", 50)),
+        ("pearl", user, None, ("premium", 70)), ("www", user, None, ("premium", 99)),
+        ("city", granted, None, ("special", 80)), ("city", granted, "premium", NOT_ALLOWED), ("city", user, None, reserved),
+        ("city", user, "special", reserved), ("admin", user, None, reserved), ("casino", user, None, reserved),
+        ("mail", user, None, reserved), ("ns1", user, None, reserved), ("postmaster", user, None, reserved),
+        ("ab--cd", user, None, reserved), ("abc", user, "premium", NOT_ALLOWED), ("abc", user, "special", NOT_ALLOWED),
+        ("abc", user, "plus", ("plus", 10)), ("abc", user, None, ("free", 0)),
+    ]  # fmt: skip
+    for name, who, mode, expected in table:
+        body = {} if mode is None else {"registration_mode": mode}
+        assert outcome(post(shop, who, f"{name}.class.test", **body)) == expected, (name, mode)
+
+
+def test_a_labels_own_renewal_price(shop: RunningService) -> None:
+    user = newcomer(shop, credit_count=100)
+    shop.operator(
+        "label", "set", "class.test", "ruby", "--class", "premium", "--price", "70", "--renewal-price", "5"
+    )
+    shop.register(user, "ruby.class.test", confirm=True)
+    shop.clock.advance(days=306)
+    quote = shop.call(user, "POST", "/subdomains/ruby.class.test/renew").json()["quote"]
+    assert (quote["price"], quote["balance"], quote["registration_mode"]) == (5, 30, "premium")
+
+
+def test_without_a_mode_free_while_quota_lasts_then_plus(shop: RunningService) -> None:
+    """Decisions: the default mode; the quota is 5 a user, or the user's own; names in the trash do not count."""
+    user = newcomer(shop, credit_count=10)
+    names = [fresh() for _ in range(5)]
+    for name in names:
+        assert outcome(post(shop, user, name)) == ("free", 0)
+    assert outcome(post(shop, user, fresh())) == ("plus", 10)
+    usage = shop.call(user, "GET", "/usage/free-subdomains").json()["usage"]
+    assert usage == {"used": 5, "limit": 5, "remaining": 0}
+    shop.call(user, "DELETE", f"/subdomains/{names[0]}")
+    assert shop.call(user, "GET", "/usage/free-subdomains").json()["usage"]["remaining"] == 1
+    assert outcome(post(shop, user, fresh())) == ("free", 0)
+    answer = shop.call(user, "POST", f"/subdomains/{names[0]}/restore")
+    assert (answer.status_code, answer.json()["error"]) == (403, "free_quota_exceeded")
+    assert answer.json()["details"] == {"limit": 5, "used": 5}
+    shop.operator("user", "edit", user.email, "--free-quota", "6")
+    assert shop.call(user, "POST", f"/subdomains/{names[0]}/restore").status_code == 200
+
+
+def test_a_new_platform_domain_offers_free_only(shop: RunningService) -> None:
+    shop.operator("domain", "add", "plain.test")
+    user = newcomer(shop, credit_count=100, free_quota="1")
+    for mode in ("plus", "premium", "special"):
+        assert outcome(post(shop, user, "a.plain.test", registration_mode=mode)) == NOT_ALLOWED
+    assert outcome(post(shop, user, "a.plain.test")) == ("free", 0)
+    assert outcome(post(shop, user, "b.plain.test"))[0] == "free_quota_exceeded"
+
+
+def test_max_credits_bounds_what_is_charged(shop: RunningService) -> None:
+    """Decisions, "Values": `max_credits` refuses with price_changed and a fresh quote instead of charging more."""
+    user = newcomer(shop, credit_count=100)
+    shop.add_domain("moving.test")
+    body = {"registration_mode": "plus", "confirm": True, "max_credits": 10}
+    shop.operator("domain", "offer", "moving.test", "--mode", "plus", "--price", "11")
+    answer = post(shop, user, "a.moving.test", **body)
+    assert (answer.status_code, answer.json()["error"], answer.json()["quote"]["price"]) == (
+        409,
+        "price_changed",
+        11,
+    )
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 100
+    assert post(shop, user, "a.moving.test", **{**body, "max_credits": 11}).json()["charged_credits"] == 11
+
+
+def test_coupons_percent_and_fixed(shop: RunningService) -> None:
+    """Decisions: percent discount = floor(price x percent / 100); a price of 0, after a coupon too, completes at once."""
+    user = newcomer(shop, credit_count=20)
+    shop.operator("coupon", "add", "P33", "--percent", "33")
+    shop.operator("coupon", "add", "F4", "--fixed", "4")
+    shop.operator("coupon", "add", "F99", "--fixed", "99")
+    shop.operator("coupon", "add", "P100", "--percent", "100")
+    body = {"registration_mode": "plus", "coupon_code": " p33 "}
+    quoted = post(shop, user, fresh(), **body).json()["quote"]
+    assert (quoted["list_price"], quoted["discount"], quoted["price"]) == (10, 3, 7)
+    coupon = {"code": "P33", "kind": "percent", "value": 33, "discount_credits": 3}
+    assert quoted["coupon"] == coupon
+    done = post(shop, user, fresh(), **body, confirm=True).json()
+    assert (done["charged_credits"], done["coupon"]) == (7, coupon)
+    done = post(shop, user, fresh(), registration_mode="plus", coupon_code="F4", confirm=True).json()
+    assert (done["charged_credits"], done["coupon"]["discount_credits"]) == (6, 4)
+    for code in ("F99", "P100"):
+        answer = post(shop, user, fresh(), registration_mode="plus", coupon_code=code)
+        assert (answer.status_code, answer.json()["charged_credits"]) == (201, 0)
+        assert answer.json()["coupon"]["discount_credits"] == 10
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 7
+
+
+def test_limits_and_restrictions_of_coupons(shop: RunningService) -> None:
+    """Decisions: coupon_invalid where it is over, used up or not yet valid; coupon_not_applicable where it is for else."""
+    user, other = newcomer(shop, credit_count=100), newcomer(shop, credit_count=100)
+    today = shop.clock()
+
+    def day(days: int) -> str:
+        return (today + timedelta(days=days)).strftime("%Y-%m-%d")
+
+    def add(code: str, *options: str) -> None:
+        shop.operator("coupon", "add", code, "--fixed", "1", *options)
+
+    add("ONCE", "--max-uses", "1")
+    add("EACH", "--max-uses-per-user", "1")
+    add("LATER", "--valid-from", day(2))
+    add("OVER", "--valid-until", day(2))
+    add("RENEWING", "--action", "renew")
+    add("ELSEWHERE", "--domain", "class.test")
+    add("PREMIUM", "--mode", "premium")
+    add("RETIRED")
+    shop.operator("coupon", "retire", "RETIRED")
+
+    def used(who: Registrant, code: str) -> str:
+        answer = post(shop, who, fresh(), registration_mode="plus", confirm=True, coupon_code=code)
+        return "ok" if answer.status_code == 201 else str(answer.json()["errors"][0]["code"])
+
+    assert [used(who, "ONCE") for who in (user, user, other)] == ["ok", "coupon_invalid", "coupon_invalid"]
+    assert [used(who, "EACH") for who in (user, user, other)] == ["ok", "coupon_invalid", "ok"]
+    assert [used(user, code) for code in ("RETIRED", "NOSUCH", "LATER", "OVER")] == [
+        *["coupon_invalid"] * 3,
+        "ok",
+    ]
+    assert [used(user, code) for code in ("RENEWING", "ELSEWHERE", "PREMIUM")] == [
+        "coupon_not_applicable"
+    ] * 3
+    shop.clock.advance(days=3)
+    assert [used(user, code) for code in ("LATER", "OVER")] == ["ok", "coupon_invalid"]
+
+
+def test_a_quote_or_refusal_uses_up_no_coupon(shop: RunningService) -> None:
+    user = newcomer(shop, credit_count=9)
+    shop.operator("coupon", "add", "SINGLE", "--fixed", "1", "--max-uses", "1")
+    body = {"registration_mode": "plus", "coupon_code": "SINGLE"}
+    for _ in range(2):
+        assert post(shop, user, fresh(), **body).status_code == 402
+    assert post(shop, user, fresh(), **body, confirm=True).json()["charged_credits"] == 9
+
+
+def test_history_of_credits(service: RunningService) -> None:
+    """Decisions, "Values": payments newest first; kinds, signed credits, balance_after, amount and currency, subdomain."""
+    shop = (
+        service  # one whose clock was not moved: the command line has the real one, and the list is by time
+    )
+    shop.add_domain()
+    user = newcomer(shop)
+    package = shop.operator(
+        "package", "add", "Ten", "--credits", "10", "--price", "9.90", "--currency", "EUR"
+    )
+    record = ("payment", "record", user.email, "--reference")
+    shop.operator(*record, "INV-1", "--package", str(package["id"]))
+    shop.operator("credits", "grant", user.email, "5", "--reason", "Welcome")
+    fqdn = fresh()
+    shop.register(user, fqdn, registration_mode="plus", confirm=True)
+    charge = shop.call(user, "GET", "/payments").json()["payments"][0]
+    shop.operator("credits", "refund", str(charge["id"]), "--credits", "4", "--reason", "Sorry")
+    shop.operator("credits", "adjust", user.email, "-2", "--reason", "Correction")
+    found = shop.call(user, "GET", "/payments").json()["payments"]
+    fields = [
+        "id",
+        "kind",
+        "credits",
+        "balance_after",
+        "amount",
+        "currency",
+        "description",
+        "reference",
+        "subdomain",
+        "created_at",
+    ]
+    assert all(list(payment) == fields for payment in found)
+    told = [
+        (
+            each["kind"],
+            each["credits"],
+            each["balance_after"],
+            each["amount"],
+            each["currency"],
+            each["subdomain"],
+        )
+        for each in found
+    ]
+    assert told == [
+        ("adjustment", -2, 7, None, None, None),
+        ("refund", 4, 9, None, None, fqdn),
+        ("charge", -10, 5, None, None, fqdn),
+        ("grant", 5, 15, None, None, None),
+        ("purchase", 10, 10, "9.90", "EUR", None),
+    ]
+    instants = [instant(payment["created_at"]) for payment in found[2:3]]
+    assert abs((instants[0] - shop.clock()).total_seconds()) < 60
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == found[0]["balance_after"] == 7
+
+
+def test_retired_packages_are_not_offered(shop: RunningService) -> None:
+    user = newcomer(shop)
+    made = shop.operator("package", "add", "Gone", "--credits", "1", "--price", "1", "--currency", "EUR")
+    assert "Gone" in [each["name"] for each in shop.call(user, "GET", "/credits").json()["packages"]]
+    shop.operator("package", "retire", str(made["id"]))
+    assert "Gone" not in [each["name"] for each in shop.call(user, "GET", "/credits").json()["packages"]]

@@ -1,0 +1,144 @@
+"""Decisions, "Tokens" and rate limits: what a token is good for, how often it and an address may ask."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from opened import opened
+from provocations import fresh, newcomer
+from service import RunningService
+from sublet.http.routes import ENDPOINTS
+
+SCOPES = (
+    "account:read",
+    "subdomains:read",
+    "subdomains:write",
+    "credits:spend",
+    "tickets:read",
+    "tickets:write",
+)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("tokens")) as service:
+        yield service
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_scope_lets_its_endpoints_through_and_no_other(shop: RunningService, scope: str) -> None:
+    user = newcomer(shop)
+    token = shop.issue_token(user.email, scope)
+    for endpoint in ENDPOINTS:
+        path = endpoint.path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")
+        answer = shop.call(token, endpoint.method, path)
+        refused = answer.status_code == 403 and answer.json()["error"] == "insufficient_scope"
+        assert refused == (endpoint.scope != scope), endpoint.name
+        if refused:
+            assert answer.json()["details"] == {"required_scope": endpoint.scope}
+
+
+def test_the_scopes_of_the_routes() -> None:
+    """Decisions, "Tokens": account:read, subdomains:read and :write, tickets:read and :write, by path and method."""
+    for endpoint in ENDPOINTS:
+        right = "read" if endpoint.method == "GET" else "write"
+        noun = "subdomains" if endpoint.path.startswith("/subdomains") else "account"
+        noun = "tickets" if endpoint.path.startswith("/support") else noun
+        assert endpoint.scope == f"{noun}:{right}", endpoint.name
+
+
+def test_credits_spend_is_needed_to_pay_and_not_to_ask(shop: RunningService) -> None:
+    user = newcomer(shop, credit_count=10)
+    token = shop.issue_token(user.email, "subdomains:write")
+    body = {"fqdn": fresh(), "registration_mode": "plus"}
+    assert shop.call(token, "POST", "/subdomains", body).json()["error"] == "payment_confirmation_required"
+    answer = shop.call(token, "POST", "/subdomains", {**body, "confirm": True})
+    assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
+    assert answer.json()["details"] == {"required_scope": "credits:spend"}
+    assert shop.call(token, "POST", "/subdomains", {"fqdn": fresh(), "confirm": True}).status_code == 201
+    both = shop.issue_token(user.email, "subdomains:write", "credits:spend")
+    assert shop.call(both, "POST", "/subdomains", {**body, "confirm": True}).status_code == 201
+
+
+def test_what_is_no_token_is_invalid(shop: RunningService) -> None:
+    """A typing error, another scheme, two tokens: 401 with `WWW-Authenticate: Bearer`."""
+    token = newcomer(shop).token
+    headers = [
+        f"Bearer {token[:-1]}",
+        f"Bearer {token}x",
+        f"Basic {token}",
+        token,
+        "Bearer",
+        f"Bearer {token.lower()}",
+    ]
+    for value in headers:
+        answer = shop.client.get(shop.base_url + "/me", headers={"authorization": value})
+        assert (answer.status_code, answer.json()["error"]) == (401, "token_invalid"), value
+        assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+        assert token not in answer.text
+    twice = [("authorization", f"Bearer {token}"), ("authorization", f"Bearer {token}")]
+    assert shop.client.get(shop.base_url + "/me", headers=twice).status_code == 401
+    missing = shop.call(None, "GET", "/me")
+    assert (missing.json()["error"], missing.headers["www-authenticate"]) == ("token_missing", "Bearer")
+
+
+def test_a_token_works_until_it_expires_or_is_revoked(shop: RunningService) -> None:
+    """Decisions: revoked from the next request on; expired by the service's clock, to the instant."""
+    user = newcomer(shop)
+    days = shop.clock.ahead.days + 2
+    short = shop.operator("token", "issue", user.email, "--name", "short", "--expires-in-days", str(days))
+    revoked = shop.operator("token", "issue", user.email, "--name", "lost")
+    assert [shop.call(each["token"], "GET", "/me").status_code for each in (short, revoked)] == [200, 200]
+    shop.operator("token", "revoke", str(revoked["id"]))
+    assert shop.call(revoked["token"], "GET", "/me").json()["error"] == "token_revoked"
+    shop.clock.advance(days=1, hours=23)
+    assert shop.call(short["token"], "GET", "/me").status_code == 200
+    shop.clock.advance(hours=1)
+    assert shop.call(short["token"], "GET", "/me").json()["error"] == "token_expired"
+    assert shop.call(user, "GET", "/me").status_code == 200
+
+
+def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Decisions: read, write and ticket, each for itself, a token at a time; `RateLimit`, `RateLimit-Policy`, `Retry-After`."""
+    limits = {"read": 3, "write": 2, "ticket": 1}
+    settings = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
+    with opened(tmp_path_factory.mktemp("rates"), rate_limits="on", **settings) as service:
+        user, other = newcomer(service), newcomer(service)
+        requests = {
+            "read": ("GET", "/me"),
+            "write": ("POST", "/subdomains"),
+            "ticket": ("POST", "/support/tickets"),
+        }
+        for name, limit in limits.items():
+            for used in range(1, limit + 1):
+                answer = service.call(user, *requests[name])
+                assert answer.status_code in (200, 422)
+                assert answer.headers["ratelimit-policy"] == f'"{name}";q={limit};w=60'
+                assert answer.headers["ratelimit"].startswith(f'"{name}";r={limit - used};t=')
+            refused = service.call(user, *requests[name])
+            assert (refused.status_code, refused.json()["error"]) == (429, "rate_limited")
+            assert 1 <= int(refused.headers["retry-after"]) <= 60
+            assert refused.headers["ratelimit"].startswith(f'"{name}";r=0;t={refused.headers["retry-after"]}')
+            assert service.call(other, *requests[name]).status_code in (200, 422)
+            assert service.call(service.issue_token(user.email), *requests[name]).status_code in (200, 422)
+
+
+def test_failed_authentication_is_limited_by_address(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Decisions: per address for failed authentication, good tokens from there too; behind a trusted proxy by its client."""
+    with opened(
+        tmp_path_factory.mktemp("failed"),
+        rate_limits="on",
+        rate_limit_failed_auth_per_minute=3,
+        trusted_proxies="127.0.0.1",
+    ) as service:
+        user = newcomer(service)
+        guess = user.token[:-1] + ("a" if user.token[-1] != "a" else "b")
+        for _ in range(3):
+            assert service.call(guess, "GET", "/me", x_forwarded_for="198.51.100.7").status_code == 401
+        for who in (guess, user):
+            answer = service.call(who, "GET", "/me", x_forwarded_for="203.0.113.9, 198.51.100.7")
+            assert (answer.status_code, answer.json()["error"]) == (429, "rate_limited")
+            assert 1 <= int(answer.headers["retry-after"]) <= 60
+        assert service.call(user, "GET", "/me", x_forwarded_for="198.51.100.8").status_code == 200
+        for _ in range(5):
+            assert service.call(user, "GET", "/me", x_forwarded_for="198.51.100.9").status_code == 200
