@@ -247,7 +247,11 @@ class SqliteDatabase:
                     )
                     self._commit_group(connection, group)
                 except Exception as error:  # noqa: BLE001 - whatever it is, every waiting caller must hear of it
-                    connection = None if connection is None or connection.invalidated else connection
+                    if connection is not None:
+                        # A commit that failed may have left the transaction open: only a new connection is surely clean.
+                        connection.invalidate()
+                        connection.close()
+                        connection = None
                     for each in group:
                         each.error = _unavailable(error)
                 self._answer(group)
@@ -372,7 +376,11 @@ def open_database(url: str, clock: Clock = utc_now) -> Database:
             )
         return SqliteDatabase(url, clock)
     database = PostgresqlDatabase(url, clock)
-    _refuse_lossy(database)
+    try:
+        _refuse_lossy(database)
+    except Unavailable:
+        database._engine.dispose()  # noqa: SLF001 - its own module
+        raise
     return database
 
 

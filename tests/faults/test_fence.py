@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from crashes import HOST, NAME, standing, zone_is_right
 from guards import check_stale_change_is_refused
 from outage import Outage, service_with_outage
+from service import Registrant, RunningService
+from serving import wait_until
 from sublet.db import Database, Tx, open_database
+from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains import change_zone as module
@@ -32,14 +36,55 @@ def test_no_fence_is_caught(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> 
         check_stale_change_is_refused(outage)
 
 
+def test_what_was_only_written_ahead_does_not_pass_for_ours(outage: Outage) -> None:
+    """Killed after the write-ahead, before the zone was changed: a record by hand at the name is still somebody else's."""
+    service = outage.service
+    ada = service.add_user()
+    with outage.held():
+        service.register(ada, NAME, nameservers=["ns1.provider.example"])
+        service.write(lambda tx: _add_by_hand(tx, NAME))
+        service.write(_prepare)
+    wait_until(lambda: _error(service, ada) is not None)
+    assert "in use" in str(_error(service, ada))
+    assert standing(service) == {(NAME, "A", "8.8.8.8")}
+    service.call(ada, "DELETE", f"/subdomains/{NAME}")
+    wait_until(lambda: zone_is_right(service))
+    assert standing(service) == {(NAME, "A", "8.8.8.8")}
+
+
+def test_new_glue_does_not_overwrite_what_stands_below_the_name(outage: Outage) -> None:
+    service = outage.service
+    ada = service.add_user()
+    service.register(ada, NAME, nameservers=["ns1.provider.example"])
+    wait_until(lambda: zone_is_right(service))
+    service.write(lambda tx: _add_by_hand(tx, HOST))
+    body = {"nameservers": [HOST], "glue": [{"host": HOST, "ipv4": "8.8.4.4"}]}
+    service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", body)
+    wait_until(lambda: _error(service, ada) is not None)
+    assert standing(service) == {(NAME, "NS", "ns1.provider.example."), (HOST, "A", "8.8.8.8")}
+    service.call(ada, "DELETE", f"/subdomains/{NAME}")
+    wait_until(lambda: zone_is_right(service))
+    assert standing(service) == {(HOST, "A", "8.8.8.8")}
+
+
+def _add_by_hand(tx: Tx, owner: str) -> None:
+    platform_domain = find_platform_domain(tx, "example.test")
+    zone_store.insert_records(tx, platform_domain.id, [Record(owner, "A", 300, "8.8.8.8")])
+
+
+def _error(service: RunningService, who: Registrant) -> object:
+    return service.call(who, "GET", f"/subdomains/{NAME}").json()["subdomain"]["provision_error"]
+
+
+def _prepare(tx: Tx) -> Batch:
+    batch = begin_publication(tx, find_platform_domain(tx, "example.test").id)
+    assert batch is not None
+    return batch
+
+
 def test_the_same_change_twice_at_once_stands_once(outage: Outage) -> None:
     service = outage.service
     ada = service.add_user()
-
-    def prepare(tx: Tx) -> Batch:
-        batch = begin_publication(tx, find_platform_domain(tx, "example.test").id)
-        assert batch is not None
-        return batch
 
     async def change_at_once(batch: Batch) -> None:
         databases: list[Database] = [open_database(service.settings.database_url) for _ in range(4)]
@@ -52,7 +97,7 @@ def test_the_same_change_twice_at_once_stands_once(outage: Outage) -> None:
     with outage.held():
         for number in range(50):
             service.register(ada, f"n{number}.example.test", nameservers=["ns1.provider.example"])
-        batch = service.write(prepare)
+        batch = service.write(_prepare)
         asyncio.run(change_at_once(batch))
         found = service.read(lambda tx: zone_store.list_zone_records(tx, batch.platform_domain_id))
     assert len(found) == 50

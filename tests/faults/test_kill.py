@@ -36,7 +36,16 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/registry.db"
 
 
-@pytest.mark.parametrize("point", ["committed", "written_ahead", "changing_zone", "published", "recorded"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "committed",
+        "written_ahead",
+        pytest.param("changing_zone", marks=pytest.mark.slow),
+        "published",
+        pytest.param("recorded", marks=pytest.mark.slow),
+    ],
+)
 def test_committed_but_not_published_is_published_after_the_restart(
     url: str, tmp_path: Path, point: str
 ) -> None:

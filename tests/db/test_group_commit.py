@@ -1,0 +1,229 @@
+"""SQLite's writer thread: one commit for a group, each write with a savepoint of its own; a full disk, a lock, a failed commit."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, text
+
+from sublet import db
+from sublet.db import SqliteDatabase, Tx, open_database
+from sublet.errors import Conflict, Unavailable
+
+Story = Callable[[SqliteDatabase], Coroutine[Any, Any, None]]
+
+
+def _create(tx: Tx) -> None:
+    tx.connection.execute(text("CREATE TABLE things (name TEXT PRIMARY KEY, filling BLOB)"))
+
+
+def _add(tx: Tx, name: str, filling: bytes = b"") -> str:
+    tx.connection.execute(
+        text("INSERT INTO things VALUES (:name, :filling)"), {"name": name, "filling": filling}
+    )
+    return name
+
+
+def _names(tx: Tx) -> set[str]:
+    return {row[0] for row in tx.connection.execute(text("SELECT name FROM things"))}
+
+
+@asynccontextmanager
+async def _opened(path: Path) -> AsyncIterator[SqliteDatabase]:
+    database = open_database(f"sqlite:///{path}/things.db")
+    assert isinstance(database, SqliteDatabase)
+    try:
+        await database.write(_create)
+        yield database
+    finally:
+        await database.close()
+
+
+def _tell(path: Path, story: Story) -> None:
+    async def run() -> None:
+        async with _opened(path) as database:
+            await story(database)
+
+    asyncio.run(run())
+
+
+def _stored(path: Path) -> set[str]:
+    """What another process sees: only what is committed."""
+    connection = sqlite3.connect(path / "things.db")
+    try:
+        return {row[0] for row in connection.execute("SELECT name FROM things")}
+    finally:
+        connection.close()
+
+
+def _refused(tx: Tx, name: str) -> str:
+    _add(tx, name)
+    raise Conflict("refused after it wrote")
+
+
+def test_a_group_is_one_commit_and_a_refusal_in_it_undoes_itself_only(tmp_path: Path) -> None:
+    commits: list[int] = []
+
+    async def story(database: SqliteDatabase) -> None:
+        event.listen(database._engine, "commit", lambda _connection: commits.append(1))
+        results = await asyncio.gather(
+            *(database.write(_refused if number % 3 == 1 else _add, f"n{number}") for number in range(60)),
+            return_exceptions=True,
+        )
+        for number, result in enumerate(results):
+            if number % 3 == 1:
+                assert isinstance(result, Conflict)
+            else:
+                assert result == f"n{number}"
+        assert _stored(tmp_path) == {f"n{number}" for number in range(60) if number % 3 != 1}
+
+    _tell(tmp_path, story)
+    assert len(commits) < 30, "the writes were not grouped"
+
+
+def test_a_fault_in_a_group_undoes_itself_only(tmp_path: Path) -> None:
+    def faulty(tx: Tx) -> None:
+        _add(tx, "faulty")
+        raise ZeroDivisionError
+
+    async def story(database: SqliteDatabase) -> None:
+        results = await asyncio.gather(
+            database.write(_add, "before"),
+            database.write(faulty),
+            database.write(_add, "after"),
+            database.write(_add, "before"),  # violates the key
+            return_exceptions=True,
+        )
+        assert results[0] == "before"
+        assert isinstance(results[1], ZeroDivisionError)
+        assert results[2] == "after"
+        assert isinstance(results[3], Exception)
+        assert await database.read(_names) == {"before", "after"}
+
+    _tell(tmp_path, story)
+
+
+def test_nothing_is_answered_before_it_is_committed(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase) -> None:
+        for number in range(50):
+            name = await database.write(_add, f"n{number}")
+            assert name in _stored(tmp_path)
+
+    _tell(tmp_path, story)
+
+
+def test_a_failed_commit_stores_nothing_and_everybody_hears_of_it(tmp_path: Path) -> None:
+    failing = True
+
+    async def story(database: SqliteDatabase) -> None:
+        nonlocal failing
+
+        def on_commit(_connection: Connection) -> None:
+            if failing:
+                raise sqlite3.OperationalError("disk I/O error")
+
+        event.listen(database._engine, "commit", on_commit)
+        results = await asyncio.gather(
+            *(database.write(_refused if number == 3 else _add, f"n{number}") for number in range(20)),
+            return_exceptions=True,
+        )
+        assert all(isinstance(result, Unavailable) for result in results), results
+        assert _stored(tmp_path) == set()
+        assert await database.read(_names) == set()
+        failing = False
+        assert await database.write(_add, "later") == "later"
+        assert _stored(tmp_path) == {"later"}
+
+    _tell(tmp_path, story)
+
+
+def test_a_full_disk_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -> None:
+    limit: list[int] = []
+
+    async def story(database: SqliteDatabase) -> None:
+        def on_begin(connection: Connection) -> None:
+            if limit:
+                connection.exec_driver_sql(f"PRAGMA max_page_count = {limit[0]}")
+
+        event.listen(database._engine, "begin", on_begin)
+        await database.write(_add, "first")
+        limit.append(6)
+        results = await asyncio.gather(
+            *(database.write(_add, f"n{number}", bytes(100_000)) for number in range(5)),
+            return_exceptions=True,
+        )
+        assert all(isinstance(result, Unavailable) for result in results), results
+        assert await database.read(_names) == {"first"}
+        assert _stored(tmp_path) == {"first"}
+        limit[0] = 1_000_000
+        assert await database.write(_add, "later", bytes(100_000)) == "later"
+        assert await database.read(_names) == {"first", "later"}
+
+    _tell(tmp_path, story)
+
+
+def test_a_lock_that_another_process_keeps_is_waited_for_then_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "BUSY_TIMEOUT_SECONDS", 1)
+
+    async def story(database: SqliteDatabase) -> None:
+        other = sqlite3.connect(tmp_path / "things.db", isolation_level=None)
+        try:
+            other.execute("BEGIN IMMEDIATE")
+            write = asyncio.create_task(database.write(_add, "waits"))
+            await asyncio.sleep(0.3)
+            assert not write.done()
+            assert await database.read(_names) == set()  # reads don't wait
+            other.execute("ROLLBACK")
+            assert await write == "waits"
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(Unavailable):
+                await database.write(_add, "too late")
+            other.execute("ROLLBACK")
+            assert await database.write(_add, "later") == "later"
+        finally:
+            other.close()
+        assert _stored(tmp_path) == {"waits", "later"}
+
+    _tell(tmp_path, story)
+
+
+def test_closing_finishes_what_waits(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _opened(tmp_path) as database:
+            waiting = [asyncio.create_task(database.write(_add, f"n{number}")) for number in range(300)]
+            await asyncio.sleep(0)  # they are handed in
+        assert await asyncio.gather(*waiting) == [f"n{number}" for number in range(300)]
+
+    asyncio.run(run())
+    assert len(_stored(tmp_path)) == 300
+
+
+def test_a_caller_that_goes_away_does_not_disturb_the_others(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase) -> None:
+        gone = asyncio.create_task(database.write(_add, "gone"))
+        stays = asyncio.create_task(database.write(_add, "stays"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert await stays == "stays"
+        assert _stored(tmp_path) == {"gone", "stays"}  # the effect stands all the same
+
+    _tell(tmp_path, story)
+
+
+def test_the_settings_keep_acknowledged_writes(tmp_path: Path) -> None:
+    def ask(tx: Tx) -> tuple[object, object, object]:
+        names = ("journal_mode", "synchronous", "foreign_keys")
+        one, two, three = (tx.connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names)
+        return one, two, three
+
+    async def story(database: SqliteDatabase) -> None:
+        for run in (database.read, database.write):
+            assert await run(ask) == ("wal", 2, 1)
+
+    _tell(tmp_path, story)
