@@ -150,7 +150,10 @@ class PageQuery(Struct, kw_only=True):
 
     limit: Annotated[int, Meta(ge=1, le=500, description="Most items of one page.")] = 100
     cursor: (
-        Annotated[str, Meta(max_length=512, description="`page.next_cursor` of the page before.")] | None
+        Annotated[
+            str, Meta(min_length=1, max_length=512, description="`page.next_cursor` of the page before.")
+        ]
+        | None
     ) = None
 
 

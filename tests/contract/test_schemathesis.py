@@ -1,0 +1,75 @@
+"""Schemathesis against the running service and its own document: what the document promises, the service does."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from service import DS, RunningService
+
+SEED = 20261121
+EXAMPLES_AN_OPERATION = 50
+REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 422})
+"""What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or clashes with what is stored."""
+
+
+def write_config(document: dict[str, Any], path: Path) -> None:
+    """Say for each operation which of the statuses that its own document declares may answer good data."""
+    lines = []
+    for url, methods in document["paths"].items():
+        for method, operation in methods.items():
+            declared = {int(status) for status in operation["responses"]}
+            # No schema can tell a cursor that this list gave from another text.
+            cursor = {400} if "invalid_cursor" in operation["x-refusals"] else set()
+            accepted = sorted(declared & ({200, 201} | REFUSALS_OF_GOOD_DATA | cursor))
+            lines += [
+                "[[operations]]",
+                f'include-name = "{method.upper()} {url}"',
+                f"checks.positive_data_acceptance.expected-statuses = {accepted}",
+                "",
+            ]
+    path.write_text("\n".join(lines))
+
+
+def seed_names(service: RunningService) -> str:
+    """Store what the document's examples speak of, in as many states as there are, and return a token that may do everything."""
+    service.add_domain("example.net")
+    ada = service.add_user(credit_count=100_000)
+    hosts = ["ns1.provider.example", "ns2.provider.example"]
+    service.register(ada, "blog.example.net", nameservers=hosts, ds_records=[DS])
+    service.register(ada, "empty.example.net")
+    service.register(ada, "gone.example.net", nameservers=hosts)
+    assert service.call(ada, "DELETE", "/subdomains/gone.example.net").status_code == 200
+    paid = {"registration_mode": "plus", "confirm": True}
+    service.register(ada, "shop.example.net", nameservers=hosts, **paid)
+    for count in range(3):
+        body = {"subject": f"Question {count}", "message": "What is glue?"}
+        assert service.call(ada, "POST", "/support/tickets", body).status_code == 201
+    return ada.token
+
+
+def test_the_document_and_the_service_agree(service: RunningService, tmp_path: Path) -> None:
+    token = seed_names(service)
+    url = service.base_url + "/openapi.json"
+    config = tmp_path / "schemathesis.toml"
+    write_config(httpx.get(url).json(), config)
+
+    done = subprocess.run(
+        [
+            *(str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(config), "run", url),
+            *("--header", f"Authorization: Bearer {token}"),
+            *("--checks", "all", "--max-examples", str(EXAMPLES_AN_OPERATION)),
+            *("--seed", str(SEED), "--workers", "1", "--generation-database", "none"),
+            *("--continue-on-failure", "--no-color"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " no issues found " in done.stdout.lower(), done.stdout
