@@ -10,7 +10,8 @@ import pytest
 
 import provocations
 import sublet.db
-from provocations import FIELD_CODES, REFUSALS, Send
+from field_provocations import FIELD_CODES
+from provocations import REFUSALS, Send
 from service import RunningService, running_service
 from sublet import errors
 from sublet.errors import Refusal

@@ -9,7 +9,8 @@ from sqlalchemy import select
 
 import provocations
 import sublet.db
-from provocations import FIELD_CODES, REFUSALS, Send
+from field_provocations import FIELD_CODES
+from provocations import REFUSALS, Send
 from service import RunningService, running_service
 from sublet.db import Tx, metadata
 
