@@ -48,6 +48,7 @@ def test_one_key_twenty_times_acts_once(racing: RunningService) -> None:
     check_key_acts_once(racing)
 
 
+@pytest.mark.slow
 def test_two_services_on_one_database_stay_right(postgresql_server: str, tmp_path: Path) -> None:
     """Two processes, each with a publisher, on one PostgreSQL: names go to one, zone and registry agree; one is killed."""
     with (
