@@ -1,0 +1,308 @@
+"""HTTP that is hostile or broken: paths, queries, headers, connections. 4xx and a sentence, or the connection is closed."""
+
+import socket
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from hostile import Target, envelope, exchange, nothing_stored, parse_answer, refusal
+
+HEAD_MAX_BYTES = 32 * 1024
+
+PATHS = {
+    "NUL": "/subdomains/%00",
+    "NUL inside": "/subdomains/blog%00.example.test",
+    "slash": "/subdomains/blog.example.test%2Fnameservers",
+    "two slashes": "//subdomains",
+    "a slash too many": "/subdomains/",
+    "an empty segment": "/subdomains//renew",
+    "dots up": "/subdomains/..%2f..%2fetc%2fpasswd",
+    "dots": "/subdomains/%2e%2e",
+    "plain dots": "/subdomains/../../../etc/passwd",
+    "10,000 characters": "/subdomains/" + "a" * 10_000,
+    "10,000 digits": "/subdomains/" + "9" * 10_000,
+    "an id beyond 64 bits": "/subdomains/9223372036854775808",
+    "an id with a sign": "/subdomains/+1",
+    "id zero": "/subdomains/0",
+    "a negative id": "/subdomains/-1",
+    "an id of full-width digits": "/subdomains/%EF%BC%91",
+    "an id with leading zeros": "/subdomains/0000000099",
+    "a half percent sequence": "/subdomains/%",
+    "no percent sequence": "/subdomains/%zz",
+    "invalid UTF-8": "/subdomains/%ff%fe",
+    "overlong UTF-8": "/subdomains/%c0%ae%c0%ae",
+    "a surrogate": "/subdomains/%ed%a0%80",
+    "newline": "/subdomains/blog.example.test%0d%0aX-Injected:%201",
+    "a query in the path": "/subdomains/blog.example.test%3Fconfirm=true",
+    "SQL": "/subdomains/x'%20OR%20'1'='1",
+    "a wildcard": "/subdomains/%25",
+    "a ticket's SQL": "/support/tickets/T-000001'--",
+    "a ticket beyond 64 bits": "/support/tickets/T-9223372036854775808",
+    "a ticket's NUL": "/support/tickets/T-%00",
+    "a ticket of digits elsewhere": "/support/tickets/T-%D9%A1",
+    "a ticket of many digits": "/support/tickets/T-" + "9" * 10_000,
+    "a parameter": "/subdomains;id=1",
+    "another version": "/../v2/subdomains",
+    "in capitals": "/SUBDOMAINS",
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_hostile_path_finds_nothing(target: Target, name: str) -> None:
+    with nothing_stored(target):
+        for method in ("GET", "DELETE", "POST"):
+            head = target.request_head(method, PATHS[name], "Content-Length: 0", "Connection: close")
+            status, headers, body = parse_answer(exchange(target, head))
+            assert status in (400, 404, 405), (method, status, body[:300])
+            assert envelope(status, headers, body)
+            assert "x-injected" not in headers
+
+
+def test_a_hostile_verb_on_a_name_changes_no_other(target: Target) -> None:
+    with nothing_stored(target):
+        for path in (
+            "/subdomains/%/nameservers",
+            "/subdomains/%25/nameservers",
+            "/subdomains/_log.example.test/nameservers",
+        ):
+            answer = target.call("PUT", path, {"nameservers": []})
+            refusal(answer, 404)
+
+
+QUERIES = {
+    "unknown": "nameserver=1",
+    "twice": "limit=1&limit=2",
+    "no number": "limit=ten",
+    "negative": "limit=-1",
+    "zero": "limit=0",
+    "501": "limit=501",
+    "exponent": "limit=1e2",
+    "full-width": "limit=%EF%BC%91",
+    "10,000 digits": "limit=" + "9" * 10_000,
+    "NUL": "q=%00",
+    "invalid UTF-8": "q=%ff",
+    "surrogate": "q=%ed%a0%80",
+    "long text": "q=" + "a" * 10_000,
+    "many parameters": "&".join(f"a{number}=1" for number in range(3_000)),
+    "cursor of another's making": "cursor=eyJpZCI6MX0",
+    "cursor that is no base64": "cursor=%21%21%21",
+    "cursor, long": "cursor=" + "A" * 5_000,
+    "empty cursor": "cursor=",
+    "unknown status": "status=admin",
+    "SQL": "status=active'--",
+    "boolean": "dnssec_enabled=True",
+    "date": "expires_before=yesterday",
+    "date without zone": "expires_before=2026-01-01T00:00:00",
+    "date before time": "expires_before=0000-00-00T00:00:00Z",
+    "date at the end of time": "expires_before=9999-12-31T23:59:59-23:59",
+    "list": "status[]=active",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_hostile_query_is_refused(target: Target, name: str) -> None:
+    head = target.request_head("GET", f"/subdomains?{QUERIES[name]}", "Connection: close")
+    with nothing_stored(target):
+        status, headers, body = parse_answer(exchange(target, head))
+    assert status == 400, body[:300]
+    assert envelope(status, headers, body)["error"] in ("invalid_request", "invalid_cursor")
+
+
+@pytest.mark.parametrize("text", ["%25", "_", "%27%20OR%201=1--", "%5C", "*", "%F0%9F%98%80"])
+def test_a_text_to_search_for_is_no_pattern(target: Target, text: str) -> None:
+    answer = target.call("GET", f"/subdomains?q={text}")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["subdomains"] == []
+
+
+AUTHORIZATIONS = {
+    "none": [],
+    "empty": ["Authorization:"],
+    "scheme alone": ["Authorization: Bearer"],
+    "no scheme": ["Authorization: {token}"],
+    "another scheme": ["Authorization: Basic {token}"],
+    "twice the same": ["Authorization: Bearer {token}", "Authorization: Bearer {token}"],
+    "two in one": ["Authorization: Bearer {token}, Bearer {token}"],
+    "token and more": ["Authorization: Bearer {token} x"],
+    "Latin-1": ["Authorization: Bearer b\xfccher"],
+    "high octets": ["Authorization: Bearer \xff\xfe\xc3\x28"],
+    "one character off": ["Authorization: Bearer {token}x"],
+    "in quotes": ['Authorization: Bearer "{token}"'],
+    "SQL": ["Authorization: Bearer ' OR '1'='1"],
+    "10,000 characters": ["Authorization: Bearer " + "a" * 10_000],
+    "tab": ["Authorization: Bearer\t{token}"],
+    "in the query": [],
+}
+
+
+@pytest.mark.parametrize("name", AUTHORIZATIONS)
+def test_a_hostile_authorization_is_no_authorization(target: Target, name: str) -> None:
+    lines = [line.replace("{token}", target.user.token) for line in AUTHORIZATIONS[name]]
+    query = f"?token={target.user.token}" if name == "in the query" else ""
+    raw = [
+        f"POST /api/v1/subdomains{query} HTTP/1.1",
+        "Host: localhost",
+        *lines,
+        "Content-Type: application/json",
+    ]
+    body = '{"fqdn":"new.example.test"}'
+    raw += [f"Content-Length: {len(body)}", "Connection: close", "", body]
+    with nothing_stored(target):
+        status, headers, answer = parse_answer(exchange(target, "\r\n".join(raw).encode("latin-1")))
+    assert status == 401, answer
+    assert headers["www-authenticate"].startswith("Bearer")
+    assert envelope(status, headers, answer)["error"] in ("token_missing", "token_invalid")
+    assert target.user.token.encode() not in answer
+
+
+MALFORMED = {
+    "garbage": b"\x00\x01\x02\x03\r\n\r\n",
+    "words": b"hello, is anybody there?\r\n\r\n",
+    "TLS": bytes.fromhex("16030100c8010000c40303") + b"\x00" * 64,
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/9": b"GET /api/v1/me HTTP/9.9\r\nHost: x\r\n\r\n",
+    "no version": b"GET /api/v1/me\r\n\r\n",
+    "unknown method": b"FROB /api/v1/me HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a space in the path": b"GET /api/v1/me too HTTP/1.1\r\nHost: x\r\n\r\n",
+    "NUL in the path": b"GET /api/v1/\x00me HTTP/1.1\r\nHost: x\r\n\r\n",
+    "high octets in the path": b"GET /api/v1/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a control in a header": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Y: a\x00b\r\n\r\n",
+    "a header without a name": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n",
+    "a space in a header's name": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nContent Length: 1\r\n\r\n",
+    "a space before the colon": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length : 1\r\n\r\nx",
+    "Content-Length: words": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
+    "Content-Length: negative": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    "Content-Length: plus": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\nx",
+    "Content-Length: hexadecimal": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\nx",
+    "Content-Length: beyond 64 bits": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: "
+    + b"9" * 40
+    + b"\r\n\r\n",
+    "two lengths": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+    "a length and chunks": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked, chunked": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "an endless header": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * (2 * HEAD_MAX_BYTES),
+    "an endless path": b"GET /" + b"a" * (2 * HEAD_MAX_BYTES),
+    "endless headers": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n" + b"X-Many: a\r\n" * 4_000,
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_not_http_is_refused_in_the_one_envelope(target: Target, name: str) -> None:
+    with nothing_stored(target):
+        received = exchange(target, MALFORMED[name])
+    if received:
+        status, headers, body = parse_answer(received)
+        assert 400 <= status < 500, received[:300]
+        assert headers["connection"] == "close"
+        assert envelope(status, headers, body)
+    assert target.call("GET", "/me").status_code == 200
+
+
+def test_a_head_of_megabytes_is_cut_off_early(target: Target) -> None:
+    """The service closes after 32 KiB: what a client can make it hold is bounded, however much is sent."""
+    with socket.create_connection(target.address, timeout=10) as connection:
+        sent = 0
+        try:
+            connection.sendall(target.request_head("GET", "/me", "X-Long: ")[:-4])
+            for _ in range(1024):
+                connection.sendall(b"a" * 65536)
+                sent += 65536
+        except ConnectionError:
+            pass
+    assert sent < 32 * 1024 * 1024
+
+
+CHUNKS = {
+    "no number": b"zz\r\nab\r\n0\r\n\r\n",
+    "negative": b"-1\r\na\r\n0\r\n\r\n",
+    "beyond 64 bits": b"f" * 20 + b"\r\na",
+    "too short": b"5\r\nab\r\n0\r\n\r\n",
+    "cut off": b"5\r\nab",
+}
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_broken_chunks_are_refused(target: Target, name: str) -> None:
+    head = target.request_head(
+        "POST", "/subdomains", "Content-Type: application/json", "Transfer-Encoding: chunked"
+    )
+    with nothing_stored(target):
+        received = exchange(target, head + CHUNKS[name])
+    if received:
+        status, headers, body = parse_answer(received)
+        assert envelope(status, headers, body)
+
+
+def test_a_good_request_before_garbage_gets_its_own_answer(target: Target) -> None:
+    """What follows on the connection must not be taken for the answer to the request before it."""
+    received = exchange(target, target.request_head("GET", "/me") + b"\x00garbage\r\n\r\n")
+    status, _, body = parse_answer(received)
+    assert status == 200, received[:300]
+    assert b'"ok":true' in body
+
+
+HEADERS = {
+    "Idempotency-Key: empty": ("Idempotency-Key:", 400),
+    "Idempotency-Key: long": ("Idempotency-Key: " + "a" * 256, 400),
+    "Idempotency-Key: high octets": ("Idempotency-Key: \xff", 400),
+    "Idempotency-Key: space": ("Idempotency-Key: a b", 400),
+    "Idempotency-Key: twice": ("Idempotency-Key: a\r\nIdempotency-Key: b", 400),
+    "X-Request-Id: high octets": ("X-Request-Id: \xff\xfe", 422),
+    "X-Request-Id: markup": ("X-Request-Id: <script>", 422),
+    "X-Forwarded-For: words": ("X-Forwarded-For: not an address, \xff", 422),
+    "Accept: nothing we have": ("Accept: image/png", 422),
+    "Accept: high octets": ("Accept: \xff;q=\xfe", 422),
+    "Expect: something": ("Expect: 200-ok", 422),
+    "Upgrade: websocket": ("Connection: upgrade\r\nUpgrade: websocket", 422),
+    "Host: another": ("Host: evil.example", 422),
+    "Range": ("Range: bytes=0-1", 422),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_hostile_header_changes_no_answer(target: Target, name: str) -> None:
+    line, expected = HEADERS[name]
+    body = b'{"label":"*","domain":"example.test"}'
+    head = target.request_head(
+        "POST", "/subdomains", "Content-Type: application/json", f"Content-Length: {len(body)}", line
+    )
+    with nothing_stored(target):
+        received = exchange(target, head + body)
+    status, headers, answer = parse_answer(received)
+    assert status == expected, received[:500]
+    assert envelope(status, headers, answer)
+    assert b"<script>" not in received
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "OPTIONS", "PATCH", "PROPFIND"])
+def test_a_method_that_no_path_takes_is_refused(target: Target, method: str) -> None:
+    with nothing_stored(target):
+        received = exchange(target, target.request_head(method, "/subdomains", "Connection: close"))
+    status, headers, body = parse_answer(received)
+    assert status in (400, 405)
+    assert envelope(status, headers, body)
+
+
+def test_clients_that_send_a_byte_at_a_time_do_not_hold_up_others(target: Target) -> None:
+    head = target.request_head(
+        "POST", "/subdomains", "Content-Type: application/json", "Content-Length: 1000"
+    )
+    with ExitStack() as stack, nothing_stored(target):
+        slow = [stack.enter_context(socket.create_connection(target.address, timeout=10)) for _ in range(50)]
+        for number, connection in enumerate(slow):
+            connection.sendall(head if number % 2 else b"")
+        slowest = 0.0
+        ends = time.monotonic() + 3
+        position = 0
+        while time.monotonic() < ends:
+            for number, connection in enumerate(slow):
+                connection.sendall(b"{" if number % 2 else head[position : position + 1])
+            position += 1
+            for _ in range(5):
+                started = time.monotonic()
+                assert target.call("GET", "/me").status_code == 200
+                slowest = max(slowest, time.monotonic() - started)
+            time.sleep(0.2)
+    assert slowest < 1.0
