@@ -16,11 +16,12 @@ from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Payable
-from sublet.db import Tx, metadata, open_database
+from sublet.db import Tx, open_database
 from sublet.migrations import upgrade
 from sublet.platform_domains.add_platform_domain import add_platform_domain
 from sublet.platform_domains.offer_mode import offer_mode
 from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.schema import metadata
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held

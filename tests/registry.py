@@ -20,7 +20,7 @@ from sublet.credits.check_ledger import check_ledger
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Outcome, Payable
 from sublet.credits.store import find_balance
-from sublet.db import Database, Tx, metadata, open_database
+from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal
 from sublet.http.store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.invariants import Violation
@@ -28,6 +28,7 @@ from sublet.migrations import upgrade
 from sublet.platform_domains.add_platform_domain import add_platform_domain
 from sublet.platform_domains.offer_mode import offer_mode
 from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.check_registry import check_registry

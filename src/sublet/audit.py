@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, Integer, String, Table, insert
+from sqlalchemy import JSON, Column, String, Table, insert
 
-from sublet.db import Instant, Tx, metadata
-
-BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
-"""The type of every id: SQLite numbers only an INTEGER primary key by itself."""
+from sublet.db import Tx
+from sublet.schema import BIG_ID, Instant, metadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ synchronous functions over a `Tx`; only the edges await. Two engines stand behin
 import asyncio
 import queue
 import random
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -25,21 +26,14 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 import structlog
 from sqlalchemy import (
     Connection,
-    Dialect,
     Engine,
-    Index,
-    MetaData,
-    String,
-    UniqueConstraint,
     create_engine,
     event,
-    inspect,
     text,
 )
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
-from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
 from sublet.errors import Unavailable
 
@@ -48,45 +42,11 @@ R = TypeVar("R")
 Clock = Callable[[], datetime]
 log = structlog.get_logger()
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-    }
-)
-
 GROUP_MAX = 256
 """Most writes in one commit: bounds how long the first of a group waits for the last."""
 BUSY_TIMEOUT_SECONDS = 5
 RETRIES_MAX = 8
 _RETRYABLE = ("40001", "40P01")  # serialization_failure, deadlock_detected
-
-
-class Instant(TypeDecorator[datetime]):
-    """An instant in UTC to the microsecond: timestamptz on PostgreSQL, fixed-width ISO text (which sorts) on SQLite."""
-
-    impl = String
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(DateTime(timezone=True))
-        return dialect.type_descriptor(String(27))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        if value is None or dialect.name == "postgresql":
-            return value
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if dialect.name == "postgresql":
-            return cast("datetime", value).astimezone(UTC)
-        return datetime.fromisoformat(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +81,6 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Finish the writes that are under way and close the connections."""
-
-
-def violates(error: IntegrityError, name: str) -> bool:
-    """Tell whether a violated constraint or unique index is the one of this name (SQLite names columns only)."""
-    if name in (message := str(error.orig)):
-        return True
-    for table in metadata.tables.values():
-        for item in (*table.constraints, *table.indexes):
-            if isinstance(item, UniqueConstraint | Index) and item.name == name:
-                columns = ", ".join(f"{table.name}.{column.name}" for column in item.columns)
-                return message == f"UNIQUE constraint failed: {columns}"
-    return False
 
 
 class _Changes:
@@ -171,6 +119,7 @@ def sqlite_engine(url: str) -> Engine:
     engine = create_engine(
         url,
         poolclass=NullPool,
+        hide_parameters=True,  # what users wrote stays out of the log
         connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False, "isolation_level": None},
     )
 
@@ -209,9 +158,7 @@ class SqliteDatabase:
                 finally:
                     transaction.rollback()
         except DatabaseError as error:
-            if type(error) not in (DatabaseError, OperationalError):
-                raise  # a fault of the query; the file (no database, or a broken one) has no class of its own
-            raise _unavailable(error) from error
+            raise _told(error) from error.orig
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         future = asyncio.get_running_loop().create_future()
@@ -266,11 +213,10 @@ class SqliteDatabase:
                     job.result = job.run(Tx(connection, self._clock()))
                     savepoint.commit()
                 except Exception as error:  # noqa: BLE001 - handed to the caller of `write`
-                    job.error = _unavailable(error) if isinstance(error, OperationalError) else error
+                    job.error = _told(error)
                     savepoint.rollback()  # fails when SQLite has given the whole transaction up (a full disk)
 
     def _answer(self, group: list[_Job]) -> None:
-        # One hop for the group; its members belong to one loop, except in tests that open several.
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         for job in group:
             by_loop.setdefault(job.future.get_loop(), []).append(job)
@@ -300,6 +246,7 @@ class PostgresqlDatabase:
             pool_size=threads,
             max_overflow=0,
             pool_pre_ping=True,
+            hide_parameters=True,
             connect_args={"connect_timeout": 5},
         )
         self._reading = self._engine.execution_options(
@@ -353,6 +300,15 @@ def _with_retries(run: Callable[[], R]) -> R:
     raise AssertionError("unreachable")
 
 
+def _told(error: Exception) -> BaseException:
+    # A statement that SQLite can't make sense of ("no such table") is a fault, and stays one however often it is tried.
+    # A broken file, or one that is no database, has no class of its own.
+    if type(error) not in (DatabaseError, OperationalError):
+        return error
+    wrong = getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    return error if wrong else _unavailable(error)
+
+
 def _unavailable(error: BaseException) -> BaseException:
     if isinstance(error, Unavailable):
         return error
@@ -392,16 +348,3 @@ def _refuse_lossy(database: PostgresqlDatabase) -> None:
         raise Unavailable(f"PostgreSQL can't be reached: {error.orig}") from error
     if setting == "off":
         raise Unavailable("PostgreSQL has synchronous_commit = off, which loses writes; set it to on.")
-
-
-def find_revision(tx: Tx) -> str | None:
-    """Which revision has the schema of this database? None: it was never initialised."""
-    if not inspect(tx.connection).has_table("alembic_version"):
-        return None
-    return tx.connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
-
-
-def needed_revision() -> str:
-    """Return the revision that this code needs, from the names of the migrations' files: importing Alembic takes long."""
-    files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
-    return max(file.name.removeprefix("v").partition("_")[0] for file in files)

@@ -16,8 +16,8 @@ from sublet.accounts.authenticate import authenticate
 from sublet.accounts.store import update_user
 from sublet.cli.main import NOUNS, app
 from sublet.config import DESCRIPTIONS, Settings
-from sublet.db import needed_revision
 from sublet.migrations import newest_revision
+from sublet.schema_revision import needed_revision
 
 
 def run(url: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:

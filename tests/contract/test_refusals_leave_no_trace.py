@@ -12,7 +12,8 @@ import sublet.db
 from field_provocations import FIELD_CODES
 from provocations import REFUSALS, Send
 from service import RunningService, running_service
-from sublet.db import Tx, metadata
+from sublet.db import Tx
+from sublet.schema import metadata
 
 NOT_COMPARED = frozenset({("tokens", "last_used_at")})
 """Columns that requests change whatever comes of them: the coarse time of a token's last use."""

@@ -18,9 +18,11 @@ import sublet.cli.doctor
 import sublet.http.store
 import sublet.tickets.store
 from postgresql import fresh_database, run_postgresql
-from sublet.db import Tx, find_revision, metadata, needed_revision, open_database, sqlite_engine
+from sublet.db import Tx, open_database, sqlite_engine
 from sublet.errors import Unavailable
 from sublet.migrations import current_revision, is_current, newest_revision, upgrade
+from sublet.schema import metadata
+from sublet.schema_revision import find_revision, needed_revision
 
 ALL_TABLES = (sublet.cli.doctor, sublet.http.store, sublet.tickets.store)
 """Importing these declares every table there is."""

@@ -15,7 +15,7 @@ from sublet.accounts import store as account_store
 from sublet.audit import Actor, audit_events
 from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
 from sublet.credits.model import Outcome
-from sublet.db import Tx, metadata, sqlite_engine
+from sublet.db import Tx, sqlite_engine
 from sublet.dns.types import Delegation
 from sublet.errors import (
     AccountSuspended,
@@ -27,6 +27,7 @@ from sublet.errors import (
 )
 from sublet.ids import MAX_ID, Position, ticket_number
 from sublet.platform_domains import store as platform_domain_store
+from sublet.schema import metadata
 from sublet.subdomains import store as subdomain_store
 from sublet.tickets import store
 from sublet.tickets.close import close

@@ -20,9 +20,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Organization, Registrant, Token, User
-from sublet.audit import BIG_ID
-from sublet.db import Instant, Tx, metadata, violates
+from sublet.db import Tx
 from sublet.errors import Conflict
+from sublet.schema import BIG_ID, Instant, metadata, violates
 
 organizations = Table(
     "organizations",

@@ -16,8 +16,9 @@ import typer
 from sublet.audit import Actor
 from sublet.cli.output import Answer, print_answer, print_refusal
 from sublet.config import Settings, SettingsError, load_settings
-from sublet.db import Tx, find_revision, needed_revision, open_database
+from sublet.db import Tx, open_database
 from sublet.errors import Refusal, Unavailable
+from sublet.schema_revision import find_revision, needed_revision
 
 P = ParamSpec("P")
 R = TypeVar("R")

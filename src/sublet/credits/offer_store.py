@@ -14,9 +14,9 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.audit import BIG_ID
 from sublet.credits.model import Coupon, Package
-from sublet.db import Instant, Tx, metadata
+from sublet.db import Tx
+from sublet.schema import BIG_ID, Instant, metadata
 
 coupons = Table(
     "coupons",

@@ -17,12 +17,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.audit import BIG_ID
 from sublet.credits.ledger import Entry, check_entry, house_account
 from sublet.credits.model import Payment
-from sublet.db import Instant, Tx, metadata, violates
+from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
+from sublet.schema import BIG_ID, Instant, metadata, violates
 
 ledger_accounts = Table(
     "ledger_accounts",

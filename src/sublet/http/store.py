@@ -18,10 +18,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.audit import BIG_ID
 from sublet.credits.model import Outcome
-from sublet.db import Instant, Tx, metadata, violates
+from sublet.db import Tx
 from sublet.http.errors import IdempotencyInProgress
+from sublet.schema import BIG_ID, Instant, metadata, violates
 
 KEPT_FOR = timedelta(hours=24)
 """How long a key is remembered (docs/spec-choices.md)."""

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from sublet.db import metadata
+from sublet.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -19,9 +19,9 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.audit import BIG_ID
-from sublet.db import Instant, Tx, metadata
+from sublet.db import Tx
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
+from sublet.schema import BIG_ID, Instant, metadata
 
 platform_domains = Table(
     "platform_domains",

@@ -22,12 +22,12 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.audit import BIG_ID
-from sublet.db import Tx, metadata
+from sublet.db import Tx
 from sublet.dns.names import owner_key
 from sublet.dns.plan import ZoneChanges
 from sublet.dns.types import Record
 from sublet.platform_domains.store import platform_domains
+from sublet.schema import BIG_ID, metadata
 
 # Byte order, so that what lies below a name is one range of keys.
 _KEY = String().with_variant(String(collation="C"), "postgresql")

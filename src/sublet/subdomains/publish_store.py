@@ -21,7 +21,8 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Tx, metadata
+from sublet.db import Tx
+from sublet.schema import metadata
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import fetch, select_subdomains, subdomains
 

@@ -29,11 +29,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.audit import BIG_ID
-from sublet.db import Instant, Tx, metadata, violates
+from sublet.db import Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
 from sublet.platform_domains.store import platform_domains
+from sublet.schema import BIG_ID, Instant, metadata, violates
 from sublet.subdomains.model import Subdomain, SubdomainFilter
 
 subdomains = Table(

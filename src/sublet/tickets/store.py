@@ -20,9 +20,9 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.audit import BIG_ID
-from sublet.db import Instant, Tx, metadata
+from sublet.db import Tx
 from sublet.ids import Position
+from sublet.schema import BIG_ID, Instant, metadata
 from sublet.subdomains.store import subdomains
 from sublet.tickets.conversation import is_archived
 from sublet.tickets.model import TICKET_STATUSES, Message, Ticket, TicketFilter

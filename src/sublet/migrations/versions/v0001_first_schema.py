@@ -7,7 +7,7 @@ Revises:
 import sqlalchemy as sa
 from alembic import op
 
-import sublet.db
+import sublet.schema
 
 revision = "0001"
 down_revision = None
@@ -47,7 +47,7 @@ def _create_tables() -> None:
     op.create_table(
         "audit_events",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("at", sublet.db.Instant(), nullable=False),
+        sa.Column("at", sublet.schema.Instant(), nullable=False),
         sa.Column("actor_kind", sa.String(length=16), nullable=False),
         sa.Column("user_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("token_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -70,7 +70,7 @@ def _create_tables() -> None:
         sa.Column("fingerprint", sa.String(length=64), nullable=False),
         sa.Column("status", sa.Integer(), nullable=False),
         sa.Column("outcome", sa.JSON(none_as_null=True), nullable=True),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.PrimaryKeyConstraint("user_id", "key", name="pk_idempotency_keys"),
     )
     op.create_table(
@@ -78,7 +78,7 @@ def _create_tables() -> None:
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("slug", sa.String(length=64), nullable=False),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_organizations")),
         sa.UniqueConstraint("slug", name=op.f("uq_organizations_slug")),
         sqlite_autoincrement=True,
@@ -90,8 +90,8 @@ def _create_tables() -> None:
         sa.Column("credits", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("price", sa.String(length=32), nullable=False),
         sa.Column("currency", sa.String(length=3), nullable=False),
-        sa.Column("retired_at", sublet.db.Instant(), nullable=True),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("retired_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.CheckConstraint("credits > 0", name=op.f("ck_packages_credits")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_packages")),
         sqlite_autoincrement=True,
@@ -125,8 +125,8 @@ def _create_tables() -> None:
         sa.Column("negative_ttl_seconds", sa.Integer(), nullable=False),
         sa.Column("apex_ttl_seconds", sa.Integer(), nullable=False),
         sa.Column("delegation_ttl_seconds", sa.Integer(), nullable=False),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
-        sa.Column("updated_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
+        sa.Column("updated_at", sublet.schema.Instant(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_platform_domains")),
         sa.UniqueConstraint("domain", name=op.f("uq_platform_domains_domain")),
         sqlite_autoincrement=True,
@@ -140,13 +140,13 @@ def _create_tables() -> None:
         sa.Column("max_uses", sa.Integer(), nullable=True),
         sa.Column("max_uses_per_user", sa.Integer(), nullable=True),
         sa.Column("uses", sa.Integer(), nullable=False),
-        sa.Column("valid_from", sublet.db.Instant(), nullable=True),
-        sa.Column("valid_until", sublet.db.Instant(), nullable=True),
+        sa.Column("valid_from", sublet.schema.Instant(), nullable=True),
+        sa.Column("valid_until", sublet.schema.Instant(), nullable=True),
         sa.Column("action", sa.String(length=16), nullable=True),
         sa.Column("platform_domain_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("registration_mode", sa.String(length=16), nullable=True),
-        sa.Column("retired_at", sublet.db.Instant(), nullable=True),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("retired_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.CheckConstraint(
             "value > 0 AND (kind <> 'percent' OR value <= 100)", name=op.f("ck_coupons_value")
         ),
@@ -196,7 +196,7 @@ def _create_tables() -> None:
             "renewal_price_credits", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
         ),
         sa.Column("period_days", sa.Integer(), nullable=False),
-        sa.Column("withdrawn_at", sublet.db.Instant(), nullable=True),
+        sa.Column("withdrawn_at", sublet.schema.Instant(), nullable=True),
         sa.CheckConstraint("period_days > 0", name=op.f("ck_offers_period")),
         sa.CheckConstraint(
             "price_credits >= 0 AND renewal_price_credits >= 0", name=op.f("ck_offers_prices")
@@ -229,9 +229,9 @@ def _create_tables() -> None:
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("organization_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("free_quota", sa.Integer(), nullable=True),
-        sa.Column("suspended_at", sublet.db.Instant(), nullable=True),
+        sa.Column("suspended_at", sublet.schema.Instant(), nullable=True),
         sa.Column("suspended_reason", sa.String(), nullable=True),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.ForeignKeyConstraint(
             ["organization_id"], ["organizations.id"], name=op.f("fk_users_organization_id")
         ),
@@ -290,20 +290,20 @@ def _create_tables() -> None:
         sa.Column("published_generation", sa.Integer(), nullable=False),
         sa.Column("provision_error", sa.Text(), nullable=True),
         sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("next_attempt_at", sublet.db.Instant(), nullable=True),
-        sa.Column("published_at", sublet.db.Instant(), nullable=True),
+        sa.Column("next_attempt_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("published_at", sublet.schema.Instant(), nullable=True),
         sa.Column("published_serial", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
-        sa.Column("registered_at", sublet.db.Instant(), nullable=False),
-        sa.Column("expires_at", sublet.db.Instant(), nullable=False),
-        sa.Column("last_renewed_at", sublet.db.Instant(), nullable=True),
+        sa.Column("registered_at", sublet.schema.Instant(), nullable=False),
+        sa.Column("expires_at", sublet.schema.Instant(), nullable=False),
+        sa.Column("last_renewed_at", sublet.schema.Instant(), nullable=True),
         sa.Column("period_days", sa.Integer(), nullable=False),
-        sa.Column("suspended_at", sublet.db.Instant(), nullable=True),
+        sa.Column("suspended_at", sublet.schema.Instant(), nullable=True),
         sa.Column("suspended_reason", sa.Text(), nullable=True),
-        sa.Column("trashed_at", sublet.db.Instant(), nullable=True),
-        sa.Column("purged_at", sublet.db.Instant(), nullable=True),
-        sa.Column("released_at", sublet.db.Instant(), nullable=True),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
-        sa.Column("updated_at", sublet.db.Instant(), nullable=False),
+        sa.Column("trashed_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("purged_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("released_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
+        sa.Column("updated_at", sublet.schema.Instant(), nullable=False),
         sa.CheckConstraint("published_generation <= generation", name=op.f("ck_subdomains_generation")),
         sa.CheckConstraint("purged_at IS NULL OR trashed_at IS NOT NULL", name=op.f("ck_subdomains_purged")),
         sa.CheckConstraint(
@@ -342,10 +342,10 @@ def _create_tables() -> None:
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("digest", sa.String(length=64), nullable=False),
         sa.Column("scopes", sa.JSON(), nullable=False),
-        sa.Column("expires_at", sublet.db.Instant(), nullable=True),
-        sa.Column("revoked_at", sublet.db.Instant(), nullable=True),
-        sa.Column("last_used_at", sublet.db.Instant(), nullable=True),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("expires_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("revoked_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("last_used_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_tokens_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
         sa.UniqueConstraint("digest", name=op.f("uq_tokens_digest")),
@@ -372,9 +372,9 @@ def _create_tables() -> None:
         sa.Column("priority", sa.String(length=16), nullable=False),
         sa.Column("subject", sa.String(length=200), nullable=False),
         sa.Column("requester_email", sa.String(length=254), nullable=False),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
-        sa.Column("last_message_at", sublet.db.Instant(), nullable=False),
-        sa.Column("updated_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
+        sa.Column("last_message_at", sublet.schema.Instant(), nullable=False),
+        sa.Column("updated_at", sublet.schema.Instant(), nullable=False),
         sa.CheckConstraint(
             "priority IN ('low', 'normal', 'high', 'urgent')", name=op.f("ck_tickets_priority")
         ),
@@ -407,7 +407,7 @@ def _create_tables() -> None:
         sa.Column(
             "refunded_transfer_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True
         ),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.CheckConstraint("(amount IS NULL) = (currency IS NULL)", name=op.f("ck_transfers_amount")),
         sa.CheckConstraint("balance_after >= 0", name=op.f("ck_transfers_balance_after")),
         sa.CheckConstraint("credits > 0", name=op.f("ck_transfers_credits")),
@@ -438,7 +438,7 @@ def _create_tables() -> None:
         sa.Column("subdomain_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("transfer_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("discount_credits", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.ForeignKeyConstraint(["coupon_id"], ["coupons.id"], name=op.f("fk_coupon_uses_coupon_id")),
         sa.ForeignKeyConstraint(["transfer_id"], ["transfers.id"], name=op.f("fk_coupon_uses_transfer_id")),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_coupon_uses_user_id")),
@@ -454,7 +454,7 @@ def _create_tables() -> None:
         sa.Column("author_name", sa.String(), nullable=False),
         sa.Column("message", sa.Text(), nullable=False),
         sa.Column("message_format", sa.String(length=16), nullable=False),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.CheckConstraint(
             "author_type IN ('user', 'staff', 'system')", name=op.f("ck_messages_author_type")
         ),
@@ -469,11 +469,11 @@ def _create_tables() -> None:
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("subdomain_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("action", sa.String(length=16), nullable=False),
-        sa.Column("starts_at", sublet.db.Instant(), nullable=False),
-        sa.Column("ends_at", sublet.db.Instant(), nullable=False),
+        sa.Column("starts_at", sublet.schema.Instant(), nullable=False),
+        sa.Column("ends_at", sublet.schema.Instant(), nullable=False),
         sa.Column("charged_credits", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("transfer_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
-        sa.Column("created_at", sublet.db.Instant(), nullable=False),
+        sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.CheckConstraint("(charged_credits > 0) = (transfer_id IS NOT NULL)", name=op.f("ck_terms_charge")),
         sa.CheckConstraint("ends_at > starts_at", name=op.f("ck_terms_order")),
         sa.ForeignKeyConstraint(["subdomain_id"], ["subdomains.id"], name=op.f("fk_terms_subdomain_id")),

@@ -1,0 +1,20 @@
+"""Which schema a database has, and which one this code needs: asked at each command, so without Alembic, which loads slowly."""
+
+from pathlib import Path
+
+from sqlalchemy import inspect, text
+
+from sublet.db import Tx
+
+
+def find_revision(tx: Tx) -> str | None:
+    """Which revision has the schema of this database? None: it was never initialised."""
+    if not inspect(tx.connection).has_table("alembic_version"):
+        return None
+    return tx.connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def needed_revision() -> str:
+    """Return the revision that this code needs, from the names of the migrations' files: importing Alembic takes long."""
+    files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
+    return max(file.name.removeprefix("v").partition("_")[0] for file in files)
