@@ -91,14 +91,7 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
     done = await write_once(
         call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
     )
-    subdomain, shape = await _settled(call, done)
-    answer = shapes.RegisterAnswer(
-        subdomain=shape,
-        provisioning=provisioning_shape(subdomain),
-        charged_credits=done.outcome.charged_credits,
-        coupon=coupon_shape(done.outcome.coupon),
-    )
-    return Answer(answer, done.headers, done.status)
+    return await _registered(call, done)
 
 
 async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
@@ -137,14 +130,7 @@ async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
         _payable(call, call.body),
         free_quota=call.context.settings.free_quota,
     )
-    subdomain, shape = await _settled(call, done)
-    answer = shapes.RegisterAnswer(
-        subdomain=shape,
-        provisioning=provisioning_shape(subdomain),
-        charged_credits=done.outcome.charged_credits,
-        coupon=coupon_shape(done.outcome.coupon),
-    )
-    return Answer(answer, done.headers, done.status)
+    return await _registered(call, done)
 
 
 async def delete_subdomain(call: Call[NoBody, None]) -> Answer:
@@ -192,6 +178,17 @@ async def _settled(call: Call[Any, Any], done: Done) -> tuple[Subdomain, shapes.
 async def _provisioned(call: Call[Any, Any], done: Done) -> Answer:
     subdomain, shape = await _settled(call, done)
     answer = shapes.ProvisionAnswer(subdomain=shape, provisioning=provisioning_shape(subdomain))
+    return Answer(answer, done.headers, done.status)
+
+
+async def _registered(call: Call[Any, Any], done: Done) -> Answer:
+    subdomain, shape = await _settled(call, done)
+    answer = shapes.RegisterAnswer(
+        subdomain=shape,
+        provisioning=provisioning_shape(subdomain),
+        charged_credits=done.outcome.charged_credits,
+        coupon=coupon_shape(done.outcome.coupon),
+    )
     return Answer(answer, done.headers, done.status)
 
 

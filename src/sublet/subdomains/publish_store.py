@@ -166,19 +166,17 @@ def list_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, int]:
 
 
 def record_success(tx: Tx, subdomain_id: int, generation: int, serial: int) -> bool:
-    """Record that this generation stands in the zone; tell whether it is still the name's current one."""
-    tx.connection.execute(
+    """Record that this generation stands in the zone; tell whether that is news (another publisher may have told it)."""
+    newly = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.published_generation < generation))
         .values(published_generation=generation, published_at=tx.now, published_serial=serial)
     )
     current = (subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation)
-    return (
-        tx.connection.execute(
-            update(subdomains).where(current).values(provision_error=None, attempts=0, next_attempt_at=None)
-        ).rowcount
-        > 0
+    tx.connection.execute(
+        update(subdomains).where(current).values(provision_error=None, attempts=0, next_attempt_at=None)
     )
+    return newly.rowcount > 0
 
 
 def record_failure(

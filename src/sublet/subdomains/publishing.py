@@ -102,12 +102,13 @@ def record_publication(tx: Tx, results: Mapping[int, Result]) -> None:
     for subdomain_id, result in results.items():
         item = result.item
         if result.error is None and result.serial is not None:
-            publish_store.record_success(tx, subdomain_id, item.generation, result.serial)
+            newly = publish_store.record_success(tx, subdomain_id, item.generation, result.serial)
             publish_store.delete_published_owners(
                 tx, subdomain_id, item.owners - {record.owner for record in item.desired}
             )
-            after: dict[str, object] = {"published_generation": item.generation, "serial": result.serial}
-            audit.record(tx, SYSTEM, "subdomain.publish", "subdomain", subdomain_id, after=after)
+            if newly:
+                published = {"published_generation": item.generation, "serial": result.serial}
+                audit.record(tx, SYSTEM, "subdomain.publish", "subdomain", subdomain_id, after=published)
         else:
             sentence = result.error or "The name server did not answer as asked."
             publish_store.record_failure(
@@ -117,8 +118,8 @@ def record_publication(tx: Tx, results: Mapping[int, Result]) -> None:
                 # What stands in the zone at these owners isn't ours, and must never be deleted as if it were.
                 publish_store.delete_unsent_owners(tx, subdomain_id)
             if item.attempts == 0:
-                after = {"generation": item.generation, "provision_error": sentence}
-                audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", subdomain_id, after=after)
+                failed = {"generation": item.generation, "provision_error": sentence}
+                audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", subdomain_id, after=failed)
 
 
 def back_off(attempts: int) -> timedelta:
