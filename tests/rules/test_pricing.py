@@ -4,7 +4,9 @@ import pytest
 
 from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
-from sublet.subdomains.pricing import choose_mode, registration_price, renewal_price
+from sublet.subdomains.modes import choose_mode
+from sublet.subdomains.pricing import registration_price, renewal_price
+from sublet.subdomains.quota import Quota
 
 OFFERS = {mode: Offer(1, mode, 10 * index, 10 * index + 1, 365, None) for index, mode in enumerate(MODES)}
 OFFERED = [set(some) for count in range(len(MODES) + 1) for some in combinations(MODES, count)]
@@ -33,11 +35,7 @@ def test_the_whole_table_of_modes(requested: str | None, label_class: str) -> No
     for offered in OFFERED:
         for used, limit in ((0, 5), (4, 5), (5, 5), (6, 5), (0, 0)):
             chosen = choose_mode(
-                requested,
-                label_class,
-                {mode: OFFERS[mode] for mode in offered},
-                free_used=used,
-                free_limit=limit,
+                requested, label_class, {mode: OFFERS[mode] for mode in offered}, quota=Quota(used, limit)
             )
             found = chosen.mode if isinstance(chosen, Offer) else chosen.code
             expected = _expected(requested, label_class, offered, quota_left=used < limit)
@@ -51,18 +49,18 @@ def test_the_whole_table_of_modes(requested: str | None, label_class: str) -> No
 def test_standard_labels_are_free_while_quota_lasts_then_plus(
     requested: str | None, used: int, mode: str
 ) -> None:
-    assert choose_mode(requested, "standard", OFFERS, free_used=used, free_limit=5) == OFFERS[mode]
+    assert choose_mode(requested, "standard", OFFERS, quota=Quota(used, 5)) == OFFERS[mode]
 
 
 def test_admin_is_refused_whatever_is_offered() -> None:
     for label_class in LABEL_CLASSES:
-        refusal = choose_mode("admin", label_class, OFFERS, free_used=0, free_limit=5)
+        refusal = choose_mode("admin", label_class, OFFERS, quota=Quota(0, 5))
         assert isinstance(refusal, RegistrationModeNotAllowed)
         assert "admin" in refusal.message
 
 
 def test_the_quota_is_told() -> None:
-    refusal = choose_mode("free", "standard", OFFERS, free_used=7, free_limit=5)
+    refusal = choose_mode("free", "standard", OFFERS, quota=Quota(7, 5))
     assert isinstance(refusal, FreeQuotaExceeded)
     assert refusal.details == {"limit": 5, "used": 7}
 

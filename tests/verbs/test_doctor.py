@@ -10,15 +10,16 @@ from sqlalchemy import func, insert, select, text, update
 from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.store import users
 from sublet.credits.check_ledger import check_ledger
+from sublet.credits.coupon_store import coupons
 from sublet.credits.model import Payable
-from sublet.credits.offer_store import coupons
 from sublet.credits.store import ledger_accounts, transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.subdomains.check_registry import check_registry
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
-from sublet.subdomains.store import subdomains, terms
+from sublet.subdomains.store import subdomains
+from sublet.subdomains.term_store import terms
 
 SHOP = "shop.example.test"
 PAID = "paid.example.test"

@@ -11,8 +11,8 @@ from sqlalchemy import select
 from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
+from sublet.credits.coupon_store import coupon_uses
 from sublet.credits.model import AppliedCoupon, Outcome, Payable
-from sublet.credits.offer_store import coupon_uses
 from sublet.credits.store import list_payments
 from sublet.dns.types import Delegation, GlueEntry, GlueInput, Record
 from sublet.errors import (

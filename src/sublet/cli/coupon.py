@@ -7,7 +7,7 @@ import typer
 
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
-from sublet.credits import offer_store
+from sublet.credits import coupon_store
 from sublet.credits.add_coupon import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon
 from sublet.credits.retire_coupon import retire_coupon
 
@@ -61,7 +61,7 @@ def add(
 @question(app, "list")
 def list_coupons(session: Session) -> Answer:
     """List all coupons, newest first."""
-    coupons = session.read(offer_store.list_coupons)
+    coupons = session.read(coupon_store.list_coupons)
     rows = tuple(
         (
             each.code,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sublet import audit
 from sublet.audit import Actor
-from sublet.credits import offer_store
+from sublet.credits import coupon_store
 from sublet.credits.coupons import normalise_code
 from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.model import Coupon
@@ -53,9 +53,9 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
     if errors:
         raise validation_failed(errors)
     platform_domain = find_platform_domain(tx, terms.domain) if terms.domain is not None else None
-    if offer_store.lock_coupon(tx, code) is not None:
+    if coupon_store.lock_coupon(tx, code) is not None:
         raise Conflict(f"There is, or was, a coupon {code}.")
-    coupon_id = offer_store.insert_coupon(
+    coupon_id = coupon_store.insert_coupon(
         tx,
         code=code,
         kind="percent" if terms.percent is not None else "fixed",
@@ -68,7 +68,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
         platform_domain_id=platform_domain.id if platform_domain else None,
         registration_mode=terms.registration_mode,
     )
-    coupon = offer_store.find_coupon_by_id(tx, coupon_id)
+    coupon = coupon_store.find_coupon_by_id(tx, coupon_id)
     assert coupon is not None  # noqa: S101 - just added
     audit.record(tx, actor, "coupon.add", "coupon", coupon_id, after=_described(coupon))
     return coupon

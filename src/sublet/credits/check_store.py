@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import case, func, select
 
-from sublet.credits.offer_store import coupon_uses, coupons
+from sublet.credits.coupon_store import coupon_uses, coupons
 from sublet.credits.store import ledger_accounts, transfers
 from sublet.db import Tx
 from sublet.invariants import Violation

@@ -2,7 +2,7 @@
 
 from sublet import audit
 from sublet.audit import Actor
-from sublet.credits import offer_store
+from sublet.credits import coupon_store
 from sublet.credits.coupons import normalise_code
 from sublet.credits.model import Coupon
 from sublet.db import Tx
@@ -17,13 +17,13 @@ def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
         NotFound: no such coupon.
         Conflict: retired already.
     """
-    coupon = offer_store.lock_coupon(tx, normalise_code(code))
+    coupon = coupon_store.lock_coupon(tx, normalise_code(code))
     if coupon is None:
         raise NotFound(f"There is no coupon `{shown(code)}`; `sublet coupon list` shows those there are.")
     if coupon.retired_at is not None:
         raise Conflict(f"The coupon {coupon.code} is retired already.")
-    offer_store.retire_coupon(tx, coupon.id)
+    coupon_store.retire_coupon(tx, coupon.id)
     audit.record(tx, actor, "coupon.retire", "coupon", coupon.id, after={"retired_at": tx.now.isoformat()})
-    retired = offer_store.find_coupon_by_id(tx, coupon.id)
+    retired = coupon_store.find_coupon_by_id(tx, coupon.id)
     assert retired is not None  # noqa: S101 - coupons are never deleted
     return retired

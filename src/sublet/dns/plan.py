@@ -9,7 +9,7 @@ from sublet.dns.names import NAME_OCTETS_MAX, ancestors, is_below
 from sublet.dns.types import Record
 
 RECORD_TYPES: Final = ("NS", "DS", "A", "AAAA")
-"""The types that a delegation consists of; no other is ever added or deleted (the fence beside them is `update.py`'s)."""
+"""The types that a delegation consists of; no other is ever added or deleted."""
 
 DELETIONS_ALWAYS_PLAUSIBLE: Final = 20
 

@@ -1,6 +1,6 @@
 """Handlers of the account and its credits (spec, part 4, "Account and credits")."""
 
-from sublet.credits import offer_store
+from sublet.credits import coupon_store
 from sublet.credits import store as ledger_store
 from sublet.db import Tx
 from sublet.http import shapes
@@ -19,6 +19,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains import store as subdomain_store
+from sublet.subdomains.quota import quota_limit
 
 
 async def me(call: Call[None, None]) -> Answer:
@@ -36,7 +37,7 @@ async def credits_(call: Call[None, None]) -> Answer:
     user_id = call.registrant.user.id
 
     def read(tx: Tx) -> shapes.CreditsAnswer:
-        packages = [package_shape(package) for package in offer_store.list_packages(tx)]
+        packages = [package_shape(package) for package in coupon_store.list_packages(tx)]
         return shapes.CreditsAnswer(credit_balance=ledger_store.find_balance(tx, user_id), packages=packages)
 
     return Answer(await call.context.db.read(read))
@@ -79,7 +80,7 @@ async def platform_domains(call: Call[None, PageQuery]) -> Answer:
 async def free_subdomains(call: Call[None, None]) -> Answer:
     """The free quota and how much of it is used; names in the trash do not count."""
     user = call.registrant.user
-    limit = call.context.settings.free_quota if user.free_quota is None else user.free_quota
     used = await call.context.db.read(subdomain_store.count_free, user.id)
+    limit = quota_limit(user.free_quota, call.context.settings.free_quota)
     usage = shapes.UsageShape(used=used, limit=limit, remaining=max(0, limit - used))
     return Answer(shapes.UsageAnswer(usage=usage))

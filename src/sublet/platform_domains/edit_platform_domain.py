@@ -6,7 +6,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import ValidationFailed, validation_failed
-from sublet.platform_domains import store
+from sublet.platform_domains import store, zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.settings import (
@@ -30,7 +30,8 @@ def edit_platform_domain(
         NotFound: no such platform domain.
         ValidationFailed: nothing is said, or all wrong fields.
     """
-    found = find_platform_domain(tx, identifier)
+    zone_store.lock_zone(tx, find_platform_domain(tx, identifier).id)
+    found = find_platform_domain(tx, identifier)  # again: the publisher may have raised the serial meanwhile
     said = settings.given()
     if not said:
         raise ValidationFailed("Say what is to change; `sublet domain edit --help` lists what can.")

@@ -7,6 +7,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import store
+from sublet.subdomains.lifecycle import is_restorable
 
 
 def refuse_unavailable(
@@ -26,6 +27,7 @@ def refuse_unavailable(
         owned = holder.user_id == user.id and holder.purged_at is None
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)
+        owned = owned and (holder.trashed_at is None or is_restorable(holder, tx.now))
         raise unavailable("in_trash" if holder.trashed_at is not None else "taken", owned=owned)
     if zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.

@@ -9,7 +9,7 @@ from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import DsInput, GlueInput
 from sublet.errors import validation_failed
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account, refuse_suspended
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import ChangeNameservers
 from sublet.subdomains.nameserver_cycle import cycle_errors
 
@@ -27,7 +27,7 @@ def change_nameservers(tx: Tx, actor: Actor, identifier: str, command: ChangeNam
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
-    refuse_suspended(subdomain)
+    refuse_unless_allowed(subdomain, "change_nameservers", tx.now)
     stored = subdomain.delegation
     nameservers = stored.nameservers if command.nameservers is None else command.nameservers
     kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)

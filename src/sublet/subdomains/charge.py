@@ -3,15 +3,15 @@
 from datetime import datetime
 
 from sublet.accounts.model import User
-from sublet.credits import offer_store
+from sublet.credits import coupon_store
 from sublet.credits import store as ledger_store
 from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
 from sublet.credits.ledger import Entry
 from sublet.credits.model import Coupon, Outcome, Payable, Quote
-from sublet.credits.quotes import check_payment, make_quote
+from sublet.credits.quote import check_payment, make_quote
 from sublet.db import Tx
 from sublet.errors import FieldError
-from sublet.subdomains import store
+from sublet.subdomains import term_store
 
 _WORDS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
 
@@ -29,11 +29,11 @@ def find_coupon(
     """Return the coupon that a request names, locked, or why it can't be used (`coupon_invalid`, `coupon_not_applicable`)."""
     if payable.coupon_code is None:
         return None, []
-    coupon = offer_store.lock_coupon(tx, normalise_code(payable.coupon_code))
+    coupon = coupon_store.lock_coupon(tx, normalise_code(payable.coupon_code))
     problem = coupon_problem(
         coupon,
         now=tx.now,
-        uses_by_user=offer_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
+        uses_by_user=coupon_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
         action=action,
         platform_domain_id=platform_domain_id,
         registration_mode=registration_mode,
@@ -58,7 +58,7 @@ def quote_and_check(
     """Return the quote of an operation that may go on.
 
     Raises:
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quotes.check_payment`.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quote.check_payment`.
     """
     quote = make_quote(
         action=action,
@@ -96,10 +96,10 @@ def charge(
             ),
         )
     if coupon is not None and quote.coupon is not None:
-        offer_store.insert_coupon_use(
+        coupon_store.insert_coupon_use(
             tx, coupon.id, user.id, subdomain_id, transfer_id, discount_credits=quote.coupon.discount_credits
         )
-    store.insert_term(
+    term_store.insert_term(
         tx,
         subdomain_id=subdomain_id,
         action=quote.action,

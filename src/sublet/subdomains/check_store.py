@@ -1,7 +1,7 @@
 """All SQL of the registry's invariants: each question finds the rows that break one."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 
@@ -11,7 +11,8 @@ from sublet.credits.store import transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import fetch, select_subdomains, subdomains, terms
+from sublet.subdomains.store import fetch, select_subdomains, subdomains
+from sublet.subdomains.term_store import terms
 
 
 def list_all(tx: Tx) -> list[Subdomain]:
@@ -32,21 +33,21 @@ def list_names_held_twice(tx: Tx) -> Iterator[Violation]:
 
 
 def list_broken_terms(tx: Tx) -> Iterator[Violation]:
-    """Which names' terms leave a gap, overlap, or do not end at the expiry?"""
+    """Which names' terms overlap, or do not end at the expiry? A name that lapsed long ago may have a gap."""
     query = (
         select(terms.c.subdomain_id, terms.c.starts_at, terms.c.ends_at, subdomains.c.expires_at)
         .join(subdomains)
         .order_by(terms.c.subdomain_id, terms.c.starts_at)
     )
-    ends: dict[int, object] = {}
+    ends: dict[int, datetime] = {}
     expiries: dict[int, object] = {}
     for subdomain_id, starts_at, ends_at, expires_at in tx.connection.execute(query):
-        if subdomain_id in ends and ends[subdomain_id] != starts_at:
+        if subdomain_id in ends and ends[subdomain_id] > starts_at:
             yield Violation(
                 "terms_are_whole",
                 "subdomain",
                 subdomain_id,
-                f"a term starts at {starts_at}, not where the last ended",
+                f"a term starts at {starts_at}, before the last one ended",
             )
         ends[subdomain_id], expiries[subdomain_id] = ends_at, expires_at
     for subdomain_id, expires_at in expiries.items():
@@ -95,7 +96,7 @@ def list_wrong_charges(tx: Tx) -> Iterator[Violation]:
 
 
 def list_users_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
-    """Which users hold more free names than their quota, though it was not lowered since?"""
+    """Which users hold more free names than their quota? Lowering it below what is held does that too."""
     held = (
         select(subdomains.c.user_id, func.count().label("held"))
         .where((subdomains.c.registration_type == "free") & subdomains.c.trashed_at.is_(None))

@@ -6,7 +6,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account, refuse_suspended
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain
 
 
@@ -20,14 +20,14 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
-    refuse_suspended(subdomain)
+    refuse_unless_allowed(subdomain, "delete", tx.now)
     move_to_trash(tx, actor, subdomain)
     return Outcome(subdomain.id)
 
 
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Put a live name into the trash; nothing is checked here."""
-    followed = store.next_generation(subdomain) if subdomain.generation > 0 else {}
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
     audit.record(
         tx, actor, "subdomain.delete", "subdomain", subdomain.id, after={"trashed_at": tx.now.isoformat()}

@@ -1,11 +1,14 @@
 """From what a path says to the subdomain that is meant: `{fqdn}` is a name in any form, or an id (spec, part 4)."""
 
+from datetime import datetime
+
+from sublet.accounts import store as account_store
 from sublet.db import Tx
 from sublet.dns.names import shown
 from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
 from sublet.ids import parse_id
 from sublet.subdomains import store
-from sublet.subdomains.lifecycle import is_restorable, restorable_until
+from sublet.subdomains.lifecycle import ALLOWED, derive_status, is_restorable, restorable_until
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
 
@@ -48,17 +51,21 @@ def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain
     return subdomain
 
 
-def refuse_suspended(subdomain: Subdomain) -> None:
-    """Let a name pass that the operator doesn't hold.
+def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> None:
+    """Let a verb pass that the name's state lets through, by the table `lifecycle.ALLOWED`.
 
     Raises:
-        SubdomainSuspended: it is held; the message gives the reason.
+        SubdomainSuspended: the operator holds it, live or in the trash; the message gives the reason.
+        Conflict: the verb is for another state.
     """
     if subdomain.suspended_at is not None:
         reason = subdomain.suspended_reason or "no reason was given"
         raise SubdomainSuspended(
             f"This subdomain is suspended ({reason}); open a ticket to have it looked at."
         )
+    status = derive_status(subdomain, now)
+    if verb not in ALLOWED[status]:
+        raise Conflict(f"This subdomain is {status}; {verb} is not for that state.")
 
 
 def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
@@ -67,6 +74,17 @@ def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
         return store.find_own(tx, user_id, subdomain_id=subdomain_id)
     fqdn = canonical_domain(identifier)
     return store.find_own(tx, user_id, fqdn=fqdn) if fqdn is not None else None
+
+
+def lock_for_operator(tx: Tx, identifier: str) -> Subdomain:
+    """Return a subdomain as `find_for_operator` does, its user locked: everything of one user happens in order.
+
+    Raises:
+        NotFound: there is none.
+    """
+    account_store.lock_user(tx, find_for_operator(tx, identifier).user_id)
+    # Read again: whoever held the lock before may have changed it.
+    return find_for_operator(tx, identifier)
 
 
 def find_for_operator(tx: Tx, identifier: str) -> Subdomain:

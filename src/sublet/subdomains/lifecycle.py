@@ -107,6 +107,14 @@ def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
     return until is not None and now < until
 
 
+def next_term_start(subdomain: Subdomain, now: datetime, period_days: int) -> datetime:
+    """Return where a renewal's term starts: at the old expiry, so that nobody loses days by renewing early or in grace.
+
+    A name that lapsed so long ago that the term would be over already starts anew now: nobody pays for a past term.
+    """
+    return subdomain.expires_at if term_end(subdomain.expires_at, period_days) > now else now
+
+
 def term_end(start: datetime, period_days: int) -> datetime:
     """Return the end of a term: whole days of 24 hours from its start, so that no leap day or zone can move it."""
     return start + timedelta(days=period_days)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.subdomains.find import find_for_operator, refuse_gone, reread
+from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.restore import bring_back
 
@@ -18,7 +18,7 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         Conflict: its time in the trash is over; it is not in the trash; its grace is over, so that the sweep would put it
             back at once (its user can restore it, which renews it).
     """
-    subdomain = find_for_operator(tx, identifier)
+    subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
     if subdomain.trashed_at is None:
         raise Conflict(f"{subdomain.fqdn} is not in the trash.")

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sublet.db import Tx
 from sublet.schema import metadata
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import fetch, select_subdomains, subdomains
+from sublet.subdomains.store import fetch, next_generation, select_subdomains, subdomains
 
 published_owners = Table(
     "published_owners",
@@ -165,17 +165,23 @@ def list_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def record_success(tx: Tx, subdomain_id: int, generation: int, serial: int) -> bool:
-    """Record that this generation stands in the zone; tell whether that is news (another publisher may have told it)."""
+def record_success(tx: Tx, subdomain_id: int, generation: int, serial: int, gone: Iterable[str]) -> bool:
+    """Record that this generation stands in the zone; tell whether that is news (another publisher may have told it).
+
+    The owners that are `gone` are forgotten only while the generation is still the current one: a newer one may have put
+    them into the zone again.
+    """
     newly = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.published_generation < generation))
         .values(published_generation=generation, published_at=tx.now, published_serial=serial)
     )
     current = (subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation)
-    tx.connection.execute(
+    still = tx.connection.execute(
         update(subdomains).where(current).values(provision_error=None, attempts=0, next_attempt_at=None)
     )
+    if still.rowcount > 0:
+        delete_published_owners(tx, subdomain_id, gone)
     return newly.rowcount > 0
 
 
@@ -195,13 +201,7 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     tx.connection.execute(
         update(subdomains)
         .where(subdomains.c.id.in_(list(subdomain_ids)))
-        .values(
-            generation=subdomains.c.generation + 1,
-            provision_error=None,
-            attempts=0,
-            next_attempt_at=None,
-            updated_at=tx.now,
-        )
+        .values(updated_at=tx.now, **next_generation())
     )
 
 

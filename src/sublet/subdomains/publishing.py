@@ -102,10 +102,8 @@ def record_publication(tx: Tx, results: Mapping[int, Result]) -> None:
     for subdomain_id, result in results.items():
         item = result.item
         if result.error is None and result.serial is not None:
-            newly = publish_store.record_success(tx, subdomain_id, item.generation, result.serial)
-            publish_store.delete_published_owners(
-                tx, subdomain_id, item.owners - {record.owner for record in item.desired}
-            )
+            gone = item.owners - {record.owner for record in item.desired}
+            newly = publish_store.record_success(tx, subdomain_id, item.generation, result.serial, gone)
             if newly:
                 published = {"published_generation": item.generation, "serial": result.serial}
                 audit.record(tx, SYSTEM, "subdomain.publish", "subdomain", subdomain_id, after=published)

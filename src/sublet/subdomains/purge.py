@@ -6,7 +6,7 @@ from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict
 from sublet.subdomains import store
-from sublet.subdomains.find import find_for_operator, reread
+from sublet.subdomains.find import lock_for_operator, reread
 from sublet.subdomains.model import Subdomain
 
 
@@ -20,7 +20,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
         Conflict: it is not in the trash; it was purged already (and is to be released no further); it is to be released, and
             the name servers have not confirmed yet that nothing stands there.
     """
-    subdomain = find_for_operator(tx, identifier)
+    subdomain = lock_for_operator(tx, identifier)
     if subdomain.trashed_at is None:
         raise Conflict(
             f"{subdomain.fqdn} is not in the trash: its user's DELETE or the end of its grace puts it there."
@@ -44,7 +44,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
     `follow` has the DNS look once more, as at any change; without it the generation stays, for a name of which it is
     confirmed that nothing stands there.
     """
-    followed = store.next_generation(subdomain) if follow and subdomain.generation > 0 else {}
+    followed = store.followed_by_dns(subdomain) if follow else {}
     store.update_subdomain(
         tx,
         subdomain.id,

@@ -18,15 +18,17 @@ from sublet.errors import (
 )
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.labels import classify
-from sublet.platform_domains.model import MODES, Label, Offer, PlatformDomain
+from sublet.platform_domains.model import Label, Offer, PlatformDomain
 from sublet.subdomains import store
 from sublet.subdomains.availability import refuse_unavailable, unavailable
 from sublet.subdomains.charge import charge, find_coupon, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
+from sublet.subdomains.modes import choose_mode, mode_errors
 from sublet.subdomains.nameserver_cycle import cycle_errors
 from sublet.subdomains.naming import label_of
-from sublet.subdomains.pricing import choose_mode, registration_price
+from sublet.subdomains.pricing import registration_price
+from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.select_platform_domain import select_platform_domain
 
 
@@ -58,7 +60,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
         raise RegistrationClosed("This platform domain takes no new registrations at present.")
     label, label_errors = label_of(command, platform_domain)
     delegation, delegation_errors = _check_delegation(tx, command, platform_domain, label)
-    errors = [*errors, *label_errors, *delegation_errors, *_mode_errors(command)]
+    errors = [*errors, *label_errors, *delegation_errors, *mode_errors(command.registration_mode)]
     if platform_domain is None or label is None:
         raise validation_failed(errors)
     name = _classify(tx, user, platform_domain, label)
@@ -128,14 +130,6 @@ def _check_delegation(
     return delegation, [*errors, *([] if errors or not label else cycle_errors(tx, owner, delegation))]
 
 
-def _mode_errors(command: Register) -> list[FieldError]:
-    # `admin` is a mode that exists: it is refused where the offer is chosen.
-    if command.registration_mode in (None, "admin", *MODES):
-        return []
-    sentence = f"The mode is one of {', '.join(MODES)}."
-    return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
-
-
 def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:
     listed = platform_domain_store.find_label(tx, platform_domain.id, label)
     label_class = classify(label, platform_domain, listed, user.organization_id)
@@ -150,8 +144,7 @@ def _choose_offer(
         command.registration_mode,
         name.label_class,
         {offer.mode: offer for offer in offers if offer.withdrawn_at is None},
-        free_used=store.count_free(tx, user.id),
-        free_limit=free_quota if user.free_quota is None else user.free_quota,
+        quota=Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota)),
     )
 
 

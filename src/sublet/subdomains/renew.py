@@ -11,8 +11,8 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
 from sublet.subdomains.charge import charge, find_coupon, quote_and_check
-from sublet.subdomains.find import find_in_account, refuse_suspended
-from sublet.subdomains.lifecycle import renewal_available, renewal_opens_at, term_end
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.lifecycle import next_term_start, renewal_available, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.pricing import renewal_price
 
@@ -30,7 +30,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
-    refuse_suspended(subdomain)
+    refuse_unless_allowed(subdomain, "renew", tx.now)
     if not renewal_available(subdomain, tx.now):
         raise RenewalNotAvailable(
             "This subdomain can't be renewed yet; `details.opens_at` says from when.",
@@ -62,7 +62,8 @@ def extend(
     )
     if errors:
         raise validation_failed(errors)
-    expires_at = term_end(subdomain.expires_at, offer.period_days)
+    starts_at = next_term_start(subdomain, tx.now, offer.period_days)
+    expires_at = term_end(starts_at, offer.period_days)
     quote = quote_and_check(
         tx,
         user,
@@ -79,7 +80,7 @@ def extend(
     store.update_subdomain(
         tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=offer.period_days
     )
-    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=subdomain.expires_at)
+    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at)
     audit.record(
         tx,
         actor,

@@ -6,10 +6,10 @@ from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
-from sublet.errors import Conflict, FreeQuotaExceeded
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account_or_trash, refuse_suspended
+from sublet.subdomains.find import find_in_account_or_trash, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import extend
 
 
@@ -27,9 +27,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account_or_trash(tx, user.id, identifier)
-    refuse_suspended(subdomain)
-    if subdomain.trashed_at is None:
-        raise Conflict("This subdomain is not in the trash, so there is nothing to restore.")
+    refuse_unless_allowed(subdomain, "restore", tx.now)
     _refuse_beyond_quota(tx, user, subdomain, free_quota)
     outcome = Outcome(subdomain.id)
     if subdomain.expires_at <= tx.now:
@@ -40,7 +38,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
 
 def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Take a name out of the trash; nothing is checked here."""
-    followed = store.next_generation(subdomain) if subdomain.generation > 0 else {}
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, trashed_at=None, **followed)
     audit.record(
         tx,
@@ -53,10 +51,6 @@ def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
 
 
 def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: int) -> None:
-    limit = free_quota if user.free_quota is None else user.free_quota
-    used = store.count_free(tx, user.id)
-    if subdomain.registration_type == "free" and used >= limit:
-        raise FreeQuotaExceeded(
-            f"All {limit} free names of your quota are in use; delete one before you restore this one.",
-            details={"limit": limit, "used": used},
-        )
+    quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
+    if subdomain.registration_type == "free" and not quota.left:
+        raise quota.refusal()

@@ -7,7 +7,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import NameserverRequired, RetryNotAvailable
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account, refuse_suspended
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import provisioning_failed
 
 
@@ -23,12 +23,12 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
-    refuse_suspended(subdomain)
+    refuse_unless_allowed(subdomain, "retry", tx.now)
     if not subdomain.delegation.nameservers:
         raise NameserverRequired("There is nothing to publish: set a nameserver first (PUT …/nameservers).")
     if not provisioning_failed(subdomain):
         raise RetryNotAvailable("Provisioning has not failed, so there is nothing to retry.")
-    store.update_subdomain(tx, subdomain.id, provision_error=None, next_attempt_at=None)
+    store.update_subdomain(tx, subdomain.id, provision_error=None, attempts=0, next_attempt_at=None)
     audit.record(
         tx,
         actor,

@@ -25,6 +25,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -88,23 +89,6 @@ Index(
     subdomains.c.platform_domain_id,
     sqlite_where=_UNPUBLISHED,
     postgresql_where=_UNPUBLISHED,
-)
-
-terms = Table(
-    "terms",
-    metadata,
-    Column("id", BIG_ID, primary_key=True),
-    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
-    Column("action", String(16), nullable=False),
-    Column("starts_at", Instant, nullable=False),
-    Column("ends_at", Instant, nullable=False),
-    Column("charged_credits", BIG_ID, nullable=False),
-    Column("transfer_id", ForeignKey("transfers.id"), unique=True),
-    Column("created_at", Instant, nullable=False),
-    CheckConstraint("ends_at > starts_at", name="order"),
-    CheckConstraint("(charged_credits > 0) = (transfer_id IS NOT NULL)", name="charge"),
-    Index("uq_terms_subdomain_id_starts_at", "subdomain_id", "starts_at", unique=True),
-    sqlite_autoincrement=True,
 )
 
 _OWN = [
@@ -231,7 +215,7 @@ def list_own(
     tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
 ) -> list[Subdomain]:
     """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
-    query = _filtered(tx, select_subdomains().where(subdomains.c.user_id == user_id), wanted)
+    query = _filtered(tx, wanted, user_id)
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))
     if after is not None:
@@ -246,9 +230,7 @@ def list_own(
 
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
     """Which subdomains, of all users or of one, pass these filters? Newest first."""
-    query = _filtered(tx, select_subdomains(), wanted)
-    if user_id is not None:
-        query = query.where(subdomains.c.user_id == user_id)
+    query = _filtered(tx, wanted, user_id)
     return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
 
 
@@ -258,7 +240,10 @@ def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
 
-def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter) -> Select[Any]:
+def _filtered(tx: Tx, wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
+    query = select_subdomains()
+    if user_id is not None:
+        query = query.where(subdomains.c.user_id == user_id)
     in_trash = subdomains.c.trashed_at.is_not(None)
     query = query.where(_NOT_PURGED & (in_trash if wanted.status == "trashed" else ~in_trash))
     if wanted.status not in (None, "trashed"):
@@ -277,7 +262,7 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter) -> Select[Any
         signed = subdomains.c.ds_record_count > 0
         query = query.where(signed if wanted.dnssec_enabled else ~signed)
     if wanted.renewal_available is not None:
-        renewable = false() if wanted.user_suspended else _renewal_condition(tx)
+        renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
         query = query.where(renewable if wanted.renewal_available else not_(renewable))
     return query
 
@@ -295,7 +280,7 @@ def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
     )
 
 
-def _renewal_condition(tx: Tx) -> ColumnElement[bool]:
+def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
     """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together.
 
     The window differs by platform domain and term, so each pair that is in use brings its own bound.
@@ -305,6 +290,7 @@ def _renewal_condition(tx: Tx) -> ColumnElement[bool]:
             subdomains.c.platform_domain_id, subdomains.c.period_days, platform_domains.c.renewal_window_days
         )
         .select_from(subdomains.join(platform_domains))
+        .where(true() if user_id is None else subdomains.c.user_id == user_id)
         .distinct()
     )
     open_now = [
@@ -376,20 +362,23 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
         subdomain.id,
         **delegation_columns(delegation),
         **_counts(delegation),
-        **next_generation(subdomain),
+        **next_generation(),
     )
 
 
-def next_generation(subdomain: Subdomain) -> dict[str, Any]:
-    """Return the columns that tell the publisher that the DNS has to follow a change."""
+def next_generation() -> dict[str, Any]:
+    """Return the columns that tell the publisher that the DNS has to follow a change.
+
+    Counted by the database: a generation that two writers would both call the next one could pass for published.
+    """
     return {
-        "generation": subdomain.generation + 1,
+        "generation": subdomains.c.generation + 1,
         "provision_error": None,
         "attempts": 0,
         "next_attempt_at": None,
     }
 
 
-def insert_term(tx: Tx, **values: object) -> None:
-    """Add a term that a name was registered or renewed for; two of one name can't start at one instant."""
-    tx.connection.execute(insert(terms).values(created_at=tx.now, **values))
+def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
+    """Return the columns of the next generation for a name that was, or may be, in the DNS; else none."""
+    return next_generation() if subdomain.generation > 0 else {}

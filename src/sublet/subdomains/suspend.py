@@ -6,7 +6,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
 from sublet.subdomains import store
-from sublet.subdomains.find import find_for_operator, refuse_gone, reread
+from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.model import Subdomain
 
 
@@ -18,14 +18,14 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
         ValidationFailed: the reason is too long or doesn't print.
         Conflict: its time in the trash is over; it is suspended already.
     """
-    subdomain = find_for_operator(tx, identifier)
+    subdomain = lock_for_operator(tx, identifier)
     reason, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
     refuse_gone(subdomain)
     if subdomain.suspended_at is not None:
         raise Conflict(f"{subdomain.fqdn} is suspended already.")
-    followed = store.next_generation(subdomain) if subdomain.generation > 0 else {}
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
     audit.record(
         tx,

@@ -5,7 +5,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.subdomains import store
-from sublet.subdomains.find import find_for_operator, refuse_gone, reread
+from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.model import Subdomain
 
 
@@ -16,11 +16,11 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         NotFound: no such name.
         Conflict: its time in the trash is over; it is not suspended.
     """
-    subdomain = find_for_operator(tx, identifier)
+    subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
     if subdomain.suspended_at is None:
         raise Conflict(f"{subdomain.fqdn} is not suspended.")
-    followed = store.next_generation(subdomain) if subdomain.generation > 0 else {}
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, suspended_at=None, suspended_reason=None, **followed)
     audit.record(
         tx,

@@ -5,8 +5,8 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.tickets import store
-from sublet.tickets.conversation import refuse_closed
 from sublet.tickets.find import lock_for_staff
+from sublet.tickets.lifecycle import refuse_closed
 
 CLOSING_MESSAGE = "This ticket was closed. To go on, open a new one; it may refer to this one by its number."
 SYSTEM_AUTHOR_NAME = "System"

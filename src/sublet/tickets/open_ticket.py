@@ -12,7 +12,7 @@ from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets import store
-from sublet.tickets.conversation import (
+from sublet.tickets.lifecycle import (
     MESSAGE_FORMAT_DEFAULT,
     SUBJECT_CHARACTERS_MAX,
     TYPE_DEFAULT,

@@ -7,13 +7,13 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.tickets import store
-from sublet.tickets.conversation import (
+from sublet.tickets.find import find_own
+from sublet.tickets.lifecycle import (
     MESSAGE_FORMAT_DEFAULT,
     check_message,
     check_message_format,
     status_after_message,
 )
-from sublet.tickets.find import find_own
 from sublet.tickets.model import Ticket
 
 

@@ -3,8 +3,8 @@
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.tickets.conversation import AUTHOR_NAME_CHARACTERS_MAX, check_line
 from sublet.tickets.find import lock_for_staff
+from sublet.tickets.lifecycle import AUTHOR_NAME_CHARACTERS_MAX, check_line
 from sublet.tickets.reply import add_message
 
 

@@ -24,7 +24,7 @@ from sublet.db import Tx
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata
 from sublet.subdomains.store import subdomains
-from sublet.tickets.conversation import is_archived
+from sublet.tickets.lifecycle import is_archived
 from sublet.tickets.model import TICKET_STATUSES, Message, Ticket, TicketFilter
 
 tickets = Table(

@@ -20,10 +20,8 @@ MESSAGE_FORMAT_DEFAULT = "text"
 _STATUS_AFTER = {
     ("open", "user"): "open",
     ("open", "staff"): "answered",
-    ("open", "system"): "open",
     ("answered", "user"): "open",
     ("answered", "staff"): "answered",
-    ("answered", "system"): "answered",
 }
 """The status after a message of this author; a closed ticket takes none."""
 
@@ -42,7 +40,7 @@ def refuse_closed(status: str) -> None:
 
 
 def status_after_message(status: str, author_type: str) -> str:
-    """Return the status that a ticket has after a message of a user, staff or system.
+    """Return the status that a ticket has after a message of a user or of staff.
 
     Raises:
         TicketClosed: it is closed, so it takes no message (spec, part 3, rule 3).

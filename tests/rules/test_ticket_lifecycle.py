@@ -1,7 +1,7 @@
 import pytest
 
 from sublet.errors import FIELD_CODES, TicketClosed
-from sublet.tickets.conversation import (
+from sublet.tickets.lifecycle import (
     MESSAGE_CHARACTERS_MAX,
     SUBJECT_CHARACTERS_MAX,
     check_line,

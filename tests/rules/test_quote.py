@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.credits.model import AppliedCoupon, Payable, Quote
-from sublet.credits.quotes import check_payment, make_quote
+from sublet.credits.quote import check_payment, make_quote
 from sublet.errors import (
     InsufficientCredits,
     InsufficientScope,

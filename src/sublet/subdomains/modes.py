@@ -1,0 +1,48 @@
+"""Which mode a registration runs in, and which there are (spec, part 2; docs/spec-choices.md, "Modes and prices")."""
+
+from collections.abc import Mapping
+
+from sublet.errors import FieldError, Refusal, RegistrationModeNotAllowed
+from sublet.platform_domains.labels import MODES_BY_CLASS
+from sublet.platform_domains.model import MODES, Offer
+from sublet.subdomains.quota import Quota
+
+
+def mode_errors(requested: str | None) -> list[FieldError]:
+    """Return what is wrong with a requested mode: `registration_mode_invalid` for what is no mode at all."""
+    # `admin` is a mode that exists: it is refused where the offer is chosen.
+    if requested in (None, "admin", *MODES):
+        return []
+    sentence = f"The mode is one of {', '.join(MODES)}."
+    return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
+
+
+def choose_mode(
+    requested: str | None, label_class: str, offers: Mapping[str, Offer], *, quota: Quota
+) -> Offer | Refusal:
+    """Return the offer that a registration runs under, or the refusal that the verb raises in its place of the order.
+
+    `offers` are those not withdrawn, by mode. Without a requested mode: free while quota lasts, then plus; premium or
+    special where the label is. The refusals: RegistrationModeNotAllowed (admin, a mode that does not fit the label's class,
+    one that is not offered), then FreeQuotaExceeded.
+    """
+    fitting = MODES_BY_CLASS[label_class]
+    if requested is None:
+        candidates = [offers[mode] for mode in fitting if mode in offers]
+        affordable = [offer for offer in candidates if offer.mode != "free" or quota.left]
+        if affordable:
+            return affordable[0]
+        if candidates:
+            return quota.refusal()
+        return RegistrationModeNotAllowed("This platform domain offers no mode for this label at present.")
+    if requested == "admin":
+        return RegistrationModeNotAllowed("The mode admin is not available through the API.")
+    if requested not in fitting:
+        return RegistrationModeNotAllowed(
+            f"The mode {requested} does not take this label; it is {label_class}: {' or '.join(fitting) or 'none'}."
+        )
+    if requested not in offers:
+        return RegistrationModeNotAllowed(f"This platform domain does not offer the mode {requested}.")
+    if requested == "free" and not quota.left:
+        return quota.refusal()
+    return offers[requested]

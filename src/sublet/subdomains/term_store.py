@@ -1,0 +1,28 @@
+"""All SQL of terms: the stretches of time that a name was registered or renewed for, each with what it cost."""
+
+from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, String, Table, insert
+
+from sublet.db import Tx
+from sublet.schema import BIG_ID, Instant, metadata
+
+terms = Table(
+    "terms",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("starts_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False),
+    Column("charged_credits", BIG_ID, nullable=False),
+    Column("transfer_id", ForeignKey("transfers.id"), unique=True),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("ends_at > starts_at", name="order"),
+    CheckConstraint("(charged_credits > 0) = (transfer_id IS NOT NULL)", name="charge"),
+    Index("uq_terms_subdomain_id_starts_at", "subdomain_id", "starts_at", unique=True),
+    sqlite_autoincrement=True,
+)
+
+
+def insert_term(tx: Tx, **values: object) -> None:
+    """Add a term that a name was registered or renewed for; two of one name can't start at one instant."""
+    tx.connection.execute(insert(terms).values(created_at=tx.now, **values))
