@@ -20,7 +20,7 @@ REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 422})
 
 def write_config(document: dict[str, Any], path: Path) -> None:
     """Say for each operation which of the statuses that its own document declares may answer good data."""
-    lines = []
+    lines = [f'hooks = "{Path(__file__).with_name("schemathesis_hooks.py")}"', ""]
     for url, methods in document["paths"].items():
         for method, operation in methods.items():
             declared = {int(status) for status in operation["responses"]}
