@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from service import DS, RunningService, running_service
 from sublet.http.routes import ENDPOINTS
@@ -71,7 +70,6 @@ def run_schemathesis(url: str, token: str, config: Path) -> "subprocess.Complete
     )
 
 
-@pytest.mark.slow
 def test_the_document_and_the_service_agree(tmp_path: Path) -> None:
     with running_service(f"sqlite:///{tmp_path}/registry.db", publish_wait_ms=20) as service:
         token = seed_names(service)
