@@ -4,7 +4,7 @@ import json
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,17 +116,19 @@ def codes(members: dict[str, Any]) -> set[tuple[str, str]]:
     return {(each["field"], each["code"]) for each in members["errors"]}
 
 
-def exchange(target: Target, octets: bytes, *, timeout_seconds: float = 10) -> bytes:
-    """Send octets over a connection of its own, end our side, and return all that comes back (nothing, after a reset)."""
-    with socket.create_connection(target.address, timeout=timeout_seconds) as connection:
+def exchange(target: Target, octets: bytes, *, ends: bool = False) -> bytes:
+    """Send octets over a connection of its own, and return what comes back until the service closes it.
+
+    With `ends` our side is ended after the octets, as by a client that goes away in the middle; a reset ends it too.
+    """
+    with socket.create_connection(target.address, timeout=15) as connection:
         received = b""
-        try:
+        with suppress(ConnectionError):
             connection.sendall(octets)
-            connection.shutdown(socket.SHUT_WR)
+            if ends:
+                connection.shutdown(socket.SHUT_WR)
             while chunk := connection.recv(65536):
                 received += chunk
-        except ConnectionError:
-            pass
         return received
 
 

@@ -23,6 +23,7 @@ pre{background:var(--soft);border:1px solid var(--line);border-radius:6px;paddin
 .wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;vertical-align:top;padding:.35rem .7rem .35rem 0;border-bottom:1px solid var(--line)}
+td:first-child code{white-space:nowrap}
 em{color:var(--dim)}
 summary{cursor:pointer;color:var(--link);margin-top:1rem}
 article:target>h3{outline:2px solid var(--link);outline-offset:4px}

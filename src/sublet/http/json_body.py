@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections import Counter
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -148,12 +147,7 @@ def _number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise InvalidJson("The body holds a number beyond 64 bits.")
-    # An integer is a number without a fraction, however it is written (JSON Schema, section 6.1.1 of its validation part).
-    try:
-        exact = Decimal(text)
-    except InvalidOperation:  # an exponent of more than eighteen digits
-        return value
-    return int(exact) if abs(value) < 2**63 and exact == exact.to_integral_value() else value
+    return value
 
 
 def _constant(name: str) -> Any:

@@ -1,8 +1,8 @@
 """From parsed JSON and query parameters to a Struct of `bodies`, with every wrong member named at once.
 
 msgspec stops at the first wrong member and takes some values for others; a request deserves the whole list. A member is
-converted on its own: JSON types are exact (1 is no boolean, 1.5 and true are no integers; 1.0 is the integer 1), null stands
-for "not sent". Only types are looked at here; lengths, ranges and values are for the rules.
+converted on its own: JSON types are exact (1 is no boolean, 1.0 and true are no integers), null stands for "not sent". Only
+types are looked at here; lengths, ranges and values are for the rules.
 """
 
 import difflib
@@ -149,7 +149,7 @@ def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:
     given = {
         bool: "a boolean",
         int: "an integer",
-        float: "a number with a fraction or beyond 64 bits",
+        float: "a number with a fraction or an exponent",
         str: "a text",
     }
     what = given.get(type(value), "a list" if isinstance(value, list) else "an object")

@@ -37,7 +37,8 @@ Every answer is JSON. A success has `"ok": true` and named members; a failure ha
 `message`, all wrong fields in `errors`, and is problem details (RFC 9457) too with `Accept: application/problem+json`.
 
 A paid request first answers 402 with a `quote` and does nothing; the same request with `"confirm": true` completes it. Send an
-`Idempotency-Key` with every write: a repeated request then acts once. Unknown members and query parameters are refused.
+`Idempotency-Key` with every write: a repeated request then acts once. Unknown members and query parameters are refused,
+and so is an integer written with a fraction or an exponent (`1.0`).
 """
 _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     "fqdn": {

@@ -37,6 +37,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._fed_bytes = 0
         """Octets received since the head began: bounds a field that never ends, which no callback tells of."""
         self._head_bytes = 0
+        self._untold_bytes = 0
+        """Octets received since the parser last gave a part of a body: bounds trailers and what else follows a head."""
         self._too_large = False
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -55,10 +57,11 @@ class BoundedProtocol(HttpToolsProtocol):
         was_in_head = self._in_head
         if was_in_head:
             self._fed_bytes += len(data)
+        self._untold_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             self._cancel_deadline()
-        elif self._in_head and self._fed_bytes > HEAD_MAX_BYTES:
+        elif (self._fed_bytes if self._in_head else self._untold_bytes) > HEAD_MAX_BYTES:
             self._too_large = True
             self.send_400_response("")
         elif self._in_head and not self._fed_bytes:
@@ -86,7 +89,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Leave the head."""
         self._in_head = False
+        self._untold_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take in a part of the body, which the application counts."""
+        self._untold_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Wait for the next head."""
@@ -99,7 +108,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._cancel_deadline()
         under_way: RequestResponseCycle | None = self.cycle  # None before the first request
         if under_way is not None and not under_way.response_complete:
-            self.transport.close()  # an answer is under way: a second one must not get into it
+            # An answer is under way, and a second one must not get into it. A whole request gets its own, which closes.
+            if under_way.more_body:
+                self.transport.close()
+            else:
+                under_way.keep_alive = False
+                self.flow.pause_reading()
             return
         sentence = "This is not a request in HTTP/1.1."
         if self._too_large:
