@@ -407,7 +407,8 @@ def test_garbage_over_the_network_leaves_the_server_well(port: int) -> None:
     for _ in range(50):
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             connection.sendall(numbers.randbytes(numbers.randrange(0, 300)))
-    assert ask(port, ZONE, "SOA").code == "NOERROR"
+    # Garbage may still fill the socket's buffer, so that a datagram is lost, as any may be.
+    assert ask(port, ZONE, "SOA", "+tries=5").code == "NOERROR"
     assert ask(port, ZONE, "SOA", "+tcp").code == "NOERROR"
 
 

@@ -21,10 +21,8 @@ from sublet.tickets.model import AUTHOR_TYPES, MESSAGE_FORMATS, PRIORITIES, TICK
     [
         ("open", "user", "open"),
         ("open", "staff", "answered"),
-        ("open", "system", "open"),
         ("answered", "user", "open"),
         ("answered", "staff", "answered"),
-        ("answered", "system", "answered"),
     ],
 )
 def test_a_message_moves_the_status(status: str, author_type: str, after: str) -> None:

@@ -33,21 +33,31 @@ def list_names_held_twice(tx: Tx) -> Iterator[Violation]:
 
 
 def list_broken_terms(tx: Tx) -> Iterator[Violation]:
-    """Which names' terms overlap, or do not end at the expiry? A name that lapsed long ago may have a gap."""
+    """Which names' terms leave a gap, overlap, or do not end at the expiry? A lapsed name's may start anew when it is renewed."""
     query = (
-        select(terms.c.subdomain_id, terms.c.starts_at, terms.c.ends_at, subdomains.c.expires_at)
+        select(
+            terms.c.subdomain_id,
+            terms.c.starts_at,
+            terms.c.ends_at,
+            terms.c.created_at,
+            subdomains.c.expires_at,
+        )
         .join(subdomains)
         .order_by(terms.c.subdomain_id, terms.c.starts_at)
     )
     ends: dict[int, datetime] = {}
     expiries: dict[int, object] = {}
-    for subdomain_id, starts_at, ends_at, expires_at in tx.connection.execute(query):
-        if subdomain_id in ends and ends[subdomain_id] > starts_at:
+    for subdomain_id, starts_at, ends_at, created_at, expires_at in tx.connection.execute(query):
+        if (
+            subdomain_id in ends
+            and ends[subdomain_id] != starts_at
+            and not (ends[subdomain_id] < starts_at == created_at)
+        ):
             yield Violation(
                 "terms_are_whole",
                 "subdomain",
                 subdomain_id,
-                f"a term starts at {starts_at}, before the last one ended",
+                f"a term starts at {starts_at}, not where the last one ended",
             )
         ends[subdomain_id], expiries[subdomain_id] = ends_at, expires_at
     for subdomain_id, expires_at in expiries.items():
