@@ -107,13 +107,13 @@ class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to change: a member left out keeps what is stored, an empty list or null clears it."""
+    """What to change: a member left out keeps what is stored, an empty list or null clears it. `ns1` to `ns4` stand for the whole list: sent at all, they replace it."""
 
     nameservers: Nameservers | UnsetType | None = UNSET
-    ns1: HostNameText | None = None
-    ns2: HostNameText | None = None
-    ns3: HostNameText | None = None
-    ns4: HostNameText | None = None
+    ns1: HostNameText | UnsetType | None = UNSET
+    ns2: HostNameText | UnsetType | None = UNSET
+    ns3: HostNameText | UnsetType | None = UNSET
+    ns4: HostNameText | UnsetType | None = UNSET
     glue: Glue | UnsetType | None = UNSET
     ds_records: DsRecords | UnsetType | None = UNSET
 
@@ -191,20 +191,23 @@ class TicketsQuery(PageQuery, kw_only=True):
 def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | None:
     """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None when neither was sent.
 
+    The numbered form is the whole list as well: what it leaves out, or gives as null, is no nameserver any more.
+
     Raises:
         ValidationFailed: both forms at once.
     """
-    numbered = tuple(host for host in (body.ns1, body.ns2, body.ns3, body.ns4) if host is not None)
-    if body.nameservers is UNSET:
-        return numbered or None
-    if body.nameservers is None:
-        cleared: tuple[str, ...] | None = () if isinstance(body, NameserversBody) else None
-        return numbered or cleared
-    if numbered:
+    numbered = (body.ns1, body.ns2, body.ns3, body.ns4)
+    hosts = tuple(host for host in numbered if isinstance(host, str))
+    if hosts and isinstance(body.nameservers, list):
         raise validation_failed(
             [FieldError("ns1", "value_invalid", "send either `nameservers` or `ns1` to `ns4`, not both")]
         )
-    return tuple(body.nameservers)
+    if isinstance(body.nameservers, list):
+        return tuple(body.nameservers)
+    if isinstance(body, RegisterBody):
+        return hosts or None
+    sent = body.nameservers is not UNSET or any(host is not UNSET for host in numbered)
+    return hosts if sent else None
 
 
 def glue_inputs(entries: list[GlueEntry]) -> tuple[GlueInput, ...]:

@@ -115,7 +115,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 under_way.keep_alive = False
                 self.flow.pause_reading()
             return
-        sentence = "This is not a request in HTTP/1.1."
+        sentence = "This is not a request in HTTP/1.1 that can be read; percent-encode path and query, and use a usual method."
         if self._too_large:
             sentence = f"Request line and header fields may have {HEAD_MAX_BYTES} bytes together."
         request_id = new_request_id()

@@ -29,7 +29,10 @@ def view_zone(tx: Tx, name: str, addresses: Sequence[str] = ()) -> ZoneView | No
     existing = {
         each
         for each in inside
-        if each in records or each in own or zone_store.has_names_at_or_below(tx, platform_domain.id, each)
+        if each in records
+        or each in own
+        or zone_store.has_names_at_or_below(tx, platform_domain.id, each)
+        or store.has_platform_domain_at_or_below(tx, each)
     }
     return ZoneView(apex, records, frozenset({*existing, platform_domain.domain}))
 

@@ -72,6 +72,10 @@ def _records(zone: dns.zone.Zone) -> list[Record]:
             raise InvalidZoneFile(
                 f"the zone file has {type_name} records, which would not stay true; give the unsigned zone"
             )
+        if type_name == "DNAME":
+            raise InvalidZoneFile(
+                "the zone file has a DNAME record, which the built-in name server does not follow"
+            )
         if "\\" in owner:
             raise InvalidZoneFile(f"the owner {owner} has an escaped character; such names can't be adopted")
         records += [Record(owner, type_name, rdataset.ttl, rdata.to_text()) for rdata in rdataset]

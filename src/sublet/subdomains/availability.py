@@ -2,6 +2,7 @@
 
 from sublet.accounts.model import User
 from sublet.db import Tx
+from sublet.dns.names import is_at_or_below
 from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
@@ -16,10 +17,11 @@ def refuse_unavailable(
     """Let a name pass that is free.
 
     Raises:
-        SubdomainUnavailable: reserved (by its label's class, or since a platform domain stands at or below it), cooling off,
+        SubdomainUnavailable: reserved (by its label's class, or since a platform domain or a nameserver of
+            the zone stands at or below it), cooling off,
             in the trash, taken (here, or in the zone by someone that the registry doesn't know).
     """
-    reserved = label_class in ("reserved", "blocked")
+    reserved = label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn)
     if reserved or platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
@@ -27,21 +29,29 @@ def refuse_unavailable(
         owned = holder.user_id == user.id and holder.purged_at is None
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)
-        owned = owned and (holder.trashed_at is None or is_restorable(holder, tx.now))
-        raise unavailable("in_trash" if holder.trashed_at is not None else "taken", owned=owned)
+        if holder.trashed_at is not None:
+            restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
+            raise unavailable("in_trash", owned=owned, restorable=restorable)
+        raise unavailable("taken", owned=owned)
     if zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
         raise unavailable("taken", owned=False)
 
 
-def unavailable(reason: str, *, owned: bool) -> SubdomainUnavailable:
-    """Return the refusal of a name that can't be had, with its reason."""
+def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
+    """Tell whether a nameserver of the zone itself stands at or below a name: whoever held it would answer for the zone."""
+    hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
+    return any(is_at_or_below(host, fqdn) for host in hosts)
+
+
+def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> SubdomainUnavailable:
+    """Return the refusal of a name that can't be had, with its reason; `restorable` tells that a restore would bring it back."""
     messages = {
         "reserved": "This name is reserved.",
         "taken": "You hold this name already." if owned else "This name is taken.",
         "in_trash": "This name is in your trash; POST …/restore brings it back."
-        if owned
-        else "This name is taken.",
+        if restorable
+        else "This name is in the trash and not free yet.",
         "cooling_off": "This name was held until a short while ago and is not free yet.",
     }
     return SubdomainUnavailable(messages[reason], details={"reason": reason, "owned": owned})

@@ -41,8 +41,9 @@ def change_nameservers(tx: Tx, actor: Actor, identifier: str, command: ChangeNam
         nameservers,
         kept_glue if command.glue is None else command.glue,
         kept_ds if command.ds_records is None else command.ds_records,
-        nameservers_min=subdomain.nameservers_min,
-        nameservers_max=subdomain.nameservers_max,
+        # A list that is kept may be from before the platform domain's bounds were changed.
+        nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
+        nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
     )
     errors = errors or tuple(cycle_errors(tx, subdomain.fqdn, delegation))
     if errors:

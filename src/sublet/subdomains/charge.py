@@ -42,6 +42,18 @@ def find_coupon(
     return (None, [problem]) if problem else (coupon, [])
 
 
+def payable_errors(tx: Tx, user: User, payable: Payable, *, action: str) -> list[FieldError]:
+    """Return what is wrong with the paid part of a request whatever it would cost: `value_invalid`, `coupon_invalid`."""
+    errors = []
+    if payable.max_credits is not None and payable.max_credits < 0:
+        errors.append(FieldError("max_credits", "value_invalid", "Give 0 or more credits."))
+    # Whether the coupon fits is asked once there is a price.
+    _, coupon_errors = find_coupon(
+        tx, user, payable, action=action, platform_domain_id=0, registration_mode="", list_price=1
+    )
+    return [*errors, *(error for error in coupon_errors if error.code == "coupon_invalid")]
+
+
 def quote_and_check(
     tx: Tx,
     user: User,

@@ -32,8 +32,11 @@ def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
         until = restorable_until(subdomain)
         if until is None or not is_restorable(subdomain, tx.now):
             raise not_found()
+        held = subdomain.suspended_at is not None
         raise SubdomainNotFound(
-            "This subdomain is in the trash; POST …/restore brings it back.",
+            "This subdomain is in the trash, and suspended; open a ticket to have it looked at."
+            if held
+            else "This subdomain is in the trash; POST …/restore brings it back.",
             details={"in_trash": True, "restorable_until": until},
         )
     return subdomain

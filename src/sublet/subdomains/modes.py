@@ -17,6 +17,13 @@ def mode_errors(requested: str | None) -> list[FieldError]:
     return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
 
 
+def _takes(label_class: str) -> str:
+    modes = " or ".join(MODES_BY_CLASS[label_class])
+    return (
+        f"labels of the class {label_class} are registered in the mode {modes}." if modes else "no mode does."
+    )
+
+
 def choose_mode(
     requested: str | None, label_class: str, offers: Mapping[str, Offer], *, quota: Quota
 ) -> Offer | Refusal:
@@ -39,7 +46,7 @@ def choose_mode(
         return RegistrationModeNotAllowed("The mode admin is not available through the API.")
     if requested not in fitting:
         return RegistrationModeNotAllowed(
-            f"The mode {requested} does not take this label; it is {label_class}: {' or '.join(fitting) or 'none'}."
+            f"The mode {requested} does not take this label; {_takes(label_class)}"
         )
     if requested not in offers:
         return RegistrationModeNotAllowed(f"This platform domain does not offer the mode {requested}.")

@@ -7,12 +7,15 @@ from sublet.dns.types import Delegation
 from sublet.errors import FieldError
 from sublet.subdomains import store
 
+CHAIN_MAX = 1000
+"""How many names that serve each other are followed: each step is one question; a longer chain is taken for no cycle."""
+
 
 def cycle_errors(tx: Tx, owner: str, delegation: Delegation) -> list[FieldError]:
     """Return the error of a delegation whose nameservers can only be found through the name itself."""
     registered: dict[str, tuple[str, ...]] = {}
     hosts = set(delegation.nameservers)
-    for _ in range(8):  # bounds how far a chain of names that serve each other is followed
+    for _ in range(CHAIN_MAX):
         names = {name for host in hosts for name in (host, *ancestors(host))} - registered.keys()
         found = store.list_nameservers(tx, names) if names else {}
         if not found:

@@ -22,9 +22,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
     """
     subdomain = lock_for_operator(tx, identifier)
     if subdomain.trashed_at is None:
-        raise Conflict(
-            f"{subdomain.fqdn} is not in the trash: its user's DELETE or the end of its grace puts it there."
-        )
+        raise Conflict(f"{subdomain.fqdn} is not in the trash; its user's DELETE puts it there.")
     if subdomain.released_at is not None or (subdomain.purged_at is not None and not release):
         raise Conflict(f"{subdomain.fqdn} was purged already.")
     if release and subdomain.generation != subdomain.published_generation:

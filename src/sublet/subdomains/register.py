@@ -21,7 +21,7 @@ from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
 from sublet.subdomains import store
 from sublet.subdomains.availability import refuse_unavailable, unavailable
-from sublet.subdomains.charge import charge, find_coupon, quote_and_check
+from sublet.subdomains.charge import charge, find_coupon, payable_errors, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
 from sublet.subdomains.modes import choose_mode, mode_errors
@@ -61,6 +61,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
     label, label_errors = label_of(command, platform_domain)
     delegation, delegation_errors = _check_delegation(tx, command, platform_domain, label)
     errors = [*errors, *label_errors, *delegation_errors, *mode_errors(command.registration_mode)]
+    errors += payable_errors(tx, user, command.payable, action="register")
     if platform_domain is None or label is None:
         raise validation_failed(errors)
     name = _classify(tx, user, platform_domain, label)
@@ -77,7 +78,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
             registration_mode=offer.mode,
             list_price=list_price,
         )
-        errors += coupon_errors
+        errors += [error for error in coupon_errors if error not in errors]
     if errors:
         raise validation_failed(errors)
     refuse_unavailable(tx, user, platform_domain, name.fqdn, name.label_class)

@@ -202,10 +202,10 @@ def count_free(tx: Tx, user_id: int) -> int:
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Which of these names are registered and live, and what are their nameservers?"""
+    """Which of these names are registered, live or in the trash (whence they may come back), and what are their nameservers?"""
     rows = tx.connection.execute(
         select(subdomains.c.fqdn, subdomains.c.nameservers).where(
-            subdomains.c.fqdn.in_(list(fqdns)) & subdomains.c.trashed_at.is_(None) & _NOT_RELEASED
+            subdomains.c.fqdn.in_(list(fqdns)) & _NOT_PURGED
         )
     )
     return {row[0]: tuple(row[1]) for row in rows}

@@ -107,7 +107,7 @@ def check_message_format(message_format: str | None) -> list[FieldError]:
 
 def _check_length(field: str, text: str | None, characters_max: int) -> list[FieldError]:
     if text is None or not text.strip():
-        return [FieldError(field, "required", "This is missing or blank; write what it is about.")]
+        return [FieldError(field, "required", "This is missing or blank.")]
     if len(text) > characters_max:
         return [
             FieldError(

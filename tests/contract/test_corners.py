@@ -1,0 +1,109 @@
+"""Corners where two rules meet: nameservers of the zone itself, nested zones, cycles through the trash, both forms of a list."""
+
+from service import RunningService
+
+
+def _code(service: RunningService, who: str, method: str, path: str, body: object = None) -> tuple[int, str]:
+    answer = service.call(who, method, path, body)
+    return answer.status_code, str(answer.json().get("error", ""))
+
+
+def test_nobody_gets_the_name_of_the_zones_own_nameserver(service: RunningService) -> None:
+    service.add_domain(
+        "example.test", "--apex-nameserver", "dns.example.test", "--apex-nameserver", "a.hosts.example.test"
+    )
+    service.operator("label", "set", "example.test", "dns", "--class", "standard")
+    ada = service.add_user().token
+    for label in ("dns", "hosts"):
+        refused = service.call(ada, "POST", "/subdomains", {"fqdn": f"{label}.example.test"})
+        assert (refused.status_code, refused.json()["details"]["reason"]) == (409, "reserved")
+    service.register(ada, "own.example.test", nameservers=["ns1.provider.example"])
+    service.operator("domain", "edit", "example.test", "--apex-nameserver", "ns.own.example.test", expect=1)
+    assert "ns.own.example.test" not in service.operator("domain", "show", "example.test")["apex_nameservers"]
+
+
+def test_a_name_above_a_nested_zone_exists(service: RunningService) -> None:
+    service.add_domain("example.test")
+    service.operator("domain", "add", "deep.inner.example.test", "--public-name", "Deep")
+    assert "status: NOERROR" in service.dig("inner.example.test", "A")
+    assert "status: NXDOMAIN" in service.dig("other.example.test", "A")
+
+
+def test_no_cycle_comes_back_from_the_trash(service: RunningService) -> None:
+    service.add_domain("example.test")
+    ada = service.add_user().token
+    service.register(ada, "one.example.test", nameservers=["ns1.provider.example"])
+    service.register(ada, "two.example.test", nameservers=["ns.one.example.test"])
+    assert service.call(ada, "DELETE", "/subdomains/two.example.test").status_code == 200
+    refused = service.call(
+        ada, "PUT", "/subdomains/one.example.test/nameservers", {"nameservers": ["ns.two.example.test"]}
+    )
+    assert refused.json()["errors"][0]["code"] == "nameserver_cycle"
+
+
+def test_a_long_ring_is_a_cycle(service: RunningService) -> None:
+    service.add_domain("example.test")
+    ada = service.add_user(free_quota="20").token
+    service.register(ada, "ring0.example.test", nameservers=["ns1.provider.example"])
+    for number in range(1, 12):
+        service.register(ada, f"ring{number}.example.test", nameservers=[f"ns.ring{number - 1}.example.test"])
+    refused = service.call(
+        ada, "PUT", "/subdomains/ring0.example.test/nameservers", {"nameservers": ["ns.ring11.example.test"]}
+    )
+    assert refused.json()["errors"][0]["code"] == "nameserver_cycle"
+
+
+def test_the_numbered_form_is_the_whole_list_of_a_put(service: RunningService) -> None:
+    service.add_domain("example.test")
+    ada = service.add_user().token
+    service.register(ada, "shop.example.test", ns1="ns1.provider.example", ns2="ns2.provider.example")
+    path = "/subdomains/shop.example.test/nameservers"
+    one = service.call(ada, "PUT", path, {"ns1": "ns9.provider.example", "ns2": None})
+    assert one.json()["subdomain"]["nameservers"] == ["ns9.provider.example"]
+    assert service.call(ada, "PUT", path, {}).json()["subdomain"]["nameservers"] == ["ns9.provider.example"]
+    assert service.call(ada, "PUT", path, {"ns1": None}).json()["subdomain"]["nameservers"] == []
+    assert _code(service, ada, "PUT", path, {"ns1": "a.b.example", "nameservers": []}) == (
+        422,
+        "validation_failed",
+    )
+
+
+def test_a_wrong_coupon_or_bound_is_told_before_the_name_and_the_mode(service: RunningService) -> None:
+    service.add_domain("example.test")
+    ada = service.add_user().token
+    for fqdn, mode in (
+        ("mail.example.test", None),
+        ("a.example.test", "premium"),
+        ("a.example.test", "admin"),
+    ):
+        body = {"fqdn": fqdn, "registration_mode": mode, "coupon_code": "NOPE", "max_credits": -1}
+        refused = service.call(ada, "POST", "/subdomains", body).json()
+        assert [error["code"] for error in refused["errors"]] == ["value_invalid", "coupon_invalid"]
+
+
+def test_new_bounds_of_a_platform_domain_leave_kept_lists_alone(service: RunningService) -> None:
+    service.add_domain("example.test")
+    ada = service.add_user().token
+    service.register(ada, "shop.example.test", nameservers=["ns1.provider.example"])
+    service.operator("domain", "edit", "example.test", "--nameservers-min", "2")
+    path = "/subdomains/shop.example.test/nameservers"
+    assert service.call(ada, "PUT", path, {"ds_records": []}).status_code == 200
+    refused = service.call(ada, "PUT", path, {"nameservers": ["ns2.provider.example"]})
+    assert refused.json()["errors"][0]["code"] == "too_few_nameservers"
+
+
+def test_the_trash_promises_no_restore_of_a_suspended_name(service: RunningService) -> None:
+    service.add_domain("example.test")
+    ada = service.add_user().token
+    service.register(ada, "shop.example.test")
+    service.call(ada, "DELETE", "/subdomains/shop.example.test")
+    service.operator("subdomain", "suspend", "shop.example.test")
+    assert "restore" not in service.call(ada, "GET", "/subdomains/shop.example.test").json()["message"]
+    assert (
+        "restore"
+        not in service.call(ada, "POST", "/subdomains", {"fqdn": "shop.example.test"}).json()["message"]
+    )
+    assert _code(service, ada, "POST", "/subdomains/shop.example.test/restore") == (
+        409,
+        "subdomain_suspended",
+    )
