@@ -16,42 +16,39 @@ from sublet.subdomains import term_store
 _WORDS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
 
 
-def find_coupon(
+def check_payable(
     tx: Tx,
     user: User,
     payable: Payable,
     *,
     action: str,
-    platform_domain_id: int,
-    registration_mode: str,
+    platform_domain_id: int | None,
+    registration_mode: str | None,
     list_price: int,
 ) -> tuple[Coupon | None, list[FieldError]]:
-    """Return the coupon that a request names, locked, or why it can't be used (`coupon_invalid`, `coupon_not_applicable`)."""
+    """Return the coupon that a request names, locked, and what is wrong with the request's paid part.
+
+    `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`; the last is only asked where there is a mode, and
+    so a price, to apply the coupon to.
+    """
+    errors = []
+    if payable.max_credits is not None and payable.max_credits < 0:
+        errors.append(FieldError("max_credits", "value_invalid", "Give 0 or more credits."))
     if payable.coupon_code is None:
-        return None, []
+        return None, errors
     coupon = coupon_store.lock_coupon(tx, normalise_code(payable.coupon_code))
     problem = coupon_problem(
         coupon,
         now=tx.now,
         uses_by_user=coupon_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
         action=action,
-        platform_domain_id=platform_domain_id,
-        registration_mode=registration_mode,
+        platform_domain_id=platform_domain_id or 0,
+        registration_mode=registration_mode or "",
         list_price=list_price,
     )
-    return (None, [problem]) if problem else (coupon, [])
-
-
-def payable_errors(tx: Tx, user: User, payable: Payable, *, action: str) -> list[FieldError]:
-    """Return what is wrong with the paid part of a request whatever it would cost: `value_invalid`, `coupon_invalid`."""
-    errors = []
-    if payable.max_credits is not None and payable.max_credits < 0:
-        errors.append(FieldError("max_credits", "value_invalid", "Give 0 or more credits."))
-    # Whether the coupon fits is asked once there is a price.
-    _, coupon_errors = find_coupon(
-        tx, user, payable, action=action, platform_domain_id=0, registration_mode="", list_price=1
-    )
-    return [*errors, *(error for error in coupon_errors if error.code == "coupon_invalid")]
+    if problem is not None and (registration_mode is not None or problem.code == "coupon_invalid"):
+        return None, [*errors, problem]
+    return coupon, errors
 
 
 def quote_and_check(

@@ -21,7 +21,7 @@ from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
 from sublet.subdomains import store
 from sublet.subdomains.availability import refuse_unavailable, unavailable
-from sublet.subdomains.charge import charge, find_coupon, payable_errors, quote_and_check
+from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
 from sublet.subdomains.modes import choose_mode, mode_errors
@@ -60,26 +60,31 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
         raise RegistrationClosed("This platform domain takes no new registrations at present.")
     label, label_errors = label_of(command, platform_domain)
     delegation, delegation_errors = _check_delegation(tx, command, platform_domain, label)
-    errors = [*errors, *label_errors, *delegation_errors, *mode_errors(command.registration_mode)]
-    errors += payable_errors(tx, user, command.payable, action="register")
-    if platform_domain is None or label is None:
-        raise validation_failed(errors)
-    name = _classify(tx, user, platform_domain, label)
-    offer = _choose_offer(tx, user, command, platform_domain, name, free_quota)
-    list_price = registration_price(offer, name.listed) if isinstance(offer, Offer) else 0
-    coupon = None
-    if isinstance(offer, Offer):
-        coupon, coupon_errors = find_coupon(
-            tx,
-            user,
-            command.payable,
-            action="register",
-            platform_domain_id=platform_domain.id,
-            registration_mode=offer.mode,
-            list_price=list_price,
-        )
-        errors += [error for error in coupon_errors if error not in errors]
-    if errors:
+    name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
+    offer = (
+        _choose_offer(tx, user, command, platform_domain, name, free_quota)
+        if platform_domain and name
+        else None
+    )
+    held = offer if isinstance(offer, Offer) else None
+    list_price = registration_price(held, name.listed) if held and name else 0
+    coupon, payable_errors = check_payable(
+        tx,
+        user,
+        command.payable,
+        action="register",
+        platform_domain_id=platform_domain.id if platform_domain else None,
+        registration_mode=held.mode if held else None,
+        list_price=list_price,
+    )
+    errors = [
+        *errors,
+        *label_errors,
+        *delegation_errors,
+        *mode_errors(command.registration_mode),
+        *payable_errors,
+    ]
+    if errors or platform_domain is None or name is None or offer is None:
         raise validation_failed(errors)
     refuse_unavailable(tx, user, platform_domain, name.fqdn, name.label_class)
     if isinstance(offer, Refusal):
@@ -99,19 +104,9 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
     # From here on it must succeed, but for another process that was faster with the same name.
     subdomain_id = _insert(tx, user, platform_domain, name, offer, delegation)
     outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain_id, starts_at=tx.now)
-    audit.record(
-        tx,
-        actor,
-        "subdomain.register",
-        "subdomain",
-        subdomain_id,
-        after={
-            "fqdn": name.fqdn,
-            "registration_type": offer.mode,
-            "charged_credits": quote.price,
-            **store.delegation_columns(delegation),
-        },
-    )
+    after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
+    after |= store.delegation_columns(delegation)
+    audit.record(tx, actor, "subdomain.register", "subdomain", subdomain_id, after=after)
     return outcome
 
 

@@ -10,7 +10,7 @@ from sublet.errors import RenewalNotAvailable, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
-from sublet.subdomains.charge import charge, find_coupon, payable_errors, quote_and_check
+from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import next_term_start, renewal_available, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
@@ -51,8 +51,7 @@ def extend(
     offer = _held_under(tx, subdomain)
     listed = platform_domain_store.find_label(tx, subdomain.platform_domain_id, subdomain.label)
     list_price = renewal_price(offer, listed)
-    errors = payable_errors(tx, user, payable, action=action)
-    coupon, coupon_errors = find_coupon(
+    coupon, errors = check_payable(
         tx,
         user,
         payable,
@@ -61,7 +60,6 @@ def extend(
         registration_mode=offer.mode,
         list_price=list_price,
     )
-    errors += [error for error in coupon_errors if error not in errors]
     if errors:
         raise validation_failed(errors)
     starts_at = next_term_start(subdomain, tx.now, offer.period_days)
