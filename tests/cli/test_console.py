@@ -19,6 +19,8 @@ from sublet.config import DESCRIPTIONS, Settings
 from sublet.migrations import newest_revision
 from sublet.schema_revision import needed_revision
 
+pytestmark = pytest.mark.slow
+
 
 def run(url: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SUBLET_")}

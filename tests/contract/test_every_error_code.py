@@ -17,6 +17,8 @@ from sublet import errors
 from sublet.errors import Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
 
+pytestmark = pytest.mark.slow
+
 ONLY_ON_THE_COMMAND_LINE: frozenset[str] = frozenset()
 """Codes that no HTTP request can bring about; each with its reason beside it. There is none."""
 

@@ -9,6 +9,8 @@ import pytest
 
 from hostile import Target, codes, nothing_stored, refusal
 
+pytestmark = pytest.mark.slow
+
 GOOD = b'{"fqdn":"new.example.test"}'
 MEBIBYTE = 1024 * 1024
 

@@ -9,6 +9,8 @@ import pytest
 from hostile import Target, envelope, exchange, nothing_stored, parse_answer, refusal
 from sublet.http import serve
 
+pytestmark = pytest.mark.slow
+
 HEAD_MAX_BYTES = 32 * 1024
 
 PATHS = {

@@ -10,6 +10,8 @@ from hostile import Target, codes, nothing_stored, refusal
 from service import DS
 from sublet.dns.addresses import SPECIAL_BLOCKS, not_public_reason
 
+pytestmark = pytest.mark.slow
+
 HOSTS = {
     "newline": "ns1.provider.example\n",
     "newline inside": "ns1.provider\n.example",

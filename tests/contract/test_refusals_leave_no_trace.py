@@ -15,6 +15,8 @@ from service import RunningService, running_service
 from sublet.db import Tx
 from sublet.schema import metadata
 
+pytestmark = pytest.mark.slow
+
 NOT_COMPARED = frozenset({("tokens", "last_used_at")})
 """Columns that requests change whatever comes of them: the coarse time of a token's last use."""
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from service import DS, RunningService, running_service
 from sublet.http.routes import ENDPOINTS
+
+pytestmark = pytest.mark.slow
 
 SEED = 20261121
 EXAMPLES_AN_OPERATION = 50

@@ -30,6 +30,8 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.publishing import Batch, Result
 from sublet.worker.publisher import Publisher
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:

@@ -16,6 +16,8 @@ from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 
+pytestmark = pytest.mark.slow
+
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 

@@ -19,6 +19,8 @@ from sublet.subdomains import change_zone as module
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.publishing import Batch, begin_publication
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def outage(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:

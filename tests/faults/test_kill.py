@@ -27,6 +27,8 @@ from service import Registrant, RunningService
 from serving import serve_process, wait_until
 from sublet.config import parse_listen
 
+pytestmark = pytest.mark.slow
+
 READY_SECONDS = 8.0
 """3 s on an idle machine; the tests share two cores with others."""
 

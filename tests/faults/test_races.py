@@ -20,6 +20,8 @@ from races import (
 from service import RunningService, running_service
 from serving import serve_process, wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def racing(database_url: str) -> Iterator[RunningService]:
