@@ -14,10 +14,10 @@ from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.check_zone import ZoneCheck, check_zone
 from sublet.subdomains.delete import delete
-from sublet.subdomains.model import ChangeNameservers
+from sublet.subdomains.model import UpdateNameservers
+from sublet.subdomains.update_nameservers import update_nameservers
 
 NAME = "blog.example.test"
 HOST = f"ns1.{NAME}"
@@ -37,8 +37,8 @@ def delete_it(service: RunningService, who: Registrant) -> None:
 
 def change_it(service: RunningService, who: Registrant) -> None:
     """Give the name another nameserver in the database, while nothing serves: glue and DS go."""
-    command = ChangeNameservers(nameservers=("ns9.elsewhere.example",), ds_records=())
-    service.write(lambda tx: change_nameservers(tx, Actor("user", user_id=who.id), NAME, command))
+    command = UpdateNameservers(nameservers=("ns9.elsewhere.example",), ds_records=())
+    service.write(lambda tx: update_nameservers(tx, Actor("user", user_id=who.id), NAME, command))
 
 
 def suspend_it(service: RunningService, _who: Registrant) -> None:

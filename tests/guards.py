@@ -8,10 +8,10 @@ from service import Registrant, RunningService
 from serving import wait_until
 from sublet.audit import Actor
 from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.model import ChangeNameservers
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import begin_publication
+from sublet.subdomains.update_nameservers import update_nameservers
 
 NOT_PUBLIC = {
     "ipv4": ["10.0.0.1", "127.0.0.1", "224.0.0.1", "239.255.255.250", "192.88.99.1", "255.255.255.255"],
@@ -107,8 +107,8 @@ def check_stale_change_is_refused(outage: Outage) -> None:
         service.register(ada, NAME, nameservers=["ns1.old.example"])
         stale = service.write(lambda tx: begin_publication(tx, find_platform_domain(tx, "example.test").id))
         assert stale is not None
-        newer = ChangeNameservers(nameservers=("ns1.new.example",))
-        service.write(lambda tx: change_nameservers(tx, Actor("user", user_id=ada.id), NAME, newer))
+        newer = UpdateNameservers(nameservers=("ns1.new.example",))
+        service.write(lambda tx: update_nameservers(tx, Actor("user", user_id=ada.id), NAME, newer))
     wait_until(lambda: zone_is_right(service))
     assert service.delegation(NAME) == {"ns1.new.example"}
     changed = service.write(lambda tx: change_zone(tx, stale))

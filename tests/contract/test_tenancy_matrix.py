@@ -122,7 +122,7 @@ def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
 
 
 BODIES: dict[str, tuple[Any, ...]] = {
-    "change_nameservers": ({}, {"nameservers": ["ns1.provider.example"]}, {"nameservers": ["-"]}),
+    "update_nameservers": ({}, {"nameservers": ["ns1.provider.example"]}, {"nameservers": ["-"]}),
     "renew": ({}, {"confirm": True}, {"coupon_code": "NOSUCH"}),
     "restore": ({}, {"confirm": True}),
     "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),

@@ -143,7 +143,7 @@ def test_a_name_expires_at_its_instant(before: timedelta, status: str) -> None:
 
 
 def test_the_table_of_states_is_whole() -> None:
-    changes = {"change_nameservers", "retry", "renew", "delete"}
+    changes = {"update_nameservers", "retry", "renew", "delete"}
     assert tuple(STATUS_LABELS) == tuple(ALLOWED) == STATUSES
     for status in STATUSES:
         wanted = {"suspended": set(), "trashed": {"restore"}}.get(status, changes)

@@ -34,15 +34,15 @@ from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains import store
-from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status, renewal_available
-from sublet.subdomains.model import ChangeNameservers, Subdomain
+from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.update_nameservers import update_nameservers
 
 SHOP = "shop.example.test"
 GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
@@ -51,7 +51,7 @@ PAID = Payable(confirm=True)
 
 
 def change(registry: Registry, identifier: str = SHOP, name: str = "ann", **members: Any) -> Outcome:
-    return registry.write(change_nameservers, registry.actor(name), identifier, ChangeNameservers(**members))
+    return registry.write(update_nameservers, registry.actor(name), identifier, UpdateNameservers(**members))
 
 
 def _events(registry: Registry) -> int:
@@ -69,7 +69,7 @@ def _delegated(registry: Registry) -> Subdomain:
 # The refusals that all of them share, and their order
 
 VERBS: dict[str, Callable[[Registry, str, str], Outcome]] = {
-    "change_nameservers": lambda registry, name, identifier: change(
+    "update_nameservers": lambda registry, name, identifier: change(
         registry, identifier, name, nameservers=("-",)
     ),
     "retry": lambda registry, name, identifier: registry.write(retry, registry.actor(name), identifier),

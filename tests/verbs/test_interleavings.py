@@ -10,12 +10,12 @@ from sublet.dns.types import GlueInput
 from sublet.errors import RenewalNotAvailable
 from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store, store
-from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.model import ChangeNameservers
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import Batch, Result, begin_publication, record_publication
 from sublet.subdomains.renew import renew
 from sublet.subdomains.suspend import suspend
+from sublet.subdomains.update_nameservers import update_nameservers
 
 SHOP = "shop.example.test"
 HOST = f"ns1.{SHOP}"
@@ -39,14 +39,14 @@ def _record(registry: Registry, sent: tuple[Batch, int]) -> None:
 def test_a_late_record_of_one_publisher_forgets_nothing_of_another(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=(HOST, OUTSIDE), glue=GLUE)
     registry.publish()
-    registry.write(change_nameservers, registry.actor(), SHOP, ChangeNameservers((OUTSIDE,)))
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((OUTSIDE,)))
     first = _change_zone(registry)
-    registry.write(change_nameservers, registry.actor(), SHOP, ChangeNameservers((HOST, OUTSIDE), GLUE))
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((HOST, OUTSIDE), GLUE))
     second = _change_zone(registry)
     _record(registry, first)
     _record(registry, second)
     assert registry.read(publish_store.list_published_owners, held.id) == {SHOP, HOST}
-    registry.write(change_nameservers, registry.actor(), SHOP, ChangeNameservers((OUTSIDE,)))
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((OUTSIDE,)))
     registry.publish()
     records = registry.read(zone_store.list_zone_records, registry.domains["example.test"])
     assert {record.owner for record in records} == {SHOP}
@@ -55,7 +55,7 @@ def test_a_late_record_of_one_publisher_forgets_nothing_of_another(registry: Reg
 
 def test_a_change_from_an_old_row_is_a_generation_of_its_own(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=(OUTSIDE,))
-    registry.write(change_nameservers, registry.actor(), SHOP, ChangeNameservers((f"b.{OUTSIDE}",)))
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((f"b.{OUTSIDE}",)))
     registry.publish()
     # Whoever read the row before that change: what it now stores must not count as published.
     registry.write(

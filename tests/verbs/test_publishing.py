@@ -15,12 +15,11 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
-from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.check_zone import ZoneCheck, check_zone, repair_zone
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.model import ChangeNameservers
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import (
     BACK_OFF_MAX_SECONDS,
     Batch,
@@ -29,6 +28,7 @@ from sublet.subdomains.publishing import (
     begin_publication,
     record_publication,
 )
+from sublet.subdomains.update_nameservers import update_nameservers
 
 SHOP = "shop.example.test"
 NS = ("ns1.example.org",)
@@ -45,7 +45,7 @@ def _record(registry: Registry, results: Mapping[int, Result]) -> None:
 
 
 def _change(registry: Registry, *nameservers: str) -> None:
-    registry.write(change_nameservers, registry.actor(), SHOP, ChangeNameservers(nameservers))
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(nameservers))
 
 
 def _owners(registry: Registry, subdomain_id: int) -> frozenset[str]:

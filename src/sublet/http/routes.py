@@ -158,7 +158,7 @@ SUBDOMAINS = (
     Endpoint(
         method="PUT",
         path="/subdomains/{fqdn}/nameservers",
-        name="change_nameservers",
+        name="update_nameservers",
         summary="Change nameservers, glue and DS records",
         description="A member left out keeps what is stored; an empty list or null clears it.",
         scope="subdomains:write",

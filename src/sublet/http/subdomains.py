@@ -24,16 +24,16 @@ from sublet.http.paging import make_page, position_of
 from sublet.http.render import coupon_shape, provisioning_shape, subdomain_shape
 from sublet.ids import Position
 from sublet.subdomains import store
-from sublet.subdomains.change_nameservers import change_nameservers
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account
-from sublet.subdomains.model import ChangeNameservers, Register, Subdomain, SubdomainFilter
+from sublet.subdomains.model import Register, Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.publish_store import is_settled
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
+from sublet.subdomains.update_nameservers import update_nameservers
 
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
@@ -97,12 +97,12 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
 async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
     """Change nameservers, glue and DS records; what is left out is kept, an empty list or null clears it."""
     body = call.body
-    command = ChangeNameservers(
+    command = UpdateNameservers(
         nameservers=sent_nameservers(body),
         glue=None if body.glue is UNSET else glue_inputs(body.glue or []),
         ds_records=None if body.ds_records is UNSET else ds_inputs(body.ds_records or []),
     )
-    done = await write_once(call, 200, change_nameservers, call.actor(), call.path["fqdn"], command)
+    done = await write_once(call, 200, update_nameservers, call.actor(), call.path["fqdn"], command)
     return await _provisioned(call, done)
 
 

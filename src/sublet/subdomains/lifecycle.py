@@ -18,7 +18,7 @@ STATUS_LABELS: dict[str, str] = {
     "trashed": "In trash",
 }
 
-_CHANGES = frozenset({"change_nameservers", "retry", "renew", "delete"})
+_CHANGES = frozenset({"update_nameservers", "retry", "renew", "delete"})
 ALLOWED: dict[str, frozenset[str]] = {
     "inactive": _CHANGES,
     "provisioning": _CHANGES,

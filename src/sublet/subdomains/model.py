@@ -70,7 +70,7 @@ class Register:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeNameservers:
+class UpdateNameservers:
     """PUT /subdomains/{fqdn}/nameservers: None keeps what is stored, an empty tuple clears it."""
 
     nameservers: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""The free quota: how many free names a user holds and may hold (spec, part 8)."""
+"""The free quota: how many free names a user holds and may hold (spec, part 8). `store.count_free` counts."""
 
 from dataclasses import dataclass
 

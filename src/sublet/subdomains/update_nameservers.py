@@ -1,4 +1,4 @@
-"""Change a subdomain's nameservers, glue and DS records (spec, part 4, PUT /subdomains/{fqdn}/nameservers)."""
+"""Update a subdomain's nameservers, glue and DS records (spec, part 4, PUT /subdomains/{fqdn}/nameservers)."""
 
 from sublet import audit
 from sublet.accounts.suspension import lock_acting_user
@@ -10,11 +10,11 @@ from sublet.dns.types import DsInput, GlueInput
 from sublet.errors import validation_failed
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.model import ChangeNameservers
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.nameserver_cycle import cycle_errors
 
 
-def change_nameservers(tx: Tx, actor: Actor, identifier: str, command: ChangeNameservers) -> Outcome:
+def update_nameservers(tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers) -> Outcome:
     """Store what the delegation is to be; what the command leaves out is kept, but for glue of hosts that are gone.
 
     The same delegation again changes nothing, unless the last attempt to publish it failed: then it is tried again.
@@ -27,7 +27,7 @@ def change_nameservers(tx: Tx, actor: Actor, identifier: str, command: ChangeNam
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
-    refuse_unless_allowed(subdomain, "change_nameservers", tx.now)
+    refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     stored = subdomain.delegation
     nameservers = stored.nameservers if command.nameservers is None else command.nameservers
     kept_glue = tuple(GlueInput(each.host, each.ipv4, each.ipv6) for each in stored.glue)
@@ -53,7 +53,7 @@ def change_nameservers(tx: Tx, actor: Actor, identifier: str, command: ChangeNam
         audit.record(
             tx,
             actor,
-            "subdomain.change_nameservers",
+            "subdomain.update_nameservers",
             "subdomain",
             subdomain.id,
             before=store.delegation_columns(stored),
