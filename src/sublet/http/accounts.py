@@ -19,7 +19,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains import store as subdomain_store
-from sublet.subdomains.quota import quota_limit
+from sublet.subdomains.quota import Quota, quota_limit
 
 
 async def me(call: Call[None, None]) -> Answer:
@@ -81,6 +81,6 @@ async def free_subdomains(call: Call[None, None]) -> Answer:
     """The free quota and how much of it is used; names in the trash do not count."""
     user = call.registrant.user
     used = await call.context.db.read(subdomain_store.count_free, user.id)
-    limit = quota_limit(user.free_quota, call.context.settings.free_quota)
-    usage = shapes.UsageShape(used=used, limit=limit, remaining=max(0, limit - used))
+    quota = Quota(used, quota_limit(user.free_quota, call.context.settings.free_quota))
+    usage = shapes.UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
     return Answer(shapes.UsageAnswer(usage=usage))

@@ -15,7 +15,12 @@ class Quota:
     @property
     def left(self) -> bool:
         """Whether one more free name may be held."""
-        return self.used < self.limit
+        return self.remaining > 0
+
+    @property
+    def remaining(self) -> int:
+        """How many more free names may be held; 0 where more are held than a lowered quota allows."""
+        return max(0, self.limit - self.used)
 
     def refusal(self) -> FreeQuotaExceeded:
         """Return the refusal of one more free name; `details` has both numbers."""
