@@ -6,7 +6,7 @@ import typer
 
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
-from sublet.credits import coupon_store
+from sublet.credits import package_store
 from sublet.credits.add_package import add_package
 from sublet.credits.retire_package import retire_package
 
@@ -32,7 +32,7 @@ def list_packages(
     session: Session, retired: Annotated[bool, typer.Option("--retired", help="Retired ones too.")] = False
 ) -> Answer:
     """List the packages that are offered."""
-    packages = session.read(coupon_store.list_packages, retired=retired)
+    packages = session.read(package_store.list_packages, retired=retired)
     rows = tuple(
         (each.id, each.name, each.credits, each.price, each.currency, each.retired_at) for each in packages
     )

@@ -3,7 +3,7 @@
 from sublet import audit
 from sublet.accounts.fields import check_text
 from sublet.audit import Actor
-from sublet.credits import coupon_store
+from sublet.credits import package_store
 from sublet.credits.fields import check_amount, check_credits, check_currency
 from sublet.credits.model import Package
 from sublet.db import Tx
@@ -22,7 +22,7 @@ def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, 
     errors = [*errors, *check_credits("credits", credit_count), *price_errors, *currency_errors]
     if errors:
         raise validation_failed(errors)
-    package_id = coupon_store.insert_package(tx, name, credit_count, price, currency)
+    package_id = package_store.insert_package(tx, name, credit_count, price, currency)
     audit.record(
         tx,
         actor,
@@ -31,6 +31,6 @@ def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, 
         package_id,
         after={"name": name, "credits": credit_count, "price": price, "currency": currency},
     )
-    package = coupon_store.find_package(tx, package_id)
+    package = package_store.find_package(tx, package_id)
     assert package is not None  # noqa: S101 - just added
     return package

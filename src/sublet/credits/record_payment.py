@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sublet.accounts.find import lock_user
 from sublet.audit import Actor
-from sublet.credits import coupon_store, store
+from sublet.credits import package_store, store
 from sublet.credits.fields import check_amount, check_credits, check_currency, check_reference
 from sublet.credits.ledger import Entry
 from sublet.credits.model import Movement
@@ -63,7 +63,7 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> 
 def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]]:
     alone = {"credits": made.credits, "amount": made.amount, "currency": made.currency}
     if made.package_id is not None:
-        package = coupon_store.find_package(tx, made.package_id)
+        package = package_store.find_package(tx, made.package_id)
         if package is None:
             raise NotFound(
                 f"There is no package {made.package_id}; `sublet package list` shows those there are."

@@ -2,7 +2,7 @@
 
 from sublet import audit
 from sublet.audit import Actor
-from sublet.credits import coupon_store
+from sublet.credits import package_store
 from sublet.credits.model import Package
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound
@@ -15,13 +15,13 @@ def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
         NotFound: no such package.
         Conflict: retired already.
     """
-    package = coupon_store.find_package(tx, package_id)
+    package = package_store.find_package(tx, package_id)
     if package is None:
         raise NotFound(f"There is no package {package_id}; `sublet package list` shows those there are.")
     if package.retired_at is not None:
         raise Conflict(f"The package {package.name} is retired already.")
-    coupon_store.retire_package(tx, package_id)
+    package_store.retire_package(tx, package_id)
     audit.record(tx, actor, "package.retire", "package", package_id, after={"retired_at": tx.now.isoformat()})
-    retired = coupon_store.find_package(tx, package_id)
+    retired = package_store.find_package(tx, package_id)
     assert retired is not None  # noqa: S101 - packages are never deleted
     return retired

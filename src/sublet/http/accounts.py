@@ -1,6 +1,6 @@
 """Handlers of the account and its credits (spec, part 4, "Account and credits")."""
 
-from sublet.credits import coupon_store
+from sublet.credits import package_store
 from sublet.credits import store as ledger_store
 from sublet.db import Tx
 from sublet.http import shapes
@@ -37,7 +37,7 @@ async def credits_(call: Call[None, None]) -> Answer:
     user_id = call.registrant.user.id
 
     def read(tx: Tx) -> shapes.CreditsAnswer:
-        packages = [package_shape(package) for package in coupon_store.list_packages(tx)]
+        packages = [package_shape(package) for package in package_store.list_packages(tx)]
         return shapes.CreditsAnswer(credit_balance=ledger_store.find_balance(tx, user_id), packages=packages)
 
     return Answer(await call.context.db.read(read))
