@@ -29,12 +29,12 @@ run: $(VENV)/run.stamp ## Start the service with demo data, and print what to tr
 	@$(BIN)/python demo/run.py
 
 test: $(VENV)/dev.stamp ## Run every test, with branch coverage
-	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils initdb:postgresql
+	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git
 	rm -f .coverage .coverage.*
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered
 
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
-	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils initdb:postgresql
+	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
 
 bench: $(VENV)/dev.stamp ## Measure the speed, as ratios against a bare application in the same run

@@ -590,7 +590,8 @@ def resolved(port: int, name: str, rdtype: str) -> Reply:
     for _ in range(50):
         command = ["dig", "@127.0.0.1", "-p", str(port), "+time=2", "+tries=1", name, rdtype]
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-        if done.returncode == 0:
+        # SERVFAIL is what a resolver says that could not ask in time on a busy machine; nothing here is meant to give it.
+        if done.returncode == 0 and "status: SERVFAIL" not in done.stdout:
             return Reply(done.stdout)
         time.sleep(0.1)
     raise AssertionError(done.stdout)

@@ -16,9 +16,10 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
 
+from sublet.dns.plan import RECORD_TYPES
 from sublet.dns.types import Record
 
-DELEGATION_TYPES = frozenset({"NS", "DS", "A", "AAAA"})
+DELEGATION_TYPES = frozenset(RECORD_TYPES)
 """The types that a delegation is made of, so all that is ever published at a name."""
 
 WINDOW_QUERIES = 100

@@ -24,14 +24,14 @@ from sqlalchemy import (
 
 from sublet.db import Tx
 from sublet.dns.names import owner_key
-from sublet.dns.plan import ZoneChanges
+from sublet.dns.plan import RECORD_TYPES, ZoneChanges
 from sublet.dns.types import Record
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, metadata
 
 # Byte order, so that what lies below a name is one range of keys.
 _KEY = String().with_variant(String(collation="C"), "postgresql")
-DELEGATION_TYPES = ("NS", "DS", "A", "AAAA")
+DELEGATION_TYPES: tuple[str, ...] = RECORD_TYPES
 
 zone_records = Table(
     "zone_records",

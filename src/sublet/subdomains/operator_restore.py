@@ -15,8 +15,8 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
     Raises, in this order:
         NotFound: no such name.
-        Conflict: its time in the trash is over; it is not in the trash; its grace is over, so that the sweep would put it
-            back at once (its user can restore it, which renews it).
+        Conflict: its time in the trash is over; it is not in the trash; its grace is over (its user can
+            restore it, which renews it).
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sublet.db import Tx
 from sublet.schema import metadata
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import fetch, next_generation, select_subdomains, subdomains
+from sublet.subdomains.store import UNPUBLISHED, fetch, next_generation, select_subdomains, subdomains
 
 published_owners = Table(
     "published_owners",
@@ -39,13 +39,11 @@ published_owners = Table(
 `sent` tells that a change of the zone had them; until then what stands there is somebody else's.
 """
 
-_UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
-
 
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
     """Under which platform domains does a name wait whose time for an attempt has come?"""
     rows = tx.connection.execute(
-        select(subdomains.c.platform_domain_id).where(_UNPUBLISHED & _due(tx.now)).distinct()
+        select(subdomains.c.platform_domain_id).where(UNPUBLISHED & _due(tx.now)).distinct()
     )
     return sorted(row[0] for row in rows)
 
@@ -54,22 +52,11 @@ def list_waiting(tx: Tx, platform_domain_id: int, limit: int) -> list[Subdomain]
     """Which names of this platform domain wait for publication? Those longest unchanged first: a fair order."""
     query = (
         select_subdomains()
-        .where((subdomains.c.platform_domain_id == platform_domain_id) & _UNPUBLISHED & _due(tx.now))
+        .where((subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED & _due(tx.now))
         .order_by(subdomains.c.updated_at, subdomains.c.id)
         .limit(limit)
     )
     return fetch(tx, query)
-
-
-def find_next_attempt_at(tx: Tx) -> datetime | None:
-    """When does the next name's back-off end?"""
-    query = (
-        select(subdomains.c.next_attempt_at)
-        .where(_UNPUBLISHED & subdomains.c.next_attempt_at.is_not(None))
-        .order_by(subdomains.c.next_attempt_at)
-        .limit(1)
-    )
-    return tx.connection.execute(query).scalar_one_or_none()
 
 
 _SETTLED = select(
@@ -191,7 +178,7 @@ def record_failure(
     """Record why this generation could not be published; a newer one that has come since is left alone."""
     tx.connection.execute(
         update(subdomains)
-        .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & _UNPUBLISHED)
+        .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)
         .values(provision_error=sentence, attempts=subdomains.c.attempts + 1, next_attempt_at=next_attempt_at)
     )
 

@@ -1,4 +1,4 @@
-"""Purge a subdomain from the trash (the operator's `sublet subdomain purge`); at its time the sweep does the same."""
+"""Purge a subdomain from the trash (the operator's `sublet subdomain purge`); nothing else empties the trash yet."""
 
 from sublet import audit
 from sublet.audit import Actor

@@ -83,12 +83,12 @@ Index(
     sqlite_where=subdomains.c.released_at.is_(None),
     postgresql_where=subdomains.c.released_at.is_(None),
 )
-_UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
+UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
 Index(
     "ix_subdomains_unpublished",
     subdomains.c.platform_domain_id,
-    sqlite_where=_UNPUBLISHED,
-    postgresql_where=_UNPUBLISHED,
+    sqlite_where=UNPUBLISHED,
+    postgresql_where=UNPUBLISHED,
 )
 
 _OWN = [
@@ -268,7 +268,7 @@ def _filtered(tx: Tx, wanted: SubdomainFilter, user_id: int | None) -> Select[An
 
 
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
-    """`lifecycle.is_restorable` in SQL, for names in the trash: the sweep may not have come by yet."""
+    """`lifecycle.is_restorable` in SQL, for names in the trash: a name stays there until it is purged."""
     pairs = tx.connection.execute(select(platform_domains.c.id, platform_domains.c.trash_days))
     return or_(
         false(),
@@ -309,9 +309,9 @@ def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
     suspended = subdomains.c.suspended_at.is_not(None)
     expired = subdomains.c.expires_at <= tx.now
     inactive = subdomains.c.nameserver_count == 0
-    failed = _UNPUBLISHED & subdomains.c.provision_error.is_not(None)
+    failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
     chain = [("suspended", suspended), ("expired", expired), ("inactive", inactive), ("failed", failed)]
-    chain += [("provisioning", _UNPUBLISHED), ("active", ~_UNPUBLISHED)]
+    chain += [("provisioning", UNPUBLISHED), ("active", ~UNPUBLISHED)]
     names = [name for name, _ in chain]
     position = names.index(status)
     return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
