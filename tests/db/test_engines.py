@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 
 import sublet.cli.doctor
 import sublet.http.store
+import sublet.subdomains.sweep_store
 import sublet.tickets.store
 from postgresql import fresh_database, run_postgresql
 from sublet.db import Tx, open_database, sqlite_engine
@@ -24,7 +25,12 @@ from sublet.migrations import current_revision, is_current, newest_revision, upg
 from sublet.schema import metadata
 from sublet.schema_revision import find_revision, needed_revision
 
-ALL_TABLES = (sublet.cli.doctor, sublet.http.store, sublet.tickets.store)
+ALL_TABLES = (
+    sublet.cli.doctor,
+    sublet.http.store,
+    sublet.subdomains.sweep_store,
+    sublet.tickets.store,
+)
 """Importing these declares every table there is."""
 
 

@@ -12,6 +12,8 @@ from sublet.subdomains.lifecycle import (
     derive_status,
     is_delegated,
     is_restorable,
+    lost_at,
+    next_term_start,
     provisioning_status,
     renewal_available,
     renewal_opens_at,
@@ -143,7 +145,7 @@ def test_a_name_expires_at_its_instant(before: timedelta, status: str) -> None:
 
 
 def test_the_table_of_states_is_whole() -> None:
-    changes = {"update_nameservers", "retry", "renew", "delete"}
+    changes = {"update_nameservers", "retry", "renew", "set_auto_renew", "delete"}
     assert tuple(STATUS_LABELS) == tuple(ALLOWED) == STATUSES
     for status in STATUSES:
         wanted = {"suspended": set(), "trashed": {"restore"}}.get(status, changes)
@@ -172,6 +174,33 @@ def test_right_after_a_renewal_it_is_not_open_again(window_days: int, period_day
     assert renewal_available(name, NOW)
     renewed = replace(name, expires_at=term_end(name.expires_at, period_days))
     assert not renewal_available(renewed, NOW)
+
+
+@given(st.integers(1, 3650), st.integers(1, 3650), st.integers(0, 3650))
+def test_no_renewal_follows_another_within_a_day_however_late_it_was(
+    window_days: int, period_days: int, late_days: int
+) -> None:
+    name = replace(
+        NAME, renewal_window_days=window_days, period_days=period_days, expires_at=NOW - late_days * DAY
+    )
+    ends_at = term_end(next_term_start(name, NOW, period_days), period_days)
+    renewed = replace(name, expires_at=ends_at, last_renewed_at=NOW)
+    assert not renewal_available(renewed, NOW + DAY - TICK)
+
+
+# Suspension
+
+
+def test_the_time_of_a_held_name_stands_still_and_counts_anew_after() -> None:
+    expired = replace(NAME, expires_at=NOW)
+    assert lost_at(expired) == NOW + 30 * DAY
+    assert lost_at(replace(expired, suspended_at=NOW)) is None
+    assert lost_at(replace(expired, unsuspended_at=NOW + 100 * DAY)) == NOW + 130 * DAY
+    assert lost_at(replace(expired, unsuspended_at=NOW - DAY)) == NOW + 30 * DAY
+    held = replace(TRASHED, suspended_at=NOW)
+    assert restorable_until(held) is None
+    assert is_restorable(held, NOW + 1000 * DAY)
+    assert lost_at(replace(TRASHED, unsuspended_at=NOW + 100 * DAY)) == NOW + 130 * DAY
 
 
 @pytest.mark.parametrize("name", [TRASHED, replace(NAME, suspended_at=NOW)])

@@ -9,8 +9,9 @@ from sqlalchemy import insert
 from registry import START, Registry
 from sublet.db import Tx
 from sublet.subdomains.lifecycle import derive_status, renewal_available
+from sublet.subdomains.list_store import list_all, list_own
 from sublet.subdomains.model import STATUSES, Subdomain, SubdomainFilter
-from sublet.subdomains.store import list_all, list_own, subdomains
+from sublet.subdomains.store import subdomains
 
 TICK = timedelta(microseconds=1)
 DAY = timedelta(days=1)

@@ -28,7 +28,10 @@ class Organization:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user: names, credits, free quota and tickets belong to it. `free_quota` None means the setting's."""
+    """A user: names, credits, free quota and tickets belong to it. `free_quota` None means the setting's.
+
+    `reminders` tells whether it wants mail on dates of its names.
+    """
 
     id: int
     email: str
@@ -38,6 +41,7 @@ class User:
     suspended_at: datetime | None
     suspended_reason: str | None
     created_at: datetime
+    reminders: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    Boolean,
     Column,
     ForeignKey,
     Integer,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -45,6 +47,7 @@ users = Table(
     Column("suspended_at", Instant),
     Column("suspended_reason", String),
     Column("created_at", Instant, nullable=False),
+    Column("reminders", Boolean, nullable=False, server_default=true()),
     sqlite_autoincrement=True,
 )
 
@@ -72,6 +75,7 @@ _USER = (
     users.c.suspended_at,
     users.c.suspended_reason,
     users.c.created_at,
+    users.c.reminders,
 )
 _ORGANIZATION = (organizations.c.id, organizations.c.name, organizations.c.slug, organizations.c.created_at)
 _TOKEN = (

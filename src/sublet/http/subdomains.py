@@ -26,6 +26,7 @@ from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account
+from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.publish_store import is_settled
@@ -54,7 +55,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
     )
 
     def read(tx: Tx) -> list[tuple[Subdomain, shapes.SubdomainShape]]:
-        found = store.list_own(tx, user.id, wanted, query.limit + 1, after)
+        found = list_own(tx, user.id, wanted, query.limit + 1, after)
         return [(each, _shape(tx, call, each)) for each in found]
 
     found = await call.context.db.read(read)

@@ -7,15 +7,19 @@ from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.subdomains import publish_store
+from sublet.subdomains import publish_store, sweep_store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
+
+DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
 
 def edit_zone_settings(
     tx: Tx, actor: Actor, identifier: str, settings: PlatformDomainSettings
 ) -> PlatformDomain:
     """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
+
+    With other days every name of it is dated anew by the sweep; that asks first where many names would be lost by it.
 
     Raises:
         NotFound, ValidationFailed: as `edit_platform_domain`.
@@ -35,4 +39,6 @@ def edit_zone_settings(
     if edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
         names = publish_store.list_published(tx, edited.id)
         publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
+    if any(getattr(edited, name) != getattr(before, name) for name in DAYS):
+        sweep_store.date_anew(tx, edited.id)
     return edited

@@ -23,21 +23,20 @@ def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
 
     Raises:
         SubdomainNotFound: the user has none such. For a name in the user's own trash `details` has `in_trash` and
-            `restorable_until`, and the message says how to get it back.
+            `restorable_until` (None while it is suspended: its time stands still), and the message says how to get it back.
     """
     subdomain = _lookup(tx, user_id, identifier)
     if subdomain is None:
         raise not_found()
     if subdomain.trashed_at is not None:
-        until = restorable_until(subdomain)
-        if until is None or not is_restorable(subdomain, tx.now):
+        if not is_restorable(subdomain, tx.now):
             raise not_found()
         held = subdomain.suspended_at is not None
         raise SubdomainNotFound(
             "This subdomain is in the trash, and suspended; open a ticket to have it looked at."
             if held
             else "This subdomain is in the trash; POST …/restore brings it back.",
-            details={"in_trash": True, "restorable_until": until},
+            details={"in_trash": True, "restorable_until": restorable_until(subdomain)},
         )
     return subdomain
 

@@ -18,7 +18,12 @@ STATUS_LABELS: dict[str, str] = {
     "trashed": "In trash",
 }
 
-_CHANGES = frozenset({"update_nameservers", "retry", "renew", "delete"})
+RENEWAL_REST = timedelta(days=1)
+"""How long no renewal follows another: a request that is repeated after a lost answer must not pay twice."""
+
+ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
+"""The registrant's verbs on a name, in the order of the contract."""
+_CHANGES = frozenset(ACTIONS) - {"restore"}
 ALLOWED: dict[str, frozenset[str]] = {
     "inactive": _CHANGES,
     "provisioning": _CHANGES,
@@ -77,12 +82,15 @@ def is_delegated(subdomain: Subdomain) -> bool:
 
 
 def renewal_opens_at(subdomain: Subdomain) -> datetime:
-    """Return when renewal opens: the window before the expiry, at most one term of it.
+    """Return when renewal opens: the window before the expiry, at most one term of it, a rest after the last renewal.
 
-    A window longer than the term would leave it open right after a renewal, and a repeated request would be charged again.
+    Without these two it could be open right after a renewal, and a repeated request would be charged again.
     """
     days = min(subdomain.renewal_window_days, subdomain.period_days)
-    return subdomain.expires_at - timedelta(days=days)
+    opens_at = subdomain.expires_at - timedelta(days=days)
+    if subdomain.last_renewed_at is None:
+        return opens_at
+    return max(opens_at, subdomain.last_renewed_at + RENEWAL_REST)
 
 
 def renewal_available(subdomain: Subdomain, now: datetime, *, user_suspended: bool = False) -> bool:
@@ -94,17 +102,52 @@ def renewal_available(subdomain: Subdomain, now: datetime, *, user_suspended: bo
     )
 
 
-def restorable_until(subdomain: Subdomain) -> datetime | None:
-    """Return until when a name in the trash may be restored, or None when it is not in the trash."""
-    if subdomain.trashed_at is None or subdomain.purged_at is not None:
-        return None
-    return subdomain.trashed_at + timedelta(days=subdomain.trash_days)
-
-
 def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
-    """Tell whether a name is in the trash and its time there is not over."""
+    """Tell whether a name is in the trash and its time there is not over; that of a suspended one stands still."""
+    if subdomain.trashed_at is None or subdomain.purged_at is not None:
+        return False
     until = restorable_until(subdomain)
-    return until is not None and now < until
+    return until is None or now < until
+
+
+def restorable_until(subdomain: Subdomain) -> datetime | None:
+    """Return when a name in the trash is purged: until then it may be restored. None when it is not there, or held."""
+    if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
+        return None
+    return _free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
+
+
+def grace_ends_at(subdomain: Subdomain) -> datetime | None:
+    """Return when a name goes to the trash unless it is renewed. None when it is there, or held by the operator."""
+    if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
+        return None
+    return _end_of_grace(subdomain)
+
+
+def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
+    """Tell whether a name would go to the trash at once if it were live: its user has to renew it to keep it."""
+    return subdomain.suspended_at is None and _end_of_grace(subdomain) <= now
+
+
+def _end_of_grace(subdomain: Subdomain) -> datetime:
+    return _free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
+
+
+def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
+    """Return when a purged name may be registered again. None when it was not purged, or is free already."""
+    if subdomain.purged_at is None or subdomain.released_at is not None:
+        return None
+    return subdomain.purged_at + timedelta(days=subdomain.cooling_off_days)
+
+
+def lost_at(subdomain: Subdomain) -> datetime | None:
+    """Return when time takes a name from its user's account, or for good: the end of grace, or of the trash."""
+    return grace_ends_at(subdomain) or restorable_until(subdomain)
+
+
+def _free_since(subdomain: Subdomain, start: datetime) -> datetime:
+    """Grace and trash count anew from the end of a suspension: while a name is held its user can do nothing about it."""
+    return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
 def next_term_start(subdomain: Subdomain, now: datetime, period_days: int) -> datetime:

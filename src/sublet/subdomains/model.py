@@ -15,7 +15,9 @@ class Subdomain:
 
     `generation` counts the changes that the DNS has to follow; `published_generation` is the last one that was read
     back from the name server as asked. `provision_error` belongs to the current generation's last attempt.
-    `purged_at` and `released_at` are set on rows that are history only.
+    `purged_at` and `released_at` are set on rows that are history only. `unsuspended_at` is when it was last let go
+    of by the operator. `auto_renew_max_credits` is the most that it may be renewed for by itself, None for not at all;
+    `auto_renew_tried_at` is when that was last tried.
     """
 
     id: int
@@ -52,6 +54,9 @@ class Subdomain:
     cooling_off_days: int
     nameservers_min: int
     nameservers_max: int
+    unsuspended_at: datetime | None = None
+    auto_renew_max_credits: int | None = None
+    auto_renew_tried_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,10 @@
 """Restore a subdomain for its user (the operator's `sublet subdomain restore`)."""
 
-from datetime import timedelta
-
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
+from sublet.subdomains.lifecycle import is_grace_over
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.restore import bring_back
 
@@ -22,7 +21,7 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     refuse_gone(subdomain)
     if subdomain.trashed_at is None:
         raise Conflict(f"{subdomain.fqdn} is not in the trash.")
-    if subdomain.expires_at + timedelta(days=subdomain.grace_days) <= tx.now:
+    if is_grace_over(subdomain, tx.now):
         raise Conflict(
             f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over; "
             "its user can restore it, which renews it."

@@ -1,14 +1,12 @@
 """All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
 
 from collections.abc import Collection, Iterable
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import (
     JSON,
     CheckConstraint,
     Column,
-    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -19,23 +17,18 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
-    false,
     func,
     insert,
-    not_,
-    or_,
     select,
-    true,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
 from sublet.db import Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
-from sublet.ids import Position
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, Instant, metadata, violates
-from sublet.subdomains.model import Subdomain, SubdomainFilter
+from sublet.subdomains.model import Subdomain
 
 subdomains = Table(
     "subdomains",
@@ -70,6 +63,11 @@ subdomains = Table(
     Column("released_at", Instant),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
+    Column("unsuspended_at", Instant),
+    Column("due_at", Instant),
+    Column("loss_at", Instant),
+    Column("auto_renew_tried_at", Instant),
+    Column("auto_renew_max_credits", BIG_ID),
     CheckConstraint("published_generation <= generation", name="generation"),
     CheckConstraint("purged_at IS NULL OR trashed_at IS NOT NULL", name="purged"),
     CheckConstraint("released_at IS NULL OR purged_at IS NOT NULL", name="released"),
@@ -90,6 +88,25 @@ Index(
     sqlite_where=UNPUBLISHED,
     postgresql_where=UNPUBLISHED,
 )
+
+for _column in (subdomains.c.due_at, subdomains.c.loss_at):
+    Index(
+        f"ix_subdomains_{_column.name}",
+        _column,
+        sqlite_where=_column.is_not(None),
+        postgresql_where=_column.is_not(None),
+    )
+DATED_BY = frozenset(
+    {
+        "expires_at",
+        "suspended_at",
+        "trashed_at",
+        "purged_at",
+        "released_at",
+        "auto_renew_max_credits",
+    }
+)
+"""The columns that the dates of a name's life are reckoned from."""
 
 _OWN = [
     name
@@ -113,7 +130,7 @@ _COLUMNS = (
     platform_domains.c.nameservers_max,
 )
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
-_NOT_PURGED = subdomains.c.purged_at.is_(None)
+NOT_PURGED = subdomains.c.purged_at.is_(None)
 _FREE_AND_LIVE = and_(subdomains.c.registration_type == "free", subdomains.c.trashed_at.is_(None))
 
 
@@ -164,7 +181,7 @@ def fetch(tx: Tx, query: Select[Any]) -> list[Subdomain]:
 # The questions of nearly every request are built once: building one of so many columns takes longer than asking it.
 _BY_ID = select_subdomains().where(subdomains.c.id == bindparam("subdomain_id"))
 _UNRELEASED = select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED)
-_OWN_NAMES = select_subdomains().where((subdomains.c.user_id == bindparam("owner_id")) & _NOT_PURGED)
+_OWN_NAMES = select_subdomains().where((subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED)
 _OWN_BY_ID = _OWN_NAMES.where(subdomains.c.id == bindparam("subdomain_id"))
 _OWN_BY_NAME = _OWN_NAMES.where(subdomains.c.fqdn == bindparam("name"))
 
@@ -205,116 +222,16 @@ def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]
     """Which of these names are registered, live or in the trash (whence they may come back), and what are their nameservers?"""
     rows = tx.connection.execute(
         select(subdomains.c.fqdn, subdomains.c.nameservers).where(
-            subdomains.c.fqdn.in_(list(fqdns)) & _NOT_PURGED
+            subdomains.c.fqdn.in_(list(fqdns)) & NOT_PURGED
         )
     )
     return {row[0]: tuple(row[1]) for row in rows}
-
-
-def list_own(
-    tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
-) -> list[Subdomain]:
-    """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
-    query = _filtered(tx, wanted, user_id)
-    if wanted.status == "trashed":
-        query = query.where(_restorable_condition(tx))
-    if after is not None:
-        query = query.where(
-            or_(
-                subdomains.c.created_at < after.at,
-                and_(subdomains.c.created_at == after.at, subdomains.c.id < after.id),
-            )
-        )
-    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
-
-
-def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
-    """Which subdomains, of all users or of one, pass these filters? Newest first."""
-    query = _filtered(tx, wanted, user_id)
-    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     """Which of these names are registered, in the trash or cooling off?"""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
-
-
-def _filtered(tx: Tx, wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
-    query = select_subdomains()
-    if user_id is not None:
-        query = query.where(subdomains.c.user_id == user_id)
-    in_trash = subdomains.c.trashed_at.is_not(None)
-    query = query.where(_NOT_PURGED & (in_trash if wanted.status == "trashed" else ~in_trash))
-    if wanted.status not in (None, "trashed"):
-        query = query.where(_status_condition(tx, str(wanted.status)))
-    if wanted.domain is not None:
-        query = query.where(platform_domains.c.domain == wanted.domain)
-    if wanted.q is not None:
-        query = query.where(subdomains.c.fqdn.contains(wanted.q.lower(), autoescape=True))
-    if wanted.registration_type is not None:
-        query = query.where(subdomains.c.registration_type == wanted.registration_type)
-    if wanted.expires_before is not None:
-        query = query.where(subdomains.c.expires_at < wanted.expires_before)
-    if wanted.expires_after is not None:
-        query = query.where(subdomains.c.expires_at > wanted.expires_after)
-    if wanted.dnssec_enabled is not None:
-        signed = subdomains.c.ds_record_count > 0
-        query = query.where(signed if wanted.dnssec_enabled else ~signed)
-    if wanted.renewal_available is not None:
-        renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
-        query = query.where(renewable if wanted.renewal_available else not_(renewable))
-    return query
-
-
-def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
-    """`lifecycle.is_restorable` in SQL, for names in the trash: a name stays there until it is purged."""
-    pairs = tx.connection.execute(select(platform_domains.c.id, platform_domains.c.trash_days))
-    return or_(
-        false(),
-        *(
-            (subdomains.c.platform_domain_id == each_id)
-            & (subdomains.c.trashed_at > tx.now - timedelta(days=days))
-            for each_id, days in pairs
-        ),
-    )
-
-
-def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
-    """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together.
-
-    The window differs by platform domain and term, so each pair that is in use brings its own bound.
-    """
-    pairs = tx.connection.execute(
-        select(
-            subdomains.c.platform_domain_id, subdomains.c.period_days, platform_domains.c.renewal_window_days
-        )
-        .select_from(subdomains.join(platform_domains))
-        .where(true() if user_id is None else subdomains.c.user_id == user_id)
-        .distinct()
-    )
-    open_now = [
-        (subdomains.c.platform_domain_id == platform_domain_id)
-        & (subdomains.c.period_days == period_days)
-        & (subdomains.c.expires_at <= tx.now + timedelta(days=min(window_days, period_days)))
-        for platform_domain_id, period_days, window_days in pairs
-    ]
-    return and_(
-        subdomains.c.suspended_at.is_(None), subdomains.c.trashed_at.is_(None), or_(false(), *open_now)
-    )
-
-
-def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
-    """`lifecycle.derive_status` in SQL, for filtering; a test holds the two together."""
-    suspended = subdomains.c.suspended_at.is_not(None)
-    expired = subdomains.c.expires_at <= tx.now
-    inactive = subdomains.c.nameserver_count == 0
-    failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
-    chain = [("suspended", suspended), ("expired", expired), ("inactive", inactive), ("failed", failed)]
-    chain += [("provisioning", UNPUBLISHED), ("active", ~UNPUBLISHED)]
-    names = [name for name, _ in chain]
-    position = names.index(status)
-    return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
 
 
 def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | None:
@@ -333,6 +250,7 @@ def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | 
                     attempts=0,
                     created_at=tx.now,
                     updated_at=tx.now,
+                    due_at=tx.now,
                     **values,
                 )
                 .returning(subdomains.c.id)
@@ -349,7 +267,9 @@ def _counts(delegation: Delegation) -> dict[str, int]:
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain."""
+    """Change columns of a subdomain; where its dates may be others then, the sweep looks at it."""
+    if not DATED_BY.isdisjoint(values):
+        values["due_at"] = tx.now
     tx.connection.execute(
         update(subdomains).where(subdomains.c.id == subdomain_id).values(updated_at=tx.now, **values)
     )

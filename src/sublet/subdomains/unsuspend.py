@@ -12,6 +12,8 @@ from sublet.subdomains.model import Subdomain
 def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     """Let a held name go: it comes back into the zone as it is stored. Its term ran on meanwhile.
 
+    Its grace, or its time in the trash, counts from now where it would be over sooner: its user could do nothing till now.
+
     Raises, in this order:
         NotFound: no such name.
         Conflict: its time in the trash is over; it is not suspended.
@@ -21,7 +23,9 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     if subdomain.suspended_at is None:
         raise Conflict(f"{subdomain.fqdn} is not suspended.")
     followed = store.followed_by_dns(subdomain)
-    store.update_subdomain(tx, subdomain.id, suspended_at=None, suspended_reason=None, **followed)
+    store.update_subdomain(
+        tx, subdomain.id, suspended_at=None, suspended_reason=None, unsuspended_at=tx.now, **followed
+    )
     audit.record(
         tx,
         actor,

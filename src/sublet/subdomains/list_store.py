@@ -1,0 +1,123 @@
+"""All SQL of lists of subdomains: the filters of GET /subdomains, and of the operator's list."""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, false, not_, or_, select, true
+
+from sublet.db import Tx
+from sublet.ids import Position
+from sublet.platform_domains.store import platform_domains
+from sublet.subdomains.lifecycle import RENEWAL_REST
+from sublet.subdomains.model import Subdomain, SubdomainFilter
+from sublet.subdomains.store import NOT_PURGED, UNPUBLISHED, fetch, select_subdomains, subdomains
+
+
+def list_own(
+    tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
+) -> list[Subdomain]:
+    """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
+    query = _filtered(tx, wanted, user_id)
+    if wanted.status == "trashed":
+        query = query.where(_restorable_condition(tx))
+    if after is not None:
+        query = query.where(
+            or_(
+                subdomains.c.created_at < after.at,
+                and_(subdomains.c.created_at == after.at, subdomains.c.id < after.id),
+            )
+        )
+    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+
+
+def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
+    """Which subdomains, of all users or of one, pass these filters? Newest first."""
+    query = _filtered(tx, wanted, user_id)
+    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+
+
+def _filtered(tx: Tx, wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
+    query = select_subdomains()
+    if user_id is not None:
+        query = query.where(subdomains.c.user_id == user_id)
+    in_trash = subdomains.c.trashed_at.is_not(None)
+    query = query.where(NOT_PURGED & (in_trash if wanted.status == "trashed" else ~in_trash))
+    if wanted.status not in (None, "trashed"):
+        query = query.where(_status_condition(tx, str(wanted.status)))
+    if wanted.domain is not None:
+        query = query.where(platform_domains.c.domain == wanted.domain)
+    if wanted.q is not None:
+        query = query.where(subdomains.c.fqdn.contains(wanted.q.lower(), autoescape=True))
+    if wanted.registration_type is not None:
+        query = query.where(subdomains.c.registration_type == wanted.registration_type)
+    if wanted.expires_before is not None:
+        query = query.where(subdomains.c.expires_at < wanted.expires_before)
+    if wanted.expires_after is not None:
+        query = query.where(subdomains.c.expires_at > wanted.expires_after)
+    if wanted.dnssec_enabled is not None:
+        signed = subdomains.c.ds_record_count > 0
+        query = query.where(signed if wanted.dnssec_enabled else ~signed)
+    if wanted.renewal_available is not None:
+        renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
+        query = query.where(renewable if wanted.renewal_available else not_(renewable))
+    return query
+
+
+def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
+    """`lifecycle.is_restorable` in SQL, for names in the trash: a name stays there until it is purged."""
+    pairs = tx.connection.execute(select(platform_domains.c.id, platform_domains.c.trash_days))
+    return or_(
+        false(),
+        subdomains.c.suspended_at.is_not(None),
+        *(
+            (subdomains.c.platform_domain_id == each_id)
+            & or_(
+                subdomains.c.trashed_at > tx.now - timedelta(days=days),
+                subdomains.c.unsuspended_at > tx.now - timedelta(days=days),
+            )
+            for each_id, days in pairs
+        ),
+    )
+
+
+def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
+    """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together.
+
+    The window differs by platform domain and term, so each pair that is in use brings its own bound.
+    """
+    pairs = tx.connection.execute(
+        select(
+            subdomains.c.platform_domain_id, subdomains.c.period_days, platform_domains.c.renewal_window_days
+        )
+        .select_from(subdomains.join(platform_domains))
+        .where(true() if user_id is None else subdomains.c.user_id == user_id)
+        .distinct()
+    )
+    open_now = [
+        (subdomains.c.platform_domain_id == platform_domain_id)
+        & (subdomains.c.period_days == period_days)
+        & (subdomains.c.expires_at <= tx.now + timedelta(days=min(window_days, period_days)))
+        for platform_domain_id, period_days, window_days in pairs
+    ]
+    rested = or_(
+        subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
+    )
+    return and_(
+        subdomains.c.suspended_at.is_(None),
+        subdomains.c.trashed_at.is_(None),
+        rested,
+        or_(false(), *open_now),
+    )
+
+
+def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
+    """`lifecycle.derive_status` in SQL, for filtering; a test holds the two together."""
+    suspended = subdomains.c.suspended_at.is_not(None)
+    expired = subdomains.c.expires_at <= tx.now
+    inactive = subdomains.c.nameserver_count == 0
+    failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
+    chain = [("suspended", suspended), ("expired", expired), ("inactive", inactive), ("failed", failed)]
+    chain += [("provisioning", UNPUBLISHED), ("active", ~UNPUBLISHED)]
+    names = [name for name, _ in chain]
+    position = names.index(status)
+    return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
