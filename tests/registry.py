@@ -4,6 +4,7 @@ There is no service: nothing publishes unless the test says so (`publish`), and 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
@@ -36,6 +37,7 @@ from sublet.subdomains.model import Register, Subdomain
 from sublet.subdomains.publishing import Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
+from sublet.subdomains.sweep import Swept, sweep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,6 +124,40 @@ class Registry:
     def balance(self, name: str = "ann") -> int:
         """A user's credits."""
         return self.read(find_balance, self.users[name])
+
+    def sweep(self) -> Swept:
+        """Do what the clockwork does until nothing is due; gives all that was done, or why it is stopped."""
+        done: Counter[str] = Counter()
+        while (swept := self.write(sweep)).more:
+            done += swept.done
+        return Swept(done + swept.done, stopped_reason=swept.stopped_reason)
+
+    def live(self, *, days: int, step_days: int = 6) -> Counter[str]:
+        """Let days pass, with a sweep and a publishing whenever a name is due, and after each step; gives what the sweeps did."""
+        done: Counter[str] = Counter()
+        end = self.now + timedelta(days=days)
+        while self.now < end:
+            # Nothing happens in between; but the sweep must not be away for long.
+            self.now = min(end, self.now + timedelta(days=step_days), self._next_due_at() or end)
+            swept = self.sweep()
+            assert swept.stopped_reason is None, swept.stopped_reason
+            done += swept.done
+            for domain in self.domains:
+                self.publish(domain)
+        del done["looked"]
+        return done
+
+    def _next_due_at(self) -> datetime | None:
+        columns = (store.subdomains.c.due_at, store.subdomains.c.loss_at)
+
+        def ask(tx: Tx) -> datetime | None:
+            found = [
+                tx.connection.execute(select(func.min(column)).where(column > tx.now)).scalar_one()
+                for column in columns
+            ]
+            return min((each for each in found if each is not None), default=None)
+
+        return self.read(ask)
 
     def publish(self, domain: str = "example.test", *, error: str | None = None) -> list[int]:
         """Do what the publisher does, one batch: published at once, or failed with this error; tells the subdomains' ids."""

@@ -8,6 +8,7 @@ from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.subdomains.check_registry import check_registry
+from sublet.subdomains.check_sweep import check_sweep
 
 app = typer.Typer()
 
@@ -17,7 +18,11 @@ def doctor(session: Session) -> Answer:
     """Check every invariant of the registry; exits 0 when none is broken, 1 when one is. It changes nothing."""
 
     def ask(tx: Tx) -> list[Violation]:
-        return [*check_ledger(tx), *check_registry(tx, free_quota=session.settings.free_quota)]
+        return [
+            *check_ledger(tx),
+            *check_registry(tx, free_quota=session.settings.free_quota),
+            *check_sweep(tx),
+        ]
 
     violations = session.read(ask)
     value = {"healthy": not violations, "violations": violations}

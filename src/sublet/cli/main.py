@@ -25,6 +25,7 @@ NOUNS = (
     "subdomain",
     "ticket",
     "zone",
+    "sweep",
     "doctor",
     "settings",
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import Counter
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sublet.accounts import store as account_store
@@ -28,6 +28,7 @@ from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
 from sublet.migrations import is_current
 from sublet.platform_domains.view_zone import view_zone
+from sublet.worker.clockwork import Clockwork, Monotonic, monotonic_seconds
 from sublet.worker.publisher import Publisher
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ async def run_service(
     stop: asyncio.Event,
     *,
     clock: Clock = utc_now,
+    monotonic: Monotonic = monotonic_seconds,
     on_ready: Callable[[Addresses], None] = lambda _addresses: None,
 ) -> None:
     """Serve until `stop` is set, then finish what is under way. `on_ready` is told the addresses once it answers.
@@ -67,19 +69,26 @@ async def run_service(
     with _only_one(settings.database_url):
         db = open_database(settings.database_url, clock)
         try:
-            await _serve(settings, db, stop, on_ready)
+            await _serve(settings, db, stop, monotonic, on_ready)
         finally:
             await db.close()
 
 
 async def _serve(
-    settings: Settings, db: Database, stop: asyncio.Event, on_ready: Callable[[Addresses], None]
+    settings: Settings,
+    db: Database,
+    stop: asyncio.Event,
+    monotonic: Monotonic,
+    on_ready: Callable[[Addresses], None],
 ) -> None:
     metrics = Metrics()
     async with _name_server(settings, db, metrics) as dns_address:
         publisher = Publisher(db, dns_address)
         metrics.registry.register(_PublisherMetrics(publisher))
         publishing = asyncio.create_task(publisher.run())
+        clockwork = Clockwork(db, monotonic)
+        metrics.registry.register(_ClockworkMetrics(clockwork))
+        sweeping = asyncio.create_task(clockwork.run())
         context = Context(
             settings=settings,
             db=db,
@@ -87,7 +96,7 @@ async def _serve(
             limits=Limits(settings),
             metrics=metrics,
             stopping=stop,
-            readiness={"worker": lambda: not publishing.done()},
+            readiness={"worker": lambda: not publishing.done() and not sweeping.done()},
         )
         host, port = parse_listen("http_listen", settings.http_listen)
         try:
@@ -104,9 +113,10 @@ async def _serve(
         try:
             await serve_http(app, listening, stop)
         finally:
-            for task in (publishing, flushing):
+            tasks = (publishing, sweeping, flushing)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(publishing, flushing, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await _flush(context)
             log.info("stopped")
 
@@ -172,6 +182,24 @@ class _PublisherMetrics(Collector):
         )
         for outcome in ("published", "failed"):
             family.add_metric([outcome], self._publisher.outcomes[outcome])
+        yield family
+
+
+class _ClockworkMetrics(Collector):
+    def __init__(self, clockwork: Clockwork) -> None:
+        self._clockwork = clockwork
+
+    def collect(self) -> "Iterator[Metric]":
+        yield GaugeMetricFamily(
+            "sublet_sweep_stopped",
+            "1 while the sweep waits for the operator's word.",
+            self._clockwork.stopped,
+        )
+        family = CounterMetricFamily(
+            "sublet_swept_names", "Steps that time took of names, by milestone.", labels=["milestone"]
+        )
+        for milestone, count in sorted(self._clockwork.done.items()):
+            family.add_metric([milestone], count)
         yield family
 
 

@@ -34,15 +34,28 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     if not renewal_available(subdomain, tx.now):
         raise RenewalNotAvailable(
             "This subdomain can't be renewed yet; `details.opens_at` says from when.",
-            details={"opens_at": renewal_opens_at(subdomain)},
+            details={
+                "opens_at": renewal_opens_at(subdomain),
+                "expires_at": subdomain.expires_at,
+                "last_renewed_at": subdomain.last_renewed_at,
+            },
         )
     return extend(tx, actor, user, subdomain, payable, action="renew")
 
 
 def extend(
-    tx: Tx, actor: Actor, user: User, subdomain: Subdomain, payable: Payable, *, action: str
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    subdomain: Subdomain,
+    payable: Payable,
+    *,
+    action: str,
+    automatic: bool = False,
 ) -> Outcome:
-    """Add a term at the end of a name's time, for the renewal price; what renewal and a paid restore share.
+    """Add a term at the end of a name's time, for the renewal price; what renewal, automatic too, and a paid restore share.
+
+    `automatic` is for the account's history, which says so.
 
     Raises, in this order:
         ValidationFailed: the coupon can't be used.
@@ -80,7 +93,9 @@ def extend(
     store.update_subdomain(
         tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=offer.period_days
     )
-    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at)
+    outcome = charge(
+        tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at, automatic=automatic
+    )
     audit.record(
         tx,
         actor,
