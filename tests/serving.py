@@ -30,8 +30,8 @@ class ServeProcess:
     broken: str = ""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
-    def start(self, kill_at: str = "") -> float:
-        """Start it, to be killed at a point perhaps; return after how many seconds it was ready."""
+    def start(self, kill_at: str = "", *, wait: bool = True) -> float:
+        """Start it, to be killed at a point perhaps; return after how many seconds it was ready, where that is waited for."""
         settings = self.service.settings
         environment = {
             **os.environ,
@@ -48,7 +48,8 @@ class ServeProcess:
             self.process = subprocess.Popen(
                 [sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
             )
-        wait_until(self._is_ready, READY_SECONDS)
+        if wait:
+            wait_until(self._is_ready, READY_SECONDS)
         return time.monotonic() - started
 
     def _is_ready(self) -> bool:
@@ -59,6 +60,11 @@ class ServeProcess:
         except httpx.TransportError:
             return False
         return answer.status_code == 200
+
+    def ended(self) -> bool:
+        """Tell whether it runs no more."""
+        assert self.process is not None
+        return self.process.poll() is not None
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait for the end and return the exit code."""

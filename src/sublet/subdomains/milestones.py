@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.subdomains.lifecycle import renewal_opens_at, restorable_until
+from sublet.subdomains.lifecycle import lost_at, renewal_opens_at, restorable_until
 from sublet.subdomains.model import Subdomain
 
 REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
@@ -65,12 +65,16 @@ def reached(
 ) -> tuple[Milestone, ...]:
     """Return the milestones that are reached and not among those `done` (kind and about), oldest first.
 
-    Where several would be told at once, after an outage, the last one alone is.
+    Where several would be told at once, after an outage, the last one alone is; and none where time takes the name now: what a
+    reminder says could be done can't be any more, and the mail about the loss follows.
     """
     found = [
         each for each in milestones_of(subdomain) if each.at <= now and (each.kind, each.about) not in done
     ]
+    over_at = lost_at(subdomain)
     last_told = next((each for each in reversed(found) if each.told), None)
+    if over_at is not None and over_at <= now:
+        last_told = None
     return tuple(Milestone(each.kind, each.at, each.about, told=each is last_told) for each in found)
 
 
