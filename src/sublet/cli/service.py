@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import Counter
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sublet.accounts import store as account_store
@@ -28,7 +28,10 @@ from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
 from sublet.migrations import is_current
 from sublet.platform_domains.view_zone import view_zone
+from sublet.worker.mailer import Mailer
 from sublet.worker.publisher import Publisher
+from sublet.worker.smtp import SmtpTransport, smtp_server
+from sublet.worker.transport import LogTransport, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +62,9 @@ async def run_service(
     Raises:
         Unavailable: the database can't be opened, is not initialised or not of this version, or is served already; or an
             address can't be listened on.
+        SettingsError: the file of the mail server's password can't be read.
     """
+    transport = _transport(settings)
     if not is_current(settings.database_url):
         raise Unavailable(
             "The database is not initialised, or is of another version; run `sublet init` first."
@@ -67,19 +72,29 @@ async def run_service(
     with _only_one(settings.database_url):
         db = open_database(settings.database_url, clock)
         try:
-            await _serve(settings, db, stop, on_ready)
+            await _serve(settings, db, transport, stop, on_ready)
         finally:
             await db.close()
 
 
+def _transport(settings: Settings) -> Transport:
+    return SmtpTransport(smtp_server(settings)) if settings.mail_transport == "smtp" else LogTransport()
+
+
 async def _serve(
-    settings: Settings, db: Database, stop: asyncio.Event, on_ready: Callable[[Addresses], None]
+    settings: Settings,
+    db: Database,
+    transport: Transport,
+    stop: asyncio.Event,
+    on_ready: Callable[[Addresses], None],
 ) -> None:
     metrics = Metrics()
     async with _name_server(settings, db, metrics) as dns_address:
         publisher = Publisher(db, dns_address)
         metrics.registry.register(_PublisherMetrics(publisher))
         publishing = asyncio.create_task(publisher.run())
+        mailer = Mailer(db, transport)
+        metrics.registry.register(_MailerMetrics(mailer))
         context = Context(
             settings=settings,
             db=db,
@@ -100,13 +115,14 @@ async def _serve(
         app = build_app(context, (settings.public_url.rstrip("/") or f"http://{shown}") + BASE_PATH)
         on_ready(Addresses(f"http://{shown}{BASE_PATH}", dns_address))
         log.info("serving", http=f"http://{shown}{BASE_PATH}", dns=_shown(*dns_address))
+        mailing = asyncio.create_task(mailer.run())
         flushing = asyncio.create_task(_flush_token_uses(context))
         try:
             await serve_http(app, listening, stop)
         finally:
-            for task in (publishing, flushing):
+            for task in (publishing, mailing, flushing):
                 task.cancel()
-            await asyncio.gather(publishing, flushing, return_exceptions=True)
+            await asyncio.gather(publishing, mailing, flushing, return_exceptions=True)
             await _flush(context)
             log.info("stopped")
 
@@ -173,6 +189,27 @@ class _PublisherMetrics(Collector):
         for outcome in ("published", "failed"):
             family.add_metric([outcome], self._publisher.outcomes[outcome])
         yield family
+
+
+class _MailerMetrics(Collector):
+    def __init__(self, mailer: Mailer) -> None:
+        self._mailer = mailer
+
+    def collect(self) -> "Iterator[Metric]":
+        family = CounterMetricFamily(
+            "sublet_mails", "Attempts to send a mail, by outcome.", labels=["outcome"]
+        )
+        for outcome in ("sent", "failed", "given_up"):
+            family.add_metric([outcome], self._mailer.outcomes[outcome])
+        yield family
+        yield GaugeMetricFamily(
+            "sublet_mails_waiting", "Mails that wait to be sent.", value=self._mailer.outbox.waiting
+        )
+        yield GaugeMetricFamily(
+            "sublet_mails_oldest_seconds",
+            "For how long the oldest mail that waits has waited.",
+            value=self._mailer.oldest_seconds,
+        )
 
 
 @contextmanager
