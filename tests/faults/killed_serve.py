@@ -16,7 +16,7 @@ from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import Result, record_publication
 from sublet.subdomains.register import register
-from sublet.worker import publisher
+from sublet.worker import mailer, publisher, smtp
 
 
 def _killed(fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -48,6 +48,10 @@ def _arm(point: str) -> None:
         _replace(publisher, "record_publication", _killed())
     elif point == "recorded":  # recorded, not committed
         _replace(publisher, "record_publication", _killed(record_publication))
+    elif point == "mail_claimed":  # a mail is claimed, nothing sent
+        _replace(smtp, "_connect", _killed())
+    elif point == "mail_taken":  # the mail server took it, nothing is recorded
+        _replace(mailer, "record_delivery", _killed())
     elif point:
         raise ValueError(point)
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import structlog
 
-from registry import Registry
+from postgresql import fresh_database
+from registry import Prepared, Registry, open_registry
 from serving import free_address, wait_until
 from smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server
 from sublet.accounts.store import find_user
 from sublet.config import Settings, SettingsError
-from sublet.db import Tx
+from sublet.db import Database, Tx, open_database
 from sublet.mail import store
 from sublet.mail.model import Mail
 from sublet.mail.outbox import enqueue
@@ -43,9 +44,16 @@ def put(
     registry.write(verb)
 
 
+def all_mails(tx: Tx) -> list[Mail]:
+    return store.list_mails(tx, waiting=False, user_id=None, limit=100)
+
+
+def states_of(found: list[Mail]) -> list[str]:
+    return [each.state for each in found]
+
+
 def mails(registry: Registry) -> dict[str, Mail]:
-    found = registry.read(store.list_mails, waiting=False, user_id=None, limit=100)
-    return {each.reference: each for each in found}
+    return {each.reference: each for each in registry.read(all_mails)}
 
 
 def states(registry: Registry) -> dict[str, str]:
@@ -92,7 +100,7 @@ def test_an_address_that_is_not_ascii_needs_a_server_that_takes_it(registry: Reg
     put(registry, "a", recipient="ädä@example.org")
     with smtp_server(mailbox) as port:
         send(registry, mailer_to(registry, port))
-    assert mailbox.recipients() == ["ädä@example.org"]
+    assert mailbox.recipients() == ["ädä@example.org"], mails(registry)["a"].error
     assert mailbox.messages()[0]["To"] == "ädä@example.org"
 
 
@@ -249,6 +257,41 @@ def test_a_server_that_falls_silent_is_left(registry: Registry, monkeypatch: pyt
     with silent_server() as (port, _):
         send(registry, mailer_to(registry, port))
     assert mails(registry)["a"].error == "The mail server took too long."
+
+
+@contextmanager
+def second_database(registry: Registry, url: str) -> Iterator[Database]:
+    second = open_database(url, lambda: registry.now)
+    try:
+        yield second
+    finally:
+        registry.run(second.close())
+
+
+def test_two_mailers_on_one_database_send_each_mail_once(
+    postgresql_registry: Prepared, postgresql_server: str
+) -> None:
+    mailbox = Mailbox()
+    references = [f"test:{number}" for number in range(60)]
+    with (
+        fresh_database(postgresql_server, like=postgresql_registry.url) as url,
+        open_registry(url, postgresql_registry) as registry,
+        second_database(registry, url) as second,
+        smtp_server(mailbox) as port,
+    ):
+        put(registry, *references)
+        mailers = [mailer_to(registry, port), mailer_to(registry, port)]
+        mailers[1]._db = second
+
+        async def run() -> None:
+            while set(states_of(await registry.db.read(all_mails))) != {"sent"}:
+                await asyncio.gather(*(mailer.send_due() for mailer in mailers))
+
+        registry.run(run())
+    assert len(mailbox.taken) == 60
+    assert len({each["Message-ID"] for each in mailbox.messages()}) == 60
+    assert all(mailer.outcomes["sent"] for mailer in mailers), "one had nothing to do"
+    assert sum(mailer.outcomes["sent"] for mailer in mailers) == 60
 
 
 def test_told_to_end_the_mailer_finishes_the_mail_that_it_is_at(

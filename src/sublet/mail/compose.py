@@ -24,7 +24,8 @@ def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     """
     message = EmailMessage(policy=_POLICY)
     message["From"] = Address(display_name=one_line(sender_name), addr_spec=sender)
-    message["To"] = Address(addr_spec=envelope_address(mail.recipient))
+    local, _, domain = envelope_address(mail.recipient).rpartition("@")
+    message["To"] = Address(username=local, domain=domain)  # `addr_spec` would refuse what is not ASCII
     message["Subject"] = one_line(mail.subject)[:SUBJECT_CHARACTERS_MAX]
     message["Date"] = format_datetime(mail.created_at)
     message["Message-ID"] = message_id(mail, sender.rpartition("@")[2])
