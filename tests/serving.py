@@ -28,6 +28,8 @@ class ServeProcess:
     service: RunningService
     log: Path
     broken: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Further settings of the process."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     def start(self, kill_at: str = "", *, wait: bool = True) -> float:
@@ -42,6 +44,7 @@ class ServeProcess:
             "SUBLET_FREE_QUOTA": str(settings.free_quota),
             "KILL_AT": kill_at,
             "BROKEN": self.broken,
+            **self.environment,
         }
         started = time.monotonic()
         with self.log.open("ab") as log:

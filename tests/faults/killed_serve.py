@@ -19,7 +19,7 @@ from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import Result, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.sweep import sweep
-from sublet.worker import clockwork, publisher
+from sublet.worker import clockwork, mailer, publisher, smtp
 
 
 def _killed(fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -53,6 +53,10 @@ def _arm(point: str) -> None:
         _replace(publisher, "record_publication", _killed(record_publication))
     elif point.startswith("sweep:"):  # after so many statements of the sweep
         _count_down(int(point.removeprefix("sweep:")))
+    elif point == "mail_claimed":  # a mail is claimed, nothing sent
+        _replace(smtp, "_connect", _killed())
+    elif point == "mail_taken":  # the mail server took it, nothing is recorded
+        _replace(mailer, "record_delivery", _killed())
     elif point:
         raise ValueError(point)
 

@@ -24,6 +24,7 @@ NOUNS = (
     "coupon",
     "subdomain",
     "ticket",
+    "mail",
     "zone",
     "sweep",
     "doctor",

@@ -84,6 +84,12 @@ class NoBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Nothing: an empty object, or no body at all."""
 
 
+class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether to get mail on dates of one's names."""
+
+    enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
+
+
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """What to register. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 

@@ -84,12 +84,22 @@ QUOTE: dict[str, Any] = {
     "expires_at": _NEXT_YEAR,
 }
 
-ME = {
+ME: dict[str, Any] = {
     "answer": {
         "ok": True,
-        "user": {"id": 1, "email": "ada@example.org", "name": "Ada", "created_at": _NOW},
+        "user": {
+            "id": 1,
+            "email": "ada@example.org",
+            "name": "Ada",
+            "reminders": True,
+            "created_at": _NOW,
+        },
         "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
     }
+}
+REMINDERS = {
+    "body": {"enabled": False},
+    "answer": {**ME["answer"], "user": {**ME["answer"]["user"], "reminders": False}},
 }
 CREDITS = {
     "answer": {

@@ -31,6 +31,22 @@ ACCOUNT_AND_CREDITS = (
         examples=examples.ME,
     ),
     Endpoint(
+        method="PUT",
+        path="/me/reminders",
+        name="set_reminders",
+        summary="Turn reminders on or off",
+        description=(
+            "Whether the user gets mail on dates of its names, such as an expiry to come. Answers to tickets come in any case."
+        ),
+        scope="subdomains:write",
+        rate_class="write",
+        body=bodies.RemindersBody,
+        answer=shapes.MeAnswer,
+        handler=accounts.put_reminders,
+        refusals=(errors.AccountSuspended, errors.ValidationFailed),
+        examples=examples.REMINDERS,
+    ),
+    Endpoint(
         method="GET",
         path="/credits",
         name="credits",
