@@ -21,6 +21,9 @@ STATUS_LABELS: dict[str, str] = {
 RENEWAL_REST = timedelta(days=1)
 """How long no renewal follows another: a request that is repeated after a lost answer must not pay twice."""
 
+AUTO_RENEW_REST = timedelta(days=1)
+"""How long after an attempt to renew a name by itself the next one is made: its user may have bought credits by then."""
+
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
 _CHANGES = frozenset(ACTIONS) - {"restore"}
@@ -100,6 +103,21 @@ def renewal_available(subdomain: Subdomain, now: datetime, *, user_suspended: bo
         and "renew" in ALLOWED[derive_status(subdomain, now)]
         and renewal_opens_at(subdomain) <= now
     )
+
+
+def auto_renew_at(subdomain: Subdomain) -> datetime | None:
+    """Return when a name is next renewed by itself: when renewal opens, or a rest after the last attempt since then.
+
+    None where it is off, and where nobody may renew: in the trash, and held by the operator. An instant that has passed
+    means at once.
+    """
+    if subdomain.auto_renew_max_credits is None:
+        return None
+    if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
+        return None
+    opens_at = renewal_opens_at(subdomain)
+    tried_at = subdomain.auto_renew_tried_at
+    return opens_at if tried_at is None or tried_at < opens_at else tried_at + AUTO_RENEW_REST
 
 
 def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
