@@ -163,7 +163,7 @@ def _dates(
 def _milestones(milestones: Sequence[PastMilestone]) -> Iterator[TimelineEvent]:
     for each in milestones:
         if each.kind == "trashed":
-            detail = "It had not been renewed by the end of its grace."
+            detail = each.detail or "It had not been renewed by the end of its grace."
             yield TimelineEvent("trashed", each.created_at, past=True, detail=detail, by="system")
         elif each.kind == "auto_renew_failed":
             yield TimelineEvent("auto_renew_failed", each.about, past=True, detail=each.detail, by="system")
