@@ -1,10 +1,11 @@
 """The audit: append-only; who did what, when, why, and the difference. One event a change, in its transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Column, String, Table, insert
+from sqlalchemy import JSON, Column, Index, String, Table, insert, select
 
 from sublet.db import Tx
 from sublet.schema import BIG_ID, Instant, metadata
@@ -40,6 +41,7 @@ audit_events = Table(
     Column("object_id", BIG_ID, nullable=False),
     Column("before", JSON(none_as_null=True)),
     Column("after", JSON(none_as_null=True)),
+    Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
 
@@ -71,3 +73,27 @@ def record(
             after=dict(after) if after is not None else None,
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor; not who, not why."""
+
+    at: datetime
+    action: str
+    actor_kind: str
+
+
+def list_changes(
+    tx: Tx, object_type: str, object_id: int, actions: Collection[str], limit: int
+) -> list[Change]:
+    """Which of these actions were done to an object? The newest up to a limit, oldest first."""
+    columns = (audit_events.c[name] for name in Change.__slots__)
+    of_object = (audit_events.c.object_type == object_type) & (audit_events.c.object_id == object_id)
+    query = (
+        select(*columns)
+        .where(of_object & audit_events.c.action.in_(sorted(actions)))
+        .order_by(audit_events.c.id.desc())
+        .limit(limit)
+    )
+    return [Change(*row) for row in tx.connection.execute(query)][::-1]

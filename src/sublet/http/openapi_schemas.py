@@ -9,12 +9,22 @@ from typing import Any
 
 import msgspec
 
-from sublet.http.bodies import Dnskey, DsEntry, DsRecord, RegisterBody, RemindersBody, ReplyBody, TicketBody
+from sublet.http.bodies import (
+    AutoRenewBody,
+    Dnskey,
+    DsEntry,
+    DsRecord,
+    RegisterBody,
+    RemindersBody,
+    ReplyBody,
+    TicketBody,
+)
 
 REF_TEMPLATE = "#/components/schemas/{name}"
 INTEGER_MAX = 2**63 - 1
 TEXT_PATTERN = r"^[^\x00]*$"
 REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
+    AutoRenewBody.__name__: ("enabled",),
     TicketBody.__name__: ("subject", "message"),
     ReplyBody.__name__: ("message",),
     RemindersBody.__name__: ("enabled",),

@@ -12,7 +12,7 @@ from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
 from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.lifecycle import next_term_start, renewal_available, renewal_opens_at, term_end
+from sublet.subdomains.lifecycle import is_renewal_open, next_term_start, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.pricing import renewal_price
 
@@ -31,7 +31,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
-    if not renewal_available(subdomain, tx.now):
+    if not is_renewal_open(subdomain, tx.now):
         raise RenewalNotAvailable(
             "This subdomain can't be renewed yet; `details.opens_at` says from when.",
             details={

@@ -30,6 +30,9 @@ def upgrade() -> None:
         op.create_index(
             f"ix_subdomains_{name}", "subdomains", [name], sqlite_where=dated, postgresql_where=dated
         )
+    op.create_index(
+        "ix_audit_events_object_type_object_id", "audit_events", ["object_type", "object_id", "id"]
+    )
     _create_tables()
     op.bulk_insert(sa.table("clockwork", sa.column("id")), [{"id": 1}])
     _refuse_changes()
