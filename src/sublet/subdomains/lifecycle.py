@@ -156,21 +156,6 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
     return opens_at if tried_at is None or tried_at < opens_at else tried_at + AUTO_RENEW_REST
 
 
-def auto_renew_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a name is next renewed by itself: when renewal opens, or a rest after the last attempt since then.
-
-    None where it is off, and where nobody may renew: in the trash, and held by the operator. An instant that has passed
-    means at once.
-    """
-    if subdomain.auto_renew_max_credits is None:
-        return None
-    if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
-        return None
-    opens_at = renewal_opens_at(subdomain)
-    tried_at = subdomain.auto_renew_tried_at
-    return opens_at if tried_at is None or tried_at < opens_at else tried_at + AUTO_RENEW_REST
-
-
 def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
     """Tell whether a name is in the trash and its time there is not over; that of a suspended one stands still."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None:
