@@ -336,6 +336,7 @@ def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:
         "reference": "ticket:1:message:2",
         "subject": "Re: [T-000001] Hello",
     }
+    assert "mail_sent" not in {line["event"] for line in lines}
     assert "A secret" not in str(lines)
     assert "ann@example.org" not in str(lines)
     assert states(registry) == {"ticket:1:message:2": "sent"}
