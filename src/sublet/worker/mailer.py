@@ -64,7 +64,7 @@ class Mailer:
     async def send_due(self) -> bool:
         """Send mails that are due, one after the other; tell whether there was any that could be tried.
 
-        While no mail at all can be sent, only one is tried now and then: the others don't wait longer for it later.
+        While no mail at all can be sent, only one is tried now and then: a dead server does not use up the others' short pauses.
         """
         tried = 0
         try:
@@ -84,6 +84,7 @@ class Mailer:
         except asyncio.CancelledError:
             await asyncio.wait({sending}, timeout=FINISH_SECONDS)
             sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
             raise
 
     async def _send_one(self) -> bool:
@@ -107,17 +108,18 @@ class Mailer:
     async def _send(self, mail: Mail) -> Failure | None:
         try:
             await self._transport.send(mail)
-            self._away_pause = AWAY_PAUSE_MIN_SECONDS
         except ServerAway as error:
             log.warning("mail_server_away", error=error.failure.sentence)
             self._away_until = time.monotonic() + self._away_pause
             self._away_pause = min(2 * self._away_pause, AWAY_PAUSE_MAX_SECONDS)
             return error.failure
         except NotSent as error:
+            self._away_pause = AWAY_PAUSE_MIN_SECONDS
             return error.failure
         except Exception:
             log.exception("mail_fault", mail_id=mail.id, reference=mail.reference)
             return Failure("A fault of the service; it is in the log.")
+        self._away_pause = AWAY_PAUSE_MIN_SECONDS
         return None
 
     async def _record(self, mail: Mail, failure: Failure | None) -> str:
