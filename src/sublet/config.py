@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from email.utils import parseaddr
+from email.utils import getaddresses
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,8 @@ def parse_mail_from(text: str) -> tuple[str, str]:
     Raises:
         SettingsError: it is neither; or the address is not ASCII, which not every server takes.
     """
-    name, address = parseaddr(text)
+    found = getaddresses([text])
+    name, address = found[0] if len(found) == 1 else ("", "")
     local, at, domain = address.rpartition("@")
     good = address.isascii() and address.isprintable() and not any(char in ' "@<>' for char in local)
     if not (text.isprintable() and at and local and re.fullmatch(r"[A-Za-z0-9.-]+", domain) and good):

@@ -8,6 +8,7 @@ import pytest
 from service import RunningService, running_service
 from serving import ServeProcess, free_address, serve_process, wait_until
 from smtp_server import Mailbox, smtp_server
+from sublet.config import SettingsError
 from sublet.mail import store
 from sublet.mail.check_mail import check_mail
 from sublet.mail.model import Mail
@@ -67,6 +68,21 @@ def test_a_killed_service_sends_the_mail_once_or_twice_with_one_id(
         (told,) = {each["Subject"] for each in mailbox.messages()}
         assert told == "Re: [T-000001] Slow answers"
         assert "It is mended." in mailbox.messages()[0].get_content()
+
+
+def test_a_password_that_cannot_be_read_is_told_at_the_start(tmp_path: Path) -> None:
+    with (
+        pytest.raises(SettingsError, match=r"^smtp_password_file: can't be read: No such file"),
+        running_service(
+            f"sqlite:///{tmp_path}/registry.db",
+            mail_transport="smtp",
+            mail_from="names@example.net",
+            smtp_host="127.0.0.1",
+            smtp_username="ada",
+            smtp_password_file=str(tmp_path / "missing"),
+        ),
+    ):
+        pass
 
 
 def test_a_dead_mail_server_stops_nothing_else(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from sublet.db import Database, Tx, open_database
 from sublet.mail import store
 from sublet.mail.model import Mail
 from sublet.mail.outbox import enqueue
+from sublet.worker import mailer as mailer_module
 from sublet.worker import smtp
 from sublet.worker.mailer import Mailer
 from sublet.worker.smtp import SmtpTransport
@@ -323,6 +324,25 @@ def test_told_to_end_the_mailer_finishes_the_mail_that_it_is_at(
     assert mails(registry)["b"].attempts == 0
 
 
+def test_told_to_end_the_mailer_does_not_wait_for_a_silent_server(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailer_module, "FINISH_SECONDS", 0.1)
+    put(registry, "a")
+
+    async def run(port: int, heard: list[bytes]) -> None:
+        running = asyncio.create_task(mailer_to(registry, port).run())
+        await asyncio.to_thread(wait_until, lambda: len(heard) > 1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    with silent_server() as (port, heard):
+        registry.run(run(port, heard))
+    found = mails(registry)["a"]
+    assert (found.state, found.attempts) == ("waiting", 1)
+
+
 def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:
     put(registry, "ticket:1:message:2", text="A secret", subject="Re: [T-000001] Hello")
     mailer = Mailer(registry.db, LogTransport())
@@ -336,6 +356,7 @@ def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:
         "reference": "ticket:1:message:2",
         "subject": "Re: [T-000001] Hello",
     }
+    assert "mail_sent" not in {line["event"] for line in lines}
     assert "A secret" not in str(lines)
     assert "ann@example.org" not in str(lines)
     assert states(registry) == {"ticket:1:message:2": "sent"}

@@ -8,6 +8,7 @@ from sublet.accounts.find import find_user
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
 from sublet.db import Tx
+from sublet.ids import MAX_ID
 from sublet.mail.model import Mail
 from sublet.mail.retry import retry as retry_verb
 from sublet.mail.store import list_mails
@@ -61,7 +62,8 @@ def list_(
 
 @change(app, "retry")
 def retry(
-    session: Session, mail: Annotated[int, typer.Argument(metavar="ID", help="The mail's id.", min=1)]
+    session: Session,
+    mail: Annotated[int, typer.Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
 ) -> Answer:
     """Send a mail now instead of at its next attempt, one that was given up too."""
     found = session.write(retry_verb, mail)

@@ -64,51 +64,37 @@ class Mailer:
     async def send_due(self) -> bool:
         """Send mails that are due, one after the other; tell whether there was any that could be tried.
 
-        While no mail at all can be sent, only one is tried now and then: the others don't wait longer for it later.
+        While no mail at all can be sent, only one is tried now and then: a dead server does not use up the others' short pauses.
         """
         tried = 0
         try:
             while tried < CONNECTION_MAILS_MAX and time.monotonic() >= self._away_until:
-                if not await self._db.read(store.is_any_due):
-                    break
-                mail = await self._db.write(claim)
-                if mail is None:  # another worker has it
+                if not await self._db.read(store.is_any_due) or not await self._finish_one():
                     break
                 tried += 1
-                await self._finished(mail)
         finally:
             await self._transport.close()
         return tried > 0
 
-    async def _finished(self, mail: Mail) -> None:
-        """Send and record a mail; when the process is told to end meanwhile, finish that one, within bounds."""
-        sending = asyncio.create_task(self._send(mail))
+    async def _finish_one(self) -> bool:
+        """Claim, send and record one mail, within bounds even when the process is told to end; tell whether there was one."""
+        sending = asyncio.create_task(self._send_one())
         try:
-            await asyncio.shield(sending)
+            return await asyncio.shield(sending)
         except asyncio.CancelledError:
             await asyncio.wait({sending}, timeout=FINISH_SECONDS)
             sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
             raise
 
-    async def _send(self, mail: Mail) -> None:
-        failure: Failure | None = None
-        try:
-            await self._transport.send(mail)
-            self._away_pause = AWAY_PAUSE_MIN_SECONDS
-        except NotSent as error:
-            failure = error.failure
-            if isinstance(error, ServerAway):
-                log.warning("mail_server_away", error=failure.sentence)
-                self._away_until = time.monotonic() + self._away_pause
-                self._away_pause = min(2 * self._away_pause, AWAY_PAUSE_MAX_SECONDS)
-        except Exception:
-            log.exception("mail_fault", mail_id=mail.id, reference=mail.reference)
-            failure = Failure("A fault of the service; it is in the log.")
+    async def _send_one(self) -> bool:
+        mail = await self._db.write(claim)
+        if mail is None:  # another worker has it
+            return False
+        failure = await self._send(mail)
         outcome = await self._record(mail, failure)
         self.outcomes[outcome] += 1
-        if failure is None:
-            log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
-        else:
+        if failure is not None:
             # Not the sentence: servers repeat addresses in their replies.
             log.warning(
                 "mail_failed",
@@ -117,6 +103,24 @@ class Mailer:
                 attempts=mail.attempts,
                 given_up=outcome == "given_up",
             )
+        return True
+
+    async def _send(self, mail: Mail) -> Failure | None:
+        try:
+            await self._transport.send(mail)
+        except ServerAway as error:
+            log.warning("mail_server_away", error=error.failure.sentence)
+            self._away_until = time.monotonic() + self._away_pause
+            self._away_pause = min(2 * self._away_pause, AWAY_PAUSE_MAX_SECONDS)
+            return error.failure
+        except NotSent as error:
+            self._away_pause = AWAY_PAUSE_MIN_SECONDS
+            return error.failure
+        except Exception:
+            log.exception("mail_fault", mail_id=mail.id, reference=mail.reference)
+            return Failure("A fault of the service; it is in the log.")
+        self._away_pause = AWAY_PAUSE_MIN_SECONDS
+        return None
 
     async def _record(self, mail: Mail, failure: Failure | None) -> str:
         while True:  # what is not recorded is sent again

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from email.policy import SMTP, SMTPUTF8
 from pathlib import Path
 
+import structlog
+
 from sublet.config import Settings, SettingsError, parse_mail_from
 from sublet.mail.compose import compose, envelope_address, one_line
 from sublet.mail.model import Mail
@@ -23,6 +25,9 @@ TIMEOUT_SECONDS = 20.0
 SENDING_MAX_SECONDS = 90.0
 """For a mail as a whole, over a connection that stands: with the connection's own limits well below a claim's lease."""
 REPLY_CHARACTERS_MAX = 300
+
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class SmtpTransport:
             self._sending = False
             raise
         self._sending = False
+        log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
 
     async def close(self) -> None:
         """Take leave of the server; in the middle of a mail, hang up."""
