@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPConnection
 from itertools import product
 from typing import Any
@@ -15,13 +16,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import sublet.http.render
 from outage import service_with_outage
 from service import Registrant, RunningService
-from states import ACTION_REQUESTS, ASKERS, STATES, Asker, State, add_names, put_user_into
+from states import ACTION_REQUESTS, ASKERS, DAY, STATES, Asker, State, add_names, put_user_into
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
-from sublet.subdomains.lifecycle import ACTIONS
+from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
 from sublet.subdomains.model import Subdomain
 
 pytestmark = pytest.mark.slow
@@ -153,10 +153,10 @@ def check(house: House, cases: list[tuple[Asker, State]]) -> list[str]:
 
     A refusal leaves the name as it was, so the actions that aren't listed share one; each listed one has a fresh name.
     """
-    different = []
+    different: list[str] = []
     asked = [(asker, f"n{number}", state) for number, (asker, state) in enumerate(cases)]
     house.add(asked)
-    listed = []
+    listed: list[tuple[Asker, str, State, str]] = []
     for asker, label, state in asked:
         found = shown(house, asker, label)
         assert found.there == (state.trash != "over" or state.suspended), (asker, state)
@@ -188,19 +188,33 @@ def test_an_action_is_listed_exactly_where_it_is_done(house: House) -> None:
     assert check(house, CASES) == []
 
 
+def without_a_window(subdomain: Subdomain, _now: datetime, *, user_suspended: bool) -> bool:
+    """A renewal without its window and its rest: as at the expiry."""
+    return renewal_available(subdomain, subdomain.expires_at + 2 * DAY, user_suspended=user_suspended)
+
+
+def without_a_quota(subdomain: Subdomain, now: datetime, **facts: bool) -> tuple[str, ...]:
+    """A restore that asks for no quota."""
+    return allowed_actions(subdomain, now, **{**facts, "quota_left": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "trash", "told"),
+    [
+        ("renewal_available", without_a_window, "no", "renewal_available is not what `renew` is"),
+        ("allowed_actions", without_a_quota, "left", "restore is listed, and was refused"),
+    ],
+)
 def test_the_comparison_finds_a_rule_that_is_not_the_verbs(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch, name: str, broken: Any, trash: str, told: str
 ) -> None:
-    """The test above can fail: what is shown goes by a renewal without a window and a rest, what is done by the true one."""
+    """The test above can fail: what is shown goes by a broken rule, what is done by the true one."""
     cases = [
         (asker, state)
         for asker, state in CASES
-        if state.trash == "no" and state.nameservers and state.publication == "published"
+        if state.trash == trash and state.nameservers and state.publication == "published"
     ]
-    rule = sublet.http.render.renewal_available
-
-    def without_a_window(subdomain: Subdomain, now: Any, *, user_suspended: bool) -> bool:
-        return rule(subdomain, subdomain.expires_at, user_suspended=user_suspended)
-
-    monkeypatch.setattr(sublet.http.render, "renewal_available", without_a_window)
-    assert check(house, cases)
+    monkeypatch.setattr(f"sublet.http.render.{name}", broken)
+    different = check(house, cases)
+    assert different
+    assert all(told in each for each in different)

@@ -63,7 +63,7 @@ def test_the_same_again_changes_nothing_and_another_ceiling_is_tried_at_once(reg
     set_(registry, 5)
     registry.advance(days=330)
     tried_at = registry.now
-    registry.write(store.update_subdomain, shop.id, auto_renew_tried_at=tried_at)
+    registry.write(lambda tx: store.update_subdomain(tx, shop.id, auto_renew_tried_at=tried_at))
     before = registry.dump()
     set_(registry, 5)
     assert registry.dump() == before
