@@ -9,16 +9,12 @@ from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
 from sublet.accounts.store import users
-from sublet.audit import Actor
-from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.subdomains import store
-from sublet.subdomains.model import Register
-from sublet.subdomains.register import register
 from sublet.subdomains.store import subdomains
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -112,19 +108,29 @@ STATES = [
 ASKERS = [Asker(*facts) for facts in product((False, True), repeat=3)]
 
 
-def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], domain: str) -> dict[str, int]:
-    """Register names (user id, label, state), put each into its state, and return the ids by label."""
-    ids = {}
-    for user_id, label, state in wanted:
-        command = Register(
-            fqdn=f"{label}.{domain}",
-            nameservers=(NS1,) if state.nameservers else (),
-            registration_mode=state.mode,
-            payable=Payable(confirm=True),
-        )
-        ids[label] = register(tx, Actor(kind="user", user_id=user_id), command, free_quota=10**6).id
-        put_into(tx, ids[label], state)
-    return ids
+def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], platform_domain_id: int, domain: str) -> None:
+    """Store names (user id, label, state) as rows: thousands of them are many more than can be registered one by one."""
+    rows = [
+        {
+            "user_id": user_id,
+            "platform_domain_id": platform_domain_id,
+            "label": label,
+            "fqdn": f"{label}.{domain}",
+            "registration_type": state.mode,
+            "registration_source": "api",
+            "nameserver_count": int(state.nameservers),
+            "ds_record_count": 0,
+            "attempts": 0,
+            "registered_at": tx.now - 400 * DAY,
+            "created_at": tx.now - 400 * DAY,
+            "updated_at": tx.now,
+            **store.delegation_columns(Delegation((NS1,) if state.nameservers else ())),
+            **state.columns(tx.now),
+        }
+        for user_id, label, state in wanted
+    ]
+    if rows:
+        tx.connection.execute(insert(subdomains), rows)
 
 
 def put_into(tx: Tx, subdomain_id: int, state: State) -> None:
@@ -134,10 +140,10 @@ def put_into(tx: Tx, subdomain_id: int, state: State) -> None:
     tx.connection.execute(update(subdomains).where(subdomains.c.id == subdomain_id).values(values))
 
 
-def put_user_into(tx: Tx, user_id: int, asker: Asker | None) -> None:
-    """Give a user its facts, but for the balance; None: those with which it may register whatever is wanted."""
+def put_user_into(tx: Tx, user_id: int, asker: Asker) -> None:
+    """Give a user its facts, but for the balance."""
     values = {
-        "suspended_at": tx.now if asker and asker.suspended else None,
-        "free_quota": 0 if asker and not asker.quota_left else None,
+        "suspended_at": tx.now if asker.suspended else None,
+        "free_quota": None if asker.quota_left else 0,
     }
     tx.connection.execute(update(users).where(users.c.id == user_id).values(values))
