@@ -9,13 +9,12 @@ from sqlalchemy import func, insert, select, text, update
 
 from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.store import users
-from sublet.credits.check_ledger import check_ledger
+from sublet.cli.doctor import check_all
 from sublet.credits.coupon_store import coupons
 from sublet.credits.model import Payable
 from sublet.credits.store import ledger_accounts, transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
-from sublet.subdomains.check_registry import check_registry
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.store import subdomains
@@ -162,7 +161,7 @@ def _found_after(busy: Registry, spoil: Callable[[Tx], None]) -> list[Violation]
 
     def run(tx: Tx) -> None:
         spoil(tx)
-        found.extend([*check_ledger(tx), *check_registry(tx, free_quota=FREE_QUOTA)])
+        found.extend(check_all(tx, free_quota=FREE_QUOTA))
         if tx.connection.dialect.name == "sqlite":
             tx.connection.execute(text("PRAGMA ignore_check_constraints = OFF"))
         raise _UndoError
