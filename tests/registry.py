@@ -16,8 +16,8 @@ from sqlalchemy import func, select
 
 from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
+from sublet.cli.doctor import check_all
 from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.check_ledger import check_ledger
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Outcome, Payable
 from sublet.credits.store import find_balance
@@ -32,7 +32,6 @@ from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.check_registry import check_registry
 from sublet.subdomains.model import Register, Subdomain
 from sublet.subdomains.publishing import Result, begin_publication, record_publication
 from sublet.subdomains.register import register
@@ -201,7 +200,7 @@ class Registry:
 
     def doctor(self) -> list[Violation]:
         """Every broken invariant."""
-        return self.read(lambda tx: [*check_ledger(tx), *check_registry(tx, free_quota=FREE_QUOTA)])
+        return self.read(check_all, free_quota=FREE_QUOTA)
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,12 @@ import httpx
 import structlog
 from typer.testing import CliRunner
 
+from sublet.cli.doctor import check_all
 from sublet.cli.main import app as command_line
 from sublet.cli.service import Addresses, run_service
 from sublet.config import Settings
-from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx, open_database
 from sublet.invariants import Violation
-from sublet.subdomains.check_registry import check_registry
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
@@ -184,9 +183,7 @@ class RunningService:
 
     def doctor(self) -> list[Violation]:
         """Return every broken invariant, as `sublet doctor` finds them, at the service's time."""
-        return self.read(
-            lambda tx: [*check_ledger(tx), *check_registry(tx, free_quota=self.settings.free_quota)]
-        )
+        return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def charge(
                 user_id=user.id,
                 kind="charge",
                 credits=-quote.price,
-                reference=f"{quote.action}:{subdomain_id}:{starts_at:%Y%m%dT%H%M%S.%fZ}",
+                reference=charge_reference(quote.action, subdomain_id, starts_at),
                 description=f"{word} of {quote.fqdn} ({quote.registration_mode}, {quote.period_days} days)",
                 subdomain_id=subdomain_id,
                 subdomain=quote.fqdn,
@@ -126,3 +126,8 @@ def charge(
         transfer_id=transfer_id,
     )
     return Outcome(subdomain_id, quote.price, quote.coupon)
+
+
+def charge_reference(action: str, subdomain_id: int, starts_at: datetime) -> str:
+    """Return the reference of a term's charge: what was done, to which name, from when."""
+    return f"{action}:{subdomain_id}:{starts_at:%Y%m%dT%H%M%S.%fZ}"
