@@ -20,23 +20,15 @@ class How:
 HOWS = st.sampled_from((*[How()] * 10, How("k1"), How("k2"), How(crash=True), How("k1", crash=True)))
 
 NAMES = st.sampled_from(
-    (
-        ("alpha", "one.test"),
-        ("beta", "one.test"),
-        ("alpha", "two.test"),
-        ("alpha", "three.test"),
-        ("beta", "three.test"),
-        ("lang", "two.test"),
-        ("gold", "one.test"),
-        ("vip", "one.test"),
-        ("ab", "two.test"),
-        ("www", "two.test"),
-        ("x", "two.test"),
-        ("blok", "one.test"),
-        ("used", "one.test"),
-        ("ns1", "three.test"),
-        ("bad_label", "one.test"),
-        ("alpha", "nowhere.test"),
+    tuple(
+        (label, domain)
+        for domain, labels in {
+            "one.test": "alpha beta gamma gold vip blok used bad_label",
+            "two.test": "alpha beta lang delta ab www x",
+            "three.test": "alpha beta gamma delta ns1",
+            "nowhere.test": "alpha",
+        }.items()
+        for label in labels.split()
     )
 )
 
@@ -45,8 +37,8 @@ PICKS = st.integers(0, 31)
 
 PAYS = st.sampled_from(
     (
-        Pay(),
-        *[Pay(confirm=True)] * 5,
+        *[Pay()] * 3,
+        *[Pay(confirm=True)] * 6,
         Pay(confirm=True, coupon="HALF"),
         Pay(confirm=True, coupon="FULL"),
         Pay(confirm=True, coupon="FIX"),
@@ -54,13 +46,12 @@ PAYS = st.sampled_from(
         Pay(confirm=True, coupon="RENEW"),
         Pay(confirm=True, coupon="NEW"),
         Pay(confirm=True, coupon="OTHER"),
-        Pay(confirm=True, max_credits=6),
+        *[Pay(confirm=True, max_credits=6)] * 2,
         Pay(confirm=True, max_credits=1000),
         Pay(max_credits=-1),
-        Pay(confirm=True, may_spend=False),
+        *[Pay(confirm=True, may_spend=False)] * 2,
     )
 )
-BUYERS = PAYS
 
 WISHES = st.sampled_from((0, 1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20))
 """Numbers of `wish`; those from 15 on leave something out."""
@@ -134,9 +125,7 @@ LAPSES = st.sampled_from(
 
 EDITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     (
-        {"registration_open": True, "hidden": False, "restricted": False},
-        {"registration_open": True, "hidden": False, "restricted": False},
-        {"registration_open": True, "hidden": False, "restricted": False},
+        *[{"registration_open": True, "hidden": False, "restricted": False}] * 8,
         {"registration_open": False},
         {"hidden": True},
         {"restricted": True},

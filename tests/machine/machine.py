@@ -1,9 +1,7 @@
 """The machine: hypothesis draws verbs, crashes, restarts and jumps of the clock, and holds the registry against the model."""
 
-import tempfile
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from machine.moves import all_moves, move
 from machine.check import check_all, check_step
 from machine.draws import (
-    BUYERS,
     CODES,
     EDITS,
     HOWS,
@@ -29,14 +26,14 @@ from machine.draws import (
 )
 from machine.operator_model import Registry
 from machine.publisher import Held, begin, finish
-from machine.real import START, Real, fast_folder
+from machine.real import START, Real
 from machine.world import Listed, Name, Pay, Refused
 
 CHECK_STEPS = 100
 """After how many steps everything is compared, and the doctor asked."""
 
 PEOPLE = ("ann", "ben", "cat", "dan")
-OWNER = st.sampled_from((None, None, None, None, *PEOPLE))
+OWNER = st.sampled_from((*[None] * 12, *PEOPLE))
 """Who acts on a name: its owner (None), or anybody."""
 WHO = st.sampled_from(PEOPLE)
 DOMAIN = st.sampled_from(("one.test", "two.test", "three.test"))
@@ -64,8 +61,7 @@ class _Moves(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(prefix="sublet-machine-", dir=fast_folder())
-        self.real = Real(Path(self.folder.name))
+        self.real = Real()
         self.model = Registry(START)
         self.held: Held | None = None
         self.last: tuple[str, str, dict[str, Any]] | None = None
@@ -78,7 +74,6 @@ class _Moves(RuleBasedStateMachine):
             self._settle()
         finally:
             self.real.close()
-            self.folder.cleanup()
 
     def _settle(self) -> None:
         for _ in range(3):
@@ -155,8 +150,10 @@ class _Moves(RuleBasedStateMachine):
         self.model.now = self.real.now
 
     def _pick(self, pick: int) -> tuple[str, Name | None]:
-        """A name by its number from the newest: as its id or by its name, or none that there is."""
+        """A name by its number from the newest, as its id or by its name: one that is held, any there was, or none there is."""
         names = self.model.names
+        if pick < 26:
+            names = [each for each in names if not each.purged_at]
         if not names or pick >= 30:
             return "nothing.one.test" if pick % 2 else "999", None
         name = names[-1 - pick // 2 % len(names)]
@@ -178,7 +175,7 @@ class _Moves(RuleBasedStateMachine):
         name=NAMES,
         mode=st.sampled_from((None, None, "free", "plus", "plus", "premium", "special", "admin", "bogus")),
         number=WISHES,
-        pay=BUYERS,
+        pay=PAYS,
         how=HOWS,
         by=st.sampled_from(("fqdn", "parts", "id")),)
     def register(
@@ -336,11 +333,11 @@ class _Moves(RuleBasedStateMachine):
     def retire_coupon(self, code: str, how: How) -> None:
         self.send("retire_coupon", None, how, code=code)
 
-    @move(2, to=WHO, lift=st.sampled_from((True, True, False)), how=HOWS)
+    @move(2, to=WHO, lift=st.sampled_from((True, True, True, False)), how=HOWS)
     def hold_user(self, to: str, lift: bool, how: How) -> None:
         self.send("unsuspend_user" if lift else "suspend_user", None, how, to=to)
 
-    @move(1, to=WHO, quota=st.sampled_from((None, None, 0, 1, 4, -1)), how=HOWS)
+    @move(1, to=WHO, quota=st.sampled_from((None, None, 0, 1, 4, 6, -1)), how=HOWS)
     def edit_quota(self, to: str, quota: int | None, how: How) -> None:
         self.send("edit_quota", None, how, to=to, quota=quota)
 
@@ -375,7 +372,7 @@ class _Moves(RuleBasedStateMachine):
     def withdraw_offer(self, domain: str, mode: str, how: How) -> None:
         self.send("withdraw_offer", None, how, domain=domain, mode=mode)
 
-    @move(2, name=NAMES, listed=LABELS, how=HOWS)
+    @move(1, name=NAMES, listed=LABELS, how=HOWS)
     def set_label(self, name: tuple[str, str], listed: Listed, how: How) -> None:
         label, domain = name
         self.send("set_label", None, how, domain=domain, label=label, listed=listed)
