@@ -1,7 +1,7 @@
 """The machine: hypothesis draws verbs, crashes, restarts and jumps of the clock, and holds the registry against the model."""
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,10 +12,12 @@ from machine.check import check_all, check_step
 from machine.draws import (
     CODES,
     EDITS,
+    GOOD_NAMES,
     HOWS,
     LABELS,
     LAPSES,
     NAMES,
+    NUMBERS,
     OFFERS,
     PAYS,
     PICKS,
@@ -28,6 +30,9 @@ from machine.operator_model import Registry
 from machine.publisher import Held, begin, finish
 from machine.real import START, Real
 from machine.world import Listed, Name, Pay, Refused
+
+Request = tuple[str, str, dict[str, Any], str | None]
+"""A registrant's request: verb, who, arguments, the `Idempotency-Key`."""
 
 CHECK_STEPS = 100
 """After how many steps everything is compared, and the doctor asked."""
@@ -46,6 +51,7 @@ class Tally:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.example = 0
         self.step = 0
+        self.failed_at: str | None = None
 
     @property
     def operations(self) -> int:
@@ -64,7 +70,8 @@ class _Moves(RuleBasedStateMachine):
         self.real = Real()
         self.model = Registry(START)
         self.held: Held | None = None
-        self.last: tuple[str, str, dict[str, Any]] | None = None
+        self.last: Request = ("renew", "ann", {"what": "nothing.one.test", "pay": Pay()}, None)
+        self.last_keyed: Request = self.last
         TALLY.example += 1
         TALLY.step = 0
 
@@ -118,6 +125,7 @@ class _Moves(RuleBasedStateMachine):
                 assert (got.result.id, got.result.charged_credits) == outcome, (verb, outcome, got.result)
                 if key is not None:
                     self.model.remember(who, key, request, outcome)
+                    self.last_keyed = (verb, who, args, key)
             elif outcome is not None and hasattr(got.result, "payment"):
                 assert got.result.payment.id == outcome
         self._done(verb, came, self._touched(args))
@@ -149,11 +157,21 @@ class _Moves(RuleBasedStateMachine):
         self.real.now += time
         self.model.now = self.real.now
 
+    def _pass_till(self, instant: datetime) -> None:
+        self._pass(max(timedelta(0), instant - self.model.now))
+
+    def _free(self, number: int) -> tuple[str, str]:
+        """A name by its number among those that nobody holds."""
+        free = [each for each in GOOD_NAMES if self.model.holder(".".join(each)) is None] or GOOD_NAMES
+        return free[number % len(free)]
+
     def _pick(self, pick: int) -> tuple[str, Name | None]:
-        """A name by its number from the newest, as its id or by its name: one that is held, any there was, or none there is."""
+        """A name by its number from the newest, as its id or by its name: live, held, any there was, or none there is."""
         names = self.model.names
-        if pick < 26:
-            names = [each for each in names if not each.purged_at]
+        if pick < 20:
+            names = [each for each in names if not each.trashed_at] or names
+        elif pick < 26:
+            names = [each for each in names if not each.purged_at] or names
         if not names or pick >= 30:
             return "nothing.one.test" if pick % 2 else "999", None
         name = names[-1 - pick // 2 % len(names)]
@@ -166,7 +184,7 @@ class _Moves(RuleBasedStateMachine):
 
     def request(self, verb: str, who: str, how: How, **args: Any) -> None:
         """Send a registrant's request, and keep it to be sent again."""
-        self.last = (verb, who, args)
+        self.last = (verb, who, args, how.key)
         self.send(verb, who, how, **args)
 
     # Registrants
@@ -194,20 +212,20 @@ class _Moves(RuleBasedStateMachine):
             by=by,
         )
 
-    @move(5, who=WHO, name=NAMES, how=HOWS)
-    def register_free(self, who: str, name: tuple[str, str], how: How) -> None:
+    @move(5, who=WHO, number=NUMBERS, how=HOWS)
+    def register_free(self, who: str, number: int, how: How) -> None:
         """A plain free name with two nameservers."""
-        label, domain = name
+        label, domain = self._free(number)
         names = {"domain": domain, "label": label, "wish": wish(1, f"{label}.{domain}")}
         self.request("register", who, how, mode="free", pay=Pay(), by="fqdn", **names)
 
-    @move(5, who=WHO, name=NAMES, how=HOWS)
-    def register_paid(self, who: str, name: tuple[str, str], how: How) -> None:
-        """Whatever mode takes the label, confirmed, with a nameserver below the name."""
-        label, domain = name
+    @move(5, who=WHO, number=NUMBERS, pay=PAYS, how=HOWS)
+    def register_paid(self, who: str, number: int, pay: Pay, how: How) -> None:
+        """Whatever paid mode takes the label, with a nameserver below the name."""
+        label, domain = self._free(number)
         names = {"domain": domain, "label": label, "wish": wish(3, f"{label}.{domain}")}
-        mode = "plus" if label in ("alpha", "beta", "lang") else None
-        self.request("register", who, how, mode=mode, pay=Pay(confirm=True), by="parts", **names)
+        mode = None if label in ("gold", "vip", "ab") else "plus"
+        self.request("register", who, how, mode=mode, pay=pay, by="parts", **names)
 
     @move(6, owner=OWNER, pick=PICKS, number=WISHES, how=HOWS)
     def update_nameservers(self, owner: str | None, pick: int, number: int, how: How) -> None:
@@ -223,16 +241,16 @@ class _Moves(RuleBasedStateMachine):
     def renew(self, owner: str | None, pick: int, pay: Pay, how: How) -> None:
         self._named("renew", owner, pick, how, pay=pay)
 
-    @move(3, pick=PICKS, again=st.booleans())
-    def renew_for_sure(self, pick: int, again: bool) -> None:
-        """Confirmed, when its time has come; perhaps sent again, since the answer was lost."""
+    @move(4, pick=PICKS, pay=PAYS, how=HOWS, again=st.booleans())
+    def renew_in_time(self, pick: int, pay: Pay, how: How, again: bool) -> None:
+        """When its time has come; perhaps sent again, since the answer was lost."""
         _, name = self._pick(pick)
         if name is not None and not name.purged_at:
-            self._pass(max(timedelta(0), self.model.renewal_opens_at(name) - self.model.now))
+            self._pass_till(self.model.renewal_opens_at(name))
         for _ in range(1 + again):
-            self._named("renew", None, pick, How(), pay=Pay(confirm=True))
+            self._named("renew", None, pick, how, pay=pay)
 
-    @move(5, owner=OWNER, pick=PICKS, how=HOWS)
+    @move(3, owner=OWNER, pick=PICKS, how=HOWS)
     def delete(self, owner: str | None, pick: int, how: How) -> None:
         self._named("delete", owner, pick, how)
 
@@ -245,16 +263,37 @@ class _Moves(RuleBasedStateMachine):
         else:
             self._named("restore", owner, pick, how, pay=pay)
 
-    @move(3, how=HOWS)
-    def send_again(self, how: How) -> None:
-        """The last request of a registrant once more."""
-        if self.last is not None:
-            verb, who, args = self.last
-            self.send(verb, who, how, **args)
+    @move(3, pick=PICKS, pay=PAYS, how=HOWS)
+    def restore_late(self, pick: int, pay: Pay, how: How) -> None:
+        """Deleted in its last hour, and brought back after it."""
+        _, name = self._pick(pick)
+        if name is None or name.purged_at or name.suspended_at:
+            return
+        if not name.trashed_at:
+            self._pass_till(name.expires_at - timedelta(hours=1))
+            self.request("delete", name.who, How(), what=name.fqdn)
+        if self.model.restorable(name):
+            ends_at = self.model.trash_ends_at(name)
+            self._pass_till(min(each for each in (name.expires_at, ends_at) if each))
+        self.request("restore", name.who, how, what=name.fqdn, pay=pay)
+
+    @move(2, pick=PICKS, how=HOWS)
+    def fail_and_retry(self, pick: int, how: How) -> None:
+        """The name servers don't follow, and the owner won't wait."""
+        _, name = self._pick(pick)
+        if name is not None and self.model.waits(name):
+            self.publish(name.domain, "not_read_back")
+        self._named("retry", None, pick, how)
+
+    @move(4, how=HOWS, same=st.booleans())
+    def send_again(self, how: How, same: bool) -> None:
+        """A registrant's last request once more: or the last one that succeeded under a key, under that key."""
+        verb, who, args, key = self.last if same else self.last_keyed
+        self.send(verb, who, how if same else How(key, how.crash), **args)
 
     # Tickets
 
-    @move(2, owner=OWNER, pick=PICKS, subject=st.sampled_from(("Help", "Help", None)), how=HOWS)
+    @move(3, owner=OWNER, pick=PICKS, subject=st.sampled_from(("Help", "Help", None)), how=HOWS)
     def open_ticket(self, owner: str | None, pick: int, subject: str | None, how: How) -> None:
         what, name = self._pick(pick)
         who = owner or (name.who if name else "ben")
@@ -267,10 +306,10 @@ class _Moves(RuleBasedStateMachine):
         how=HOWS,)
     def answer_ticket(self, who: str | None, number: int, by: str, message: str, how: How) -> None:
         tickets = self.model.tickets
-        ticket = len(tickets) - number % (len(tickets) + 1)
+        ticket = len(tickets) - number % len(tickets) if tickets and number < 6 else 999
         args: dict[str, Any] = {"ticket": ticket} if by == "close_ticket" else {"ticket": ticket, "message": message}
         if by == "reply":
-            self.request(by, who or (tickets[ticket - 1].who if ticket else "ann"), how, **args)
+            self.request(by, who or (tickets[ticket - 1].who if ticket != 999 else "ann"), how, **args)
         else:
             self.send(by, None, how, **args)
 
@@ -310,11 +349,14 @@ class _Moves(RuleBasedStateMachine):
     def grant_credits(self, to: str, credit_count: int, how: How) -> None:
         self.send("grant_credits", None, how, to=to, credit_count=credit_count)
 
-    @move(1, to=WHO, credit_count=st.sampled_from((-1, -30, -1000, 0, 7)), how=HOWS)
-    def adjust_credits(self, to: str, credit_count: int, how: How) -> None:
+    @move(2, to=WHO, credit_count=st.sampled_from((-1, -30, None, None, -1000, 0, 7)), how=HOWS)
+    def adjust_credits(self, to: str, credit_count: int | None, how: How) -> None:
+        """Some, or (None) all but one there is."""
+        if credit_count is None:
+            credit_count = 1 - self.model.people[to].balance
         self.send("adjust_credits", None, how, to=to, credit_count=credit_count)
 
-    @move(1, to=WHO, number=st.integers(0, 9), credit_count=st.sampled_from((50, 20, 0)), how=HOWS)
+    @move(1, to=WHO, number=st.integers(0, 4), credit_count=st.sampled_from((50, 20, 0)), how=HOWS)
     def record_payment(self, to: str, number: int, credit_count: int, how: How) -> None:
         reference = f"p-{number}" if number else ""
         self.send("record_payment", None, how, to=to, reference=reference, credit_count=credit_count)
@@ -329,15 +371,19 @@ class _Moves(RuleBasedStateMachine):
     def add_coupon(self, code: str, terms: int, how: How) -> None:
         self.send("add_coupon", None, how, code=code, coupon=coupon(terms, self.model.now))
 
-    @move(1, code=CODES, how=HOWS)
-    def retire_coupon(self, code: str, how: How) -> None:
+    @move(2, code=CODES, again=st.booleans(), how=HOWS)
+    def retire_coupon(self, code: str, again: bool, how: How) -> None:
+        retired = [each for each, coupon in self.model.coupons.items() if coupon.retired]
+        code = retired[0] if again and retired else code
         self.send("retire_coupon", None, how, code=code)
 
     @move(2, to=WHO, lift=st.sampled_from((True, True, True, False)), how=HOWS)
     def hold_user(self, to: str, lift: bool, how: How) -> None:
+        held = [who for who, person in self.model.people.items() if person.suspended]
+        to = held[0] if lift and held else to
         self.send("unsuspend_user" if lift else "suspend_user", None, how, to=to)
 
-    @move(1, to=WHO, quota=st.sampled_from((None, None, 0, 1, 4, 6, -1)), how=HOWS)
+    @move(2, to=WHO, quota=st.sampled_from((None, None, 0, 1, 4, 6, -1)), how=HOWS)
     def edit_quota(self, to: str, quota: int | None, how: How) -> None:
         self.send("edit_quota", None, how, to=to, quota=quota)
 
@@ -384,4 +430,8 @@ class Machine(_Moves):
     @rule(drawn=all_moves(_Moves))
     def step(self, drawn: tuple[str, dict[str, Any]]) -> None:
         name, args = drawn
-        getattr(self, name)(**args)
+        try:
+            getattr(self, name)(**args)
+        except Exception:
+            TALLY.failed_at = TALLY.failed_at or f"run {TALLY.example}, step {TALLY.step + 1}, {name}"
+            raise

@@ -19,7 +19,7 @@ def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
     Raises:
         AssertionError: the registry and the model differ; with `shrink` at the end of the shortest story that hypothesis finds.
     """
-    machine.TALLY.example = 0
+    machine.TALLY.example, machine.TALLY.failed_at = 0, None
     run_state_machine_as_test(
         seed(number)(machine.Machine),
         settings=settings(
