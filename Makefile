@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast bench check format lock clean
+.PHONY: help run test test-fast soak bench check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -36,6 +36,9 @@ test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
 	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
+
+soak: $(VENV)/dev.stamp ## Run random operations for long; PART=, SEED= and COUNT= choose
+	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs/reports
 
 bench: $(VENV)/dev.stamp ## Measure the speed, as ratios against a bare application in the same run
 	@$(BIN)/python bench/bench.py

@@ -11,8 +11,10 @@ from sublet.errors import RenewalNotAvailable
 from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store, store
 from sublet.subdomains.change_zone import change_zone
+from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import Batch, Result, begin_publication, record_publication
+from sublet.subdomains.purge import purge
 from sublet.subdomains.renew import renew
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -89,4 +91,21 @@ def test_a_name_in_grace_is_renewed_from_its_old_expiry(registry: Registry) -> N
     registry.advance(days=380)
     registry.write(renew, registry.actor(), SHOP, Payable())
     assert registry.subdomain(held.id).expires_at == held.expires_at + timedelta(days=365)
+    assert registry.doctor() == []
+
+
+def test_a_late_removal_does_not_take_out_the_next_holder(registry: Registry) -> None:
+    """One publisher is away while another publishes the removal, the name is released, and somebody else registers it."""
+    name = "blog.example.test"
+    registry.register(name, nameservers=("ns1.provider.example",))
+    registry.publish()
+    registry.write(delete, registry.actor(), name)
+    late = registry.write(begin_publication, registry.domains["example.test"])
+    assert late is not None
+    registry.publish()
+    registry.write(purge, OPERATOR, name, release=True)
+    registry.register(name, "ben", nameservers=("ns1.elsewhere.example",))
+    registry.publish()
+    changed = registry.write(change_zone, late)
+    assert changed.stale_ids == {item.subdomain_id for item in late.items}
     assert registry.doctor() == []

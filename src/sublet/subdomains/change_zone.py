@@ -13,7 +13,8 @@ from sublet.subdomains.publishing import Batch, Item
 class ZoneChanged:
     """What came of it: the zone's new serial, and the subdomains that were left out.
 
-    `refused_ids` are those whose names were in use by someone else, `stale_ids` those that want something newer by now.
+    `refused_ids` are those whose names were in use by someone else, `stale_ids` those that want something newer by now,
+    or nothing any more.
     """
 
     serial: int
@@ -28,7 +29,8 @@ def change_zone(tx: Tx, batch: Batch) -> ZoneChanged:
     we did not write is ever overwritten. Such names are left out and returned; the others are applied.
 
     The fence: changes of one zone follow one another, and one that was prepared for an older generation changes nothing; so
-    a publisher that was long away can't put back what another has replaced.
+    a publisher that was long away can't put back what another has replaced. Nor does one for a generation that another has
+    published meanwhile: a name that was released since then may be somebody else's, who stands in the zone now.
     """
     zone_store.lock_zone(tx, batch.platform_domain_id)
     stale = _stale_ids(tx, batch)
@@ -50,9 +52,9 @@ def change_zone(tx: Tx, batch: Batch) -> ZoneChanged:
 
 
 def _stale_ids(tx: Tx, batch: Batch) -> frozenset[int]:
-    generations = publish_store.list_generations(tx, [item.subdomain_id for item in batch.items])
+    waiting = publish_store.list_waiting_generations(tx, [item.subdomain_id for item in batch.items])
     return frozenset(
-        item.subdomain_id for item in batch.items if generations[item.subdomain_id] != item.generation
+        item.subdomain_id for item in batch.items if waiting.get(item.subdomain_id) != item.generation
     )
 
 

@@ -144,10 +144,12 @@ def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
     )
 
 
-def list_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, int]:
-    """Which generation of these subdomains is desired now?"""
+def list_waiting_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, int]:
+    """Which generation of these subdomains waits for its publication? Those of which none does are left out."""
     rows = tx.connection.execute(
-        select(subdomains.c.id, subdomains.c.generation).where(subdomains.c.id.in_(list(subdomain_ids)))
+        select(subdomains.c.id, subdomains.c.generation).where(
+            subdomains.c.id.in_(list(subdomain_ids)) & UNPUBLISHED
+        )
     )
     return {row[0]: row[1] for row in rows}
 

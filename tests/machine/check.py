@@ -1,0 +1,122 @@
+"""Hold the real registry against the model: a little after each step, everything now and then."""
+
+from collections import Counter
+from typing import Any
+
+from sqlalchemy import select
+
+from machine.operator_model import Registry
+from machine.real import AUDITED, Real
+from machine.world import FREE_QUOTA, Name
+from sublet.credits.check_ledger import check_ledger
+from sublet.db import Tx
+from sublet.subdomains.check_registry import check_registry
+from sublet.subdomains.check_store import list_all
+from sublet.subdomains.lifecycle import derive_status, renewal_available
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.store import find_subdomain
+from sublet.subdomains.term_store import terms
+
+_SAME = (
+    "id",
+    "fqdn",
+    "registration_type",
+    "registered_at",
+    "expires_at",
+    "period_days",
+    "updated_at",
+    "generation",
+    "published_generation",
+    "attempts",
+    "next_attempt_at",
+    "last_renewed_at",
+    "suspended_at",
+    "unsuspended_at",
+    "trashed_at",
+    "purged_at",
+    "released_at",
+)
+_NUMBERS = """
+    SELECT kind, user_id, balance FROM ledger_accounts
+    UNION ALL SELECT 'free', user_id, count(*) FROM subdomains
+    WHERE registration_type = 'free' AND trashed_at IS NULL GROUP BY user_id
+"""
+
+
+def check_step(real: Real, model: Registry, touched: Name | None) -> None:
+    """Compare the balances, the usage of the free quotas and the name that was touched."""
+
+    def ask(tx: Tx) -> tuple[Any, Subdomain | None]:
+        driver: Any = tx.connection.connection.driver_connection  # asked after every step: without detours
+        return driver.execute(_NUMBERS).fetchall(), find_subdomain(tx, touched.id) if touched else None
+
+    rows, row = real.read(ask)
+    numbers = {(kind, user_id): number for kind, user_id, number in rows}
+    total = sum(number for (kind, _), number in numbers.items() if kind != "free")
+    assert total == 0, numbers
+    for who, person in model.people.items():
+        number = real.ids[who]
+        assert numbers.get(("user", number), 0) == person.balance, (who, numbers, person.balance)
+        assert numbers.get(("free", number), 0) == model.free_used(who), (who, numbers)
+    if touched is not None:
+        _check_name(real, model, touched, row)
+
+
+def _check_name(real: Real, model: Registry, name: Name, row: Subdomain | None) -> None:
+    assert row is not None, name
+    for column in _SAME:
+        assert getattr(row, column) == getattr(name, column), (name.fqdn, column, row, name)
+    assert row.user_id == real.ids[name.who]
+    delegation = row.delegation
+    assert delegation.nameservers == name.nameservers, (name, delegation)
+    assert tuple((each.host, each.ipv4) for each in delegation.glue) == name.glue, (name, delegation)
+    ds = tuple(
+        f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in delegation.ds_records
+    )
+    assert ds == name.ds
+    assert (row.provision_error is not None) == name.failed, (name, row.provision_error)
+    status = model.status(name)
+    assert derive_status(row, model.now) == status, (name, status)
+    renewable = status not in ("trashed", "suspended") and model.renewal_opens_at(name) <= model.now
+    assert renewal_available(row, model.now) == renewable
+
+
+def check_all(real: Real, model: Registry) -> None:
+    """Ask the doctor, and compare the whole registry."""
+    real.read(lambda tx: _check_all(tx, real, model))
+
+
+def _check_all(tx: Tx, real: Real, model: Registry) -> None:
+    violations = [*check_ledger(tx), *check_registry(tx, free_quota=FREE_QUOTA)]
+    told = {(each.invariant, each.object_id) for each in violations}
+    assert told == model.expected_violations(), (told, model.expected_violations())
+    rows = list_all(tx)
+    assert len(rows) == len(model.names)
+    for row, name in zip(rows, model.names, strict=True):
+        _check_name(real, model, name, row)
+    columns = terms.c.subdomain_id, terms.c.action, terms.c.starts_at, terms.c.ends_at, terms.c.charged_credits
+    stored = [tuple(row) for row in tx.connection.execute(select(*columns).order_by(terms.c.subdomain_id, terms.c.id))]
+    assert stored == [(name.id, *term) for name in model.names for term in name.terms]
+
+    def rows_of(statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in tx.connection.exec_driver_sql(statement)]
+
+    ids = real.ids
+    assert rows_of("SELECT id, user_id, kind, credits, balance_after, refunded_transfer_id FROM transfers ORDER BY id") == [
+        (number, ids[each.who], each.kind, abs(each.credits), each.balance_after, each.refunded)
+        for number, each in enumerate(model.moved, 1)
+    ]
+    assert dict(rows_of("SELECT code, uses FROM coupons")) == {
+        code: len(coupon.used) for code, coupon in model.coupons.items()
+    }
+    uses = "SELECT code, user_id, count(*) FROM coupon_uses JOIN coupons ON coupons.id = coupon_id GROUP BY 1, 2"
+    assert sorted(rows_of(uses)) == sorted(
+        (code, ids[who], count)
+        for code, coupon in model.coupons.items()
+        for who, count in Counter(coupon.used).items()
+    )
+    spoken = "SELECT t.user_id, t.status, count(*) FROM tickets t JOIN messages m ON m.ticket_id = t.id GROUP BY t.id ORDER BY t.id"
+    assert rows_of(spoken) == [(ids[each.who], each.status, each.messages) for each in model.tickets]
+    events = Counter(dict(rows_of(AUDITED)))  # type: ignore[arg-type] # rows of two
+    events.subtract(real.audit_before)
+    assert +events == +model.audit, (+events - model.audit, model.audit - events)

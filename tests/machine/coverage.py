@@ -1,0 +1,53 @@
+"""What a run has to have met: of every verb success, crash or every refusal that docs/errors.md and docs/cli.md tell of it."""
+
+_PAID = "payment_confirmation_required insufficient_scope price_changed insufficient_credits"
+_KEYED = "(done) (crash) (replayed) idempotency_key_reused"
+_OWN = f"{_KEYED} account_suspended subdomain_not_found subdomain_suspended"
+_OPERATOR = "(done) (crash)"
+
+WANTED: dict[str, frozenset[str]] = {
+    verb: frozenset(codes.split())
+    for verb, codes in {
+        "register": f"{_KEYED} account_suspended platform_domain_not_found registration_closed validation_failed "
+        f"subdomain_unavailable registration_mode_not_allowed free_quota_exceeded {_PAID}",
+        "update_nameservers": f"{_OWN} validation_failed",
+        "retry": f"{_OWN} nameserver_required retry_not_available",
+        "renew": f"{_OWN} renewal_not_available validation_failed {_PAID}",
+        "delete": _OWN,
+        "restore": f"{_OWN} conflict free_quota_exceeded validation_failed {_PAID}",
+        "open_ticket": f"{_KEYED} validation_failed",
+        "reply": f"{_KEYED} account_suspended ticket_not_found ticket_closed validation_failed",
+        "staff_reply": f"{_OPERATOR} ticket_not_found ticket_closed validation_failed",
+        "close_ticket": f"{_OPERATOR} ticket_not_found ticket_closed",
+        "grant_credits": f"{_OPERATOR} validation_failed",
+        "adjust_credits": f"{_OPERATOR} validation_failed conflict",
+        "record_payment": f"{_OPERATOR} validation_failed conflict",
+        "refund_charge": f"{_OPERATOR} not_found conflict validation_failed",
+        "add_coupon": f"{_OPERATOR} validation_failed conflict",
+        "retire_coupon": f"{_OPERATOR} not_found conflict",
+        "suspend_user": f"{_OPERATOR} conflict",
+        "unsuspend_user": f"{_OPERATOR} conflict",
+        "edit_quota": f"{_OPERATOR} validation_failed",
+        "suspend": f"{_OPERATOR} not_found conflict",
+        "unsuspend": f"{_OPERATOR} not_found conflict",
+        "operator_restore": f"{_OPERATOR} not_found conflict",
+        "purge": f"{_OPERATOR} not_found conflict",
+        "edit_platform_domain": f"{_OPERATOR} validation_failed",
+        "offer_mode": f"{_OPERATOR} validation_failed",
+        "withdraw_offer": f"{_OPERATOR} not_found conflict",
+        "set_label": f"{_OPERATOR} not_found validation_failed",
+        "pass_time": "(done)",
+        "restart": "(done)",
+        "publish": "published not_read_back not_recorded not_sent begun",
+    }.items()
+}
+
+
+def missed(outcomes: dict[tuple[str, str], int]) -> list[str]:
+    """Return what was never met, as "verb: outcome"."""
+    return [
+        f"{verb}: {came}"
+        for verb, wanted in WANTED.items()
+        for came in sorted(wanted)
+        if not outcomes.get((verb, came))
+    ]

@@ -1,0 +1,39 @@
+"""`make soak`: long runs of randomised checks, by named parts; prints the seeds first, so that any run can be repeated.
+
+    make soak                            all parts, at full length
+    make soak PART=machine COUNT=50000   one part, shorter
+    make soak PART=machine SEED=123      one seed again, up to its failure, told in the fewest steps
+
+A part is a function that takes the options, prints what it does, and returns whether nothing was violated.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent)]  # as pytest does
+
+from machine import soak as machine
+
+PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {"machine": machine.soak}
+
+
+def main() -> int:
+    """Run the parts that are asked for; the exit code is 1 when one found a violation."""
+    parser = argparse.ArgumentParser(description="Long runs of randomised checks.")
+    parser.add_argument("--part", choices=sorted(PARTS), help="only this part")
+    parser.add_argument("--seed", type=int, help="repeat this seed, and nothing else (needs --part)")
+    parser.add_argument("--count", type=int, help="how many operations, instead of the part's own number")
+    parser.add_argument("--workers", type=int, default=2, help="how many processes (default 2)")
+    parser.add_argument("--report", type=Path, help="the folder to write the report into, as soak-PART.md")
+    options = parser.parse_args()
+    if options.seed is not None and options.part is None:
+        parser.error("a seed is one part's: say --part too")
+    chosen = [options.part] if options.part else sorted(PARTS)
+    outcomes = [PARTS[part](options) for part in chosen]
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
