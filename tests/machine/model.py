@@ -122,7 +122,9 @@ class Model:
 
     # What registrants do
 
-    def register(self, who: str, *, domain: str, label: str, mode: str | None, wish: Wish, pay: Pay) -> Effect:
+    def register(
+        self, who: str, *, domain: str, label: str, mode: str | None, wish: Wish, pay: Pay
+    ) -> Effect:
         """POST /subdomains."""
         person = self._acting(who)
         place = self.places.get(domain)
@@ -467,6 +469,7 @@ class Model:
     def remember(self, who: str, key: str, request: object, outcome: Any) -> None:
         """Keep what was done under a key."""
         self.remembered[who, key] = (request, outcome, self.now)
+
 
 def _lies_in(host: str, name: str) -> bool:
     return host == name or host.endswith("." + name)

@@ -357,8 +357,6 @@ class Registry(Model):
         """Whether a change that was prepared for this generation may no longer be made: something newer is wanted."""
         return self.names[number - 1].generation != generation
 
-
-
     # What must be wrong at this instant, for the doctor to tell
 
     def expected_violations(self) -> set[tuple[str, int]]:

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from machine.operator_model import Registry
 from machine.real import Real
 from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.publishing import BACK_OFF_MAX_SECONDS, Batch, Result, begin_publication, record_publication
+from sublet.subdomains.publishing import (
+    BACK_OFF_MAX_SECONDS,
+    Batch,
+    Result,
+    begin_publication,
+    record_publication,
+)
 from sublet.subdomains.store import find_subdomain
 
 

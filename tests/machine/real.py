@@ -142,9 +142,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
     def build(tx: Tx) -> None:
         for who, person in model.people.items():
             email = f"{who}@example.org"
-            member = add_user(
-                tx, OPERATOR, email, who.title(), person.organization, free_quota=person.quota
-            )
+            member = add_user(tx, OPERATOR, email, who.title(), person.organization, free_quota=person.quota)
             ids[who] = member.user.id
             if person.balance:
                 grant_credits(tx, OPERATOR, email, person.balance, "at first")
@@ -202,4 +200,3 @@ def fast_folder() -> Path | None:
     """Return where temporary files cost no disk, or None for the usual place."""
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
     return memory if memory.is_dir() else None
-

@@ -73,7 +73,9 @@ def soak(options: argparse.Namespace) -> bool:
     wanted = options.count or OPERATIONS
     first = random.SystemRandom().randrange(10**9)
     count = max(1, -(-wanted // (RUNS * STEPS)))
-    print(f"machine: {wanted:,} operations on {options.workers} processes; seeds {first} to about {first + count - 1}")
+    print(
+        f"machine: {wanted:,} operations on {options.workers} processes; seeds {first} to about {first + count - 1}"
+    )
     print(f"machine: one again with `make soak PART=machine SEED={first}`", flush=True)
     started = time.monotonic()
     total = _run_all(first, wanted, options.workers, started)
@@ -140,7 +142,10 @@ def table(total: Total, seconds: float) -> list[str]:
         told = ", ".join(f"{name.strip('()')} {number:,}" for name, number in came.items())
         lines.append(f"| {verb} | {sum(came.values()):,} | {told} |")
     never = missed(total.outcomes)
-    lines += ["", f"Never met: {', '.join(never)}." if never else "Every outcome that the documents tell of was met."]
+    lines += [
+        "",
+        f"Never met: {', '.join(never)}." if never else "Every outcome that the documents tell of was met.",
+    ]
     return lines
 
 
