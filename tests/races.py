@@ -7,19 +7,24 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import httpx
+from sqlalchemy import func, select
 
 from crashes import zone_is_right
 from service import Registrant, RunningService
 from serving import wait_until
-from sublet.audit import Actor
+from sublet.audit import Actor, audit_events
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.refund_charge import refund_charge
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
+from sublet.subdomains.resume_sweep import resume_sweep
+from sublet.subdomains.store import subdomains
+from sublet.subdomains.sweep import sweep
 
 RACE_ROUNDS = int(os.environ.get("RACE_ROUNDS", "3"))
 """How often each race is run; more of them find what is rarer. No SUBLET_ before it: that would be an unknown setting."""
@@ -175,23 +180,44 @@ def _over_http(method: str, path: str, body: Any = None) -> Contender:
     return run
 
 
+async def _sweep(_client: httpx.AsyncClient, service: RunningService, _who: Registrant, name: str) -> str:
+    """Let the sweep go on that the test's jump of the clock has stopped, and sweep beside the service's own worker."""
+
+    def run() -> str:
+        with suppress(Conflict):  # another one was faster
+            service.write(lambda tx: resume_sweep(tx, OPERATOR))
+        while service.write(sweep).more:
+            pass
+        trashed = (audit_events.c.action == "subdomain.trash") & (subdomains.c.fqdn == name)
+        query = select(func.count()).where(trashed & (audit_events.c.object_id == subdomains.c.id))
+        return "trashed" if service.read(lambda tx: tx.connection.execute(query).scalar_one()) else "left"
+
+    return await asyncio.to_thread(run)
+
+
 CONTENDERS: dict[str, Contender] = {
     "delete": _over_http("DELETE", ""),
     "renew": _over_http("POST", "/renew", {"confirm": True}),
     "change": _over_http("PUT", "/nameservers", {"nameservers": ["ns7.provider.example"]}),
+    "sweep": _sweep,
 }
-"""Who contends for one name. What moves names by itself belongs here too: it says "done", or why not."""
+"""Who contends for one name."""
+SWEEPS = 3
 GONE = "subdomain_not_found"
 OUTCOMES = {
     "delete": {"done", GONE},
     "renew": {"done", GONE, "renewal_not_available"},
     "change": {"done", GONE},
+    "sweep": {"trashed", "left"},
 }
-"""What may come of each; of anybody else in `CONTENDERS` anything may."""
+"""What may come of each."""
 
 
 def check_one_life_is_lived(service: RunningService, count: int = 100, rounds: int = 1) -> None:
-    """Of `count` who delete, renew and change one name at once one deletes it and at most one renews it, which is paid once."""
+    """Of `count` who delete, renew and change a name whose grace is over, while it is swept, one takes it: into the trash, once.
+
+    At most one renews it before, which is paid once, and keeps it from the sweep.
+    """
     service.add_domain("example.test")
     ada = service.add_user(credit_count=1000)
     order = random.Random(7)  # noqa: S311 - so that a failure can be repeated
@@ -201,14 +227,17 @@ def check_one_life_is_lived(service: RunningService, count: int = 100, rounds: i
             ada, name, registration_mode="plus", confirm=True, nameservers=["ns1.provider.example"]
         )
         wait_until(lambda: zone_is_right(service), 30)
-        service.clock.advance(days=330)
+        service.clock.advance(days=365 + 30, seconds=1)
+        wait_until(lambda: not service.operator("sweep", "status")["running"])
         before = service.call(ada, "GET", "/credits").json()["credit_balance"]
-        whose = [each for _, each in zip(range(count), list(CONTENDERS) * count, strict=False)]
+        by_users = [each for each in CONTENDERS if each != "sweep"] * count
+        whose = [*by_users[: count - SWEEPS], *["sweep"] * SWEEPS]
         order.shuffle(whose)
         came = _contend(service, ada, name, whose)
         for each, outcomes in OUTCOMES.items():
             assert {outcome for who, outcome in came if who == each} <= outcomes, came
-        assert came["delete", "done"] == 1, came
+        swept = bool(came["sweep", "trashed"])
+        assert came["delete", "done"] + swept == 1, came
         renewed = came["renew", "done"]
         assert renewed <= 1, came
         spent = before - service.call(ada, "GET", "/credits").json()["credit_balance"]
