@@ -7,6 +7,7 @@ from outage import Outage
 from service import Registrant, RunningService
 from serving import wait_until
 from sublet.audit import Actor
+from sublet.cli.doctor import check_running
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.model import UpdateNameservers
@@ -116,3 +117,34 @@ def check_stale_change_is_refused(outage: Outage) -> None:
     served = service.delegation(NAME)
     assert served == {"ns1.new.example"}, served
     assert service.doctor() == []
+
+
+def check_wrong_clock_loses_nothing(service: RunningService) -> None:
+    """A clock that is wrong by a year or more empties no registry: the sweep stops and asks. Publishing goes on."""
+    names = [f"n{number}.example.test" for number in range(30)]
+    ada = service.add_user(free_quota="100")
+    for name in names:
+        service.register(ada, name, nameservers=["ns1.provider.example"])
+    wait_until(lambda: service.operator("sweep", "status")["seen_at"] is not None)
+    service.clock.advance(days=400)
+    wait_until(lambda: bool(_gone(service)) or not service.operator("sweep", "status")["running"])
+    service.register(ada, NAME, nameservers=["ns1.provider.example"])
+    wait_until(lambda: service.delegation(NAME) == {"ns1.provider.example"})
+    assert _gone(service) == 0
+    assert service.delegation(names[0]) == {"ns1.provider.example"}
+    assert "400 days" in service.operator("sweep", "status")["stopped_reason"]
+    assert [each.invariant for each in service.read(check_running)] == ["sweep_runs"]
+    # The operator's word that the clock is right; and a second one, since 30 names are more than the dates forecast.
+    service.operator("sweep", "resume")
+    wait_until(lambda: "30 names of 31" in str(service.operator("sweep", "status")["stopped_reason"]))
+    assert _gone(service) == 0
+    service.operator("sweep", "resume")
+    wait_until(lambda: _gone(service) == len(names))
+    wait_until(lambda: zone_is_right(service))
+    assert service.delegation(names[0]) == set()
+    assert service.operator("sweep", "status")["running"]
+
+
+def _gone(service: RunningService) -> int:
+    """How many names are in the trash."""
+    return len(service.operator("subdomain", "list", "--status", "trashed"))

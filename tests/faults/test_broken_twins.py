@@ -19,6 +19,7 @@ from guards import (
     check_former_glue_leaves,
     check_glue_is_public,
     check_others_names_are_hidden,
+    check_wrong_clock_loses_nothing,
 )
 from outage import service_with_outage
 from races import (
@@ -223,7 +224,8 @@ def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch)
         return engine
 
     monkeypatch.setattr(db, "sqlite_engine", deferred)
-    with running_service(url) as service, pytest.raises(Unavailable):
+    # The operator's commands say so with an exit code, which the test's helper asserts.
+    with running_service(url) as service, pytest.raises((Unavailable, AssertionError)):
         check_writers_take_turns(service)
 
 
@@ -301,3 +303,20 @@ def test_is_global_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         service.add_domain()
         with pytest.raises(AssertionError, match=r"224\.0\.0\.1"):
             check_glue_is_public(service)
+
+
+def test_a_wrong_clock_loses_nothing(url: str) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check_wrong_clock_loses_nothing(service)
+        assert service.doctor() == []
+
+
+def test_a_sweep_without_the_brake_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sublet.worker.clockwork.jump_reason", "sublet.subdomains.sweep.away_reason"):
+        monkeypatch.setattr(name, lambda *_: None)
+    monkeypatch.setattr("sublet.subdomains.sweep.losses_reason", lambda **_: None)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check_wrong_clock_loses_nothing(service)
