@@ -94,22 +94,35 @@ def _check_all(tx: Tx, real: Real, model: Registry) -> None:
     assert len(rows) == len(model.names)
     for row, name in zip(rows, model.names, strict=True):
         _check_name(real, model, name, row)
-    columns = terms.c.subdomain_id, terms.c.action, terms.c.starts_at, terms.c.ends_at, terms.c.charged_credits
-    stored = [tuple(row) for row in tx.connection.execute(select(*columns).order_by(terms.c.subdomain_id, terms.c.id))]
+    columns = (
+        terms.c.subdomain_id,
+        terms.c.action,
+        terms.c.starts_at,
+        terms.c.ends_at,
+        terms.c.charged_credits,
+    )
+    stored = [
+        tuple(row)
+        for row in tx.connection.execute(select(*columns).order_by(terms.c.subdomain_id, terms.c.id))
+    ]
     assert stored == [(name.id, *term) for name in model.names for term in name.terms]
 
     def rows_of(statement: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in tx.connection.exec_driver_sql(statement)]
 
     ids = real.ids
-    assert rows_of("SELECT id, user_id, kind, credits, balance_after, refunded_transfer_id FROM transfers ORDER BY id") == [
+    assert rows_of(
+        "SELECT id, user_id, kind, credits, balance_after, refunded_transfer_id FROM transfers ORDER BY id"
+    ) == [
         (number, ids[each.who], each.kind, abs(each.credits), each.balance_after, each.refunded)
         for number, each in enumerate(model.moved, 1)
     ]
     assert dict(rows_of("SELECT code, uses FROM coupons")) == {
         code: len(coupon.used) for code, coupon in model.coupons.items()
     }
-    uses = "SELECT code, user_id, count(*) FROM coupon_uses JOIN coupons ON coupons.id = coupon_id GROUP BY 1, 2"
+    uses = (
+        "SELECT code, user_id, count(*) FROM coupon_uses JOIN coupons ON coupons.id = coupon_id GROUP BY 1, 2"
+    )
     assert sorted(rows_of(uses)) == sorted(
         (code, ids[who], count)
         for code, coupon in model.coupons.items()
@@ -117,6 +130,6 @@ def _check_all(tx: Tx, real: Real, model: Registry) -> None:
     )
     spoken = "SELECT t.user_id, t.status, count(*) FROM tickets t JOIN messages m ON m.ticket_id = t.id GROUP BY t.id ORDER BY t.id"
     assert rows_of(spoken) == [(ids[each.who], each.status, each.messages) for each in model.tickets]
-    events = Counter(dict(rows_of(AUDITED)))  # type: ignore[arg-type] # rows of two
+    events = Counter(dict(rows_of(AUDITED)))
     events.subtract(real.audit_before)
     assert +events == +model.audit, (+events - model.audit, model.audit - events)

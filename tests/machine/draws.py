@@ -35,7 +35,8 @@ NAMES = st.sampled_from(ALL_NAMES)
 GOOD_NAMES = tuple(
     name
     for name in ALL_NAMES
-    if name[0] in ("alpha", "beta", "gamma", "delta", "lang", "gold", "vip", "ab") and name[1] != "nowhere.test"
+    if name[0] in ("alpha", "beta", "gamma", "delta", "lang", "gold", "vip", "ab")
+    and name[1] != "nowhere.test"
 )
 """Those that somebody can register, as things stand at first."""
 NUMBERS = st.integers(0, len(GOOD_NAMES) - 1)

@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from machine.moves import all_moves, move
 from machine.check import check_all, check_step
 from machine.draws import (
     CODES,
@@ -26,6 +25,7 @@ from machine.draws import (
     coupon,
     wish,
 )
+from machine.moves import all_moves, move
 from machine.operator_model import Registry
 from machine.publisher import Held, begin, finish
 from machine.real import START, Real
@@ -111,7 +111,8 @@ class _Moves(RuleBasedStateMachine):
             self._compare_refusal(verb, refused, got.refusal)
             came = got.refusal.code
         elif got.crashed:
-            assert effect is not None and how.crash, (verb, "got through", refused and refused.code)
+            assert how.crash
+            assert effect is not None, (verb, "got through", refused and refused.code)
             came = "(crash)"
         elif got.replayed:
             assert replay is not None, (verb, "replayed")
@@ -189,13 +190,16 @@ class _Moves(RuleBasedStateMachine):
 
     # Registrants
 
-    @move(4, who=WHO,
+    @move(
+        4,
+        who=WHO,
         name=NAMES,
         mode=st.sampled_from((None, None, "free", "plus", "plus", "premium", "special", "admin", "bogus")),
         number=WISHES,
         pay=PAYS,
         how=HOWS,
-        by=st.sampled_from(("fqdn", "parts", "id")),)
+        by=st.sampled_from(("fqdn", "parts", "id")),
+    )
     def register(
         self, who: str, name: tuple[str, str], mode: str | None, number: int, pay: Pay, how: How, by: str
     ) -> None:
@@ -299,15 +303,20 @@ class _Moves(RuleBasedStateMachine):
         who = owner or (name.who if name else "ben")
         self.request("open_ticket", who, how, subject=subject, what=what if pick % 3 else None)
 
-    @move(3, who=OWNER,
+    @move(
+        3,
+        who=OWNER,
         number=st.integers(0, 6),
         by=st.sampled_from(("reply", "reply", "staff_reply", "close_ticket")),
         message=st.sampled_from(("Thanks", "Thanks", "")),
-        how=HOWS,)
+        how=HOWS,
+    )
     def answer_ticket(self, who: str | None, number: int, by: str, message: str, how: How) -> None:
         tickets = self.model.tickets
         ticket = len(tickets) - number % len(tickets) if tickets and number < 6 else 999
-        args: dict[str, Any] = {"ticket": ticket} if by == "close_ticket" else {"ticket": ticket, "message": message}
+        args: dict[str, Any] = (
+            {"ticket": ticket} if by == "close_ticket" else {"ticket": ticket, "message": message}
+        )
         if by == "reply":
             self.request(by, who or (tickets[ticket - 1].who if ticket != 999 else "ann"), how, **args)
         else:
@@ -325,7 +334,13 @@ class _Moves(RuleBasedStateMachine):
         self.real.restart()
         self._done("restart", "(done)")
 
-    @move(8, domain=DOMAIN, fate=st.sampled_from(("published", "published", "published", "not_read_back", "not_recorded", "not_sent")))
+    @move(
+        8,
+        domain=DOMAIN,
+        fate=st.sampled_from(
+            ("published", "published", "published", "not_read_back", "not_recorded", "not_sent")
+        ),
+    )
     def publish(self, domain: str, fate: str) -> None:
         finish(self.real, self.model, begin(self.real, self.model, domain), fate)
         self._done("publish", fate)

@@ -354,10 +354,9 @@ class Registry(Model):
         return counts
 
     def is_stale(self, number: int, generation: int) -> bool:
-        """Whether a change that was prepared for this generation may no longer be made: something newer is wanted."""
-        return self.names[number - 1].generation != generation
-
-
+        """Whether a change prepared for this generation may no longer be made: something newer is wanted, or it is done."""
+        name = self.names[number - 1]
+        return not self.waits(name) or name.generation != generation
 
     # What must be wrong at this instant, for the doctor to tell
 

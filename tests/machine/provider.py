@@ -14,9 +14,7 @@ NAME = "sublet-even"
 class EvenProvider(HypothesisProvider):
     """Draws whole numbers evenly; everything else as hypothesis does."""
 
-    def draw_integer(
-        self, min_value: int | None = None, max_value: int | None = None, **others: Any
-    ) -> int:
+    def draw_integer(self, min_value: int | None = None, max_value: int | None = None, **others: Any) -> int:
         if min_value is None or max_value is None or self._random is None:
             return super().draw_integer(min_value, max_value, **others)
         return self._random.randint(min_value, max_value)

@@ -40,7 +40,7 @@ _make_engine = sublet.db.sqlite_engine
 OPERATOR = Actor(kind="operator", name="olga")
 
 
-class Crash(Exception):
+class Crash(Exception):  # noqa: N818 - no error of the code: it is made to happen
     """The process dies after the verb, before the commit."""
 
 
@@ -142,9 +142,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
     def build(tx: Tx) -> None:
         for who, person in model.people.items():
             email = f"{who}@example.org"
-            member = add_user(
-                tx, OPERATOR, email, who.title(), person.organization, free_quota=person.quota
-            )
+            member = add_user(tx, OPERATOR, email, who.title(), person.organization, free_quota=person.quota)
             ids[who] = member.user.id
             if person.balance:
                 grant_credits(tx, OPERATOR, email, person.balance, "at first")
@@ -184,7 +182,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
             CALLS["add_coupon"](tx, OPERATOR, ids, {"code": code, "coupon": coupon})
 
     def count(tx: Tx) -> Counter[str]:
-        return Counter({action: count for action, count in tx.connection.exec_driver_sql(AUDITED)})
+        return Counter({row[0]: row[1] for row in tx.connection.exec_driver_sql(AUDITED)})
 
     with asyncio.Runner() as runner:
         db = open_database(f"sqlite:///{path}", lambda: START)
@@ -202,4 +200,3 @@ def fast_folder() -> Path | None:
     """Return where temporary files cost no disk, or None for the usual place."""
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
     return memory if memory.is_dir() else None
-

@@ -1,7 +1,5 @@
 """Run the machine from a seed: the same seed takes the same steps."""
 
-from dataclasses import dataclass
-
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -9,7 +7,7 @@ from machine import machine
 from machine.provider import NAME
 
 STEPS = 200
-RUNS = 50
+RUNS = 25
 """A seed stands for so many runs of so many steps; more steps would not fit into hypothesis' bounds of a test case."""
 
 
@@ -30,7 +28,11 @@ def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
             deadline=None,  # other processes take their time too
             phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
             # Long stories are the point, and so is their size; nothing is filtered.
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+            suppress_health_check=[
+                HealthCheck.too_slow,
+                HealthCheck.data_too_large,
+                HealthCheck.large_base_example,
+            ],
             print_blob=False,
         ),
     )

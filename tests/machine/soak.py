@@ -73,7 +73,9 @@ def soak(options: argparse.Namespace) -> bool:
     wanted = options.count or OPERATIONS
     first = random.SystemRandom().randrange(10**9)
     count = max(1, -(-wanted // (RUNS * STEPS)))
-    print(f"machine: {wanted:,} operations on {options.workers} processes; seeds {first} to about {first + count - 1}")
+    print(
+        f"machine: {wanted:,} operations on {options.workers} processes; seeds {first} to about {first + count - 1}"
+    )
     print(f"machine: one again with `make soak PART=machine SEED={first}`", flush=True)
     started = time.monotonic()
     total = _run_all(first, wanted, options.workers, started)
@@ -126,9 +128,9 @@ def _run_all(first: int, wanted: int, workers: int, started: float) -> Total:
 def table(total: Total, seconds: float) -> list[str]:
     """Return the table of what was done: a Markdown one, a verb a line."""
     per = 1000 * seconds / max(1, total.operations)
+    speed = f"{seconds:,.0f} s ({per:.2f} ms an operation, all processes together)"
     lines = [
-        f"{total.operations:,} operations, {len(total.failures)} violations, {seconds:,.0f} s "
-        f"({per:.2f} ms an operation, all processes together)",
+        f"{total.operations:,} operations, {len(total.failures)} violations, {speed}",
         "",
         "| verb | operations | what came of it |",
         "|---|---:|---|",
@@ -136,23 +138,26 @@ def table(total: Total, seconds: float) -> list[str]:
     by_verb: dict[str, dict[str, int]] = {}
     for (verb, came), number in sorted(total.outcomes.items()):
         by_verb.setdefault(verb, {})[came] = number
-    for verb, came in by_verb.items():
-        told = ", ".join(f"{name.strip('()')} {number:,}" for name, number in came.items())
-        lines.append(f"| {verb} | {sum(came.values()):,} | {told} |")
+    for verb, outcomes in by_verb.items():
+        told = ", ".join(f"{name.strip('()')} {number:,}" for name, number in outcomes.items())
+        lines.append(f"| {verb} | {sum(outcomes.values()):,} | {told} |")
     never = missed(total.outcomes)
-    lines += ["", f"Never met: {', '.join(never)}." if never else "Every outcome that the documents tell of was met."]
+    lines += [
+        "",
+        f"Never met: {', '.join(never)}." if never else "Every outcome that the documents tell of was met.",
+    ]
     return lines
 
 
 def _report(total: Total, seconds: float, first: int, workers: int) -> list[str]:
     failures = [f"- seed {number}: {failure}" for number, failure in total.failures.items()]
+    python, sqlite = f"Python {platform.python_version()}", f"SQLite {sqlite3.sqlite_version}"
     return [
         "# Soak: the machine",
         "",
         "Random operations of all verbs against the model in `tests/machine/`; `make soak PART=machine` makes this page.",
         "",
-        f"- {datetime.now(UTC):%Y-%m-%d}, sublet {_commit()}, Python {platform.python_version()}, "
-        f"SQLite {sqlite3.sqlite_version}, {workers} processes",
+        f"- {datetime.now(UTC):%Y-%m-%d}, sublet {_commit()}, {python}, {sqlite}, {workers} processes",
         f"- seeds from {first} on, {RUNS} runs of {STEPS} steps each",
         *failures,
         "",

@@ -148,7 +148,7 @@ CALLS: dict[str, Call] = {
     "grant_credits": lambda tx, actor, ids, args: grant_credits(
         tx, actor, str(ids[args["to"]]), args["credit_count"], "test"
     ),
-    "adjust_credits": lambda tx, actor, ids, args: adjust_credits(
+    "adjust_credits": lambda tx, actor, _, args: adjust_credits(
         tx, actor, f"{args['to']}@example.org", args["credit_count"]
     ),
     "record_payment": _record_payment,

@@ -9,7 +9,7 @@ DAY = timedelta(days=1)
 Effect = Callable[[], Any]
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - as the refusals that it stands for
     """The verb has to refuse with this code; `details` are those that it has to give, as far as they are predicted."""
 
     def __init__(self, code: str, **details: Any) -> None:
