@@ -93,9 +93,14 @@ def soak(options: argparse.Namespace) -> bool:
 
 
 def _again(number: int) -> bool:
-    ran = run(number, shrink=True)
-    print(ran.trace or f"machine: seed {number} passes, {sum(ran.outcomes.values()):,} operations")
-    return ran.failed_at is None
+    ran = run(number)
+    if ran.failed_at is None:
+        print(f"machine: seed {number} passes, {sum(ran.outcomes.values()):,} operations")
+        return True
+    print(f"machine: seed {number} fails at {ran.failed_at}")
+    print("machine: looking for a shorter story, for five minutes at most", flush=True)
+    print(run(number, shrink=True).trace)
+    return False
 
 
 def _run_all(first: int, wanted: int, workers: int, started: float) -> Total:

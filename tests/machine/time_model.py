@@ -64,8 +64,7 @@ class Registry(OperatorModel):
     def _try(self, name: Name) -> str:
         name.auto_renew_tried_at = name.updated_at = self.now
         try:
-            if self.people[name.who].suspended:
-                raise Refused("account_suspended")
+            self._acting(name.who)
             pay = Pay(confirm=True, max_credits=name.auto_renew_max_credits)
             self._extend(name.who, name, "renew", pay)()
         except Refused:
