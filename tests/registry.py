@@ -4,6 +4,7 @@ There is no service: nothing publishes unless the test says so (`publish`), and 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
+from sublet.cli.doctor import check_all
 from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.check_ledger import check_ledger
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Outcome, Payable
 from sublet.credits.store import find_balance
@@ -31,11 +32,11 @@ from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.check_registry import check_registry
 from sublet.subdomains.model import Register, Subdomain
 from sublet.subdomains.publishing import Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
+from sublet.subdomains.sweep import Swept, sweep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,6 +124,40 @@ class Registry:
         """A user's credits."""
         return self.read(find_balance, self.users[name])
 
+    def sweep(self) -> Swept:
+        """Do what the clockwork does until nothing is due; gives all that was done, or why it is stopped."""
+        done: Counter[str] = Counter()
+        while (swept := self.write(sweep)).more:
+            done += swept.done
+        return Swept(done + swept.done, stopped_reason=swept.stopped_reason)
+
+    def live(self, *, days: int, step_days: int = 6) -> Counter[str]:
+        """Let days pass, with a sweep and a publishing whenever a name is due, and after each step; gives what the sweeps did."""
+        done: Counter[str] = Counter()
+        end = self.now + timedelta(days=days)
+        while self.now < end:
+            # Nothing happens in between; but the sweep must not be away for long.
+            self.now = min(end, self.now + timedelta(days=step_days), self._next_due_at() or end)
+            swept = self.sweep()
+            assert swept.stopped_reason is None, swept.stopped_reason
+            done += swept.done
+            for domain in self.domains:
+                self.publish(domain)
+        del done["looked"]
+        return done
+
+    def _next_due_at(self) -> datetime | None:
+        columns = (store.subdomains.c.due_at, store.subdomains.c.loss_at)
+
+        def ask(tx: Tx) -> datetime | None:
+            found = [
+                tx.connection.execute(select(func.min(column)).where(column > tx.now)).scalar_one()
+                for column in columns
+            ]
+            return min((each for each in found if each is not None), default=None)
+
+        return self.read(ask)
+
     def publish(self, domain: str = "example.test", *, error: str | None = None) -> list[int]:
         """Do what the publisher does, one batch: published at once, or failed with this error; tells the subdomains' ids."""
         batch = self.write(begin_publication, self.domains[domain])
@@ -165,7 +200,7 @@ class Registry:
 
     def doctor(self) -> list[Violation]:
         """Every broken invariant."""
-        return self.read(lambda tx: [*check_ledger(tx), *check_registry(tx, free_quota=FREE_QUOTA)])
+        return self.read(check_all, free_quota=FREE_QUOTA)
 
 
 @dataclass(frozen=True)

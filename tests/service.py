@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,13 +20,12 @@ import httpx
 import structlog
 from typer.testing import CliRunner
 
+from sublet.cli.doctor import check_all
 from sublet.cli.main import app as command_line
 from sublet.cli.service import Addresses, run_service
 from sublet.config import Settings
-from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx, open_database
 from sublet.invariants import Violation
-from sublet.subdomains.check_registry import check_registry
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
@@ -37,14 +37,24 @@ class MovableClock:
 
     def __init__(self) -> None:
         self.ahead = timedelta()
+        self._passed = timedelta()
 
     def __call__(self) -> datetime:
         """Return the instant that the service believes in."""
         return datetime.now(UTC) + self.ahead
 
     def advance(self, **by: float) -> None:
-        """Let time pass for the service: `days=30`, `hours=1` …"""
+        """Put the clock forward: `days=30`, `hours=1` … The brake of the sweep takes more than an hour for a wrong clock."""
         self.ahead += timedelta(**by)
+
+    def pass_time(self, **by: float) -> None:
+        """Let time pass for the service, by both of its clocks; what is due by then is done."""
+        self._passed += timedelta(**by)
+        self.ahead += timedelta(**by)
+
+    def monotonic(self) -> float:
+        """Return the seconds of the clock that nobody sets."""
+        return time.monotonic() + self._passed.total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +183,7 @@ class RunningService:
 
     def doctor(self) -> list[Violation]:
         """Return every broken invariant, as `sublet doctor` finds them, at the service's time."""
-        return self.read(
-            lambda tx: [*check_ledger(tx), *check_registry(tx, free_quota=self.settings.free_quota)]
-        )
+        return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
 
 
 @contextmanager
@@ -203,7 +211,9 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
                 service.base_url, service.dns = addresses.base_url, addresses.dns
                 ready.set()
 
-            await run_service(chosen, stop, clock=service.clock, on_ready=on_ready)
+            await run_service(
+                chosen, stop, clock=service.clock, monotonic=service.clock.monotonic, on_ready=on_ready
+            )
 
         try:
             asyncio.run(serve())

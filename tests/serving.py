@@ -28,10 +28,12 @@ class ServeProcess:
     service: RunningService
     log: Path
     broken: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Further settings of the process."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
-    def start(self, kill_at: str = "") -> float:
-        """Start it, to be killed at a point perhaps; return after how many seconds it was ready."""
+    def start(self, kill_at: str = "", *, wait: bool = True) -> float:
+        """Start it, to be killed at a point perhaps; return after how many seconds it was ready, where that is waited for."""
         settings = self.service.settings
         environment = {
             **os.environ,
@@ -42,13 +44,15 @@ class ServeProcess:
             "SUBLET_FREE_QUOTA": str(settings.free_quota),
             "KILL_AT": kill_at,
             "BROKEN": self.broken,
+            **self.environment,
         }
         started = time.monotonic()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
             )
-        wait_until(self._is_ready, READY_SECONDS)
+        if wait:
+            wait_until(self._is_ready, READY_SECONDS)
         return time.monotonic() - started
 
     def _is_ready(self) -> bool:
@@ -59,6 +63,11 @@ class ServeProcess:
         except httpx.TransportError:
             return False
         return answer.status_code == 200
+
+    def ended(self) -> bool:
+        """Tell whether it runs no more."""
+        assert self.process is not None
+        return self.process.poll() is not None
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait for the end and return the exit code."""

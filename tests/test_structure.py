@@ -92,7 +92,7 @@ def test_dnspython_reaches_the_network_from_two_modules_at_most() -> None:
 
 def test_the_real_clock_is_read_in_one_place() -> None:
     # Verbs and rules are given their instant; a clock of their own would slip past the tests' and the transaction's.
-    nouns = ("accounts", "credits", "platform_domains", "subdomains", "tickets", "dns")
+    nouns = ("accounts", "credits", "mail", "platform_domains", "subdomains", "tickets", "dns")
     pattern = re.compile(r"\butc_now\(|datetime\.now\(|\btime\.time\(")
     reading = {
         _module(path)

@@ -1,12 +1,14 @@
 """The audit: append-only; who did what, when, why, and the difference. One event a change, in its transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Column, String, Table, insert
+from sqlalchemy import JSON, Column, ColumnElement, Index, String, Table, func, insert, select, true
 
 from sublet.db import Tx
+from sublet.invariants import Violation
 from sublet.schema import BIG_ID, Instant, metadata
 
 
@@ -40,6 +42,7 @@ audit_events = Table(
     Column("object_id", BIG_ID, nullable=False),
     Column("before", JSON(none_as_null=True)),
     Column("after", JSON(none_as_null=True)),
+    Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
 
@@ -71,3 +74,74 @@ def record(
             after=dict(after) if after is not None else None,
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor; not who, not why."""
+
+    at: datetime
+    action: str
+    actor_kind: str
+
+
+def list_changes(
+    tx: Tx, object_type: str, object_id: int, actions: Collection[str], limit: int
+) -> list[Change]:
+    """Which of these actions were done to an object? The newest up to a limit, oldest first."""
+    columns = (audit_events.c[name] for name in Change.__slots__)
+    of_object = (audit_events.c.object_type == object_type) & (audit_events.c.object_id == object_id)
+    query = (
+        select(*columns)
+        .where(of_object & audit_events.c.action.in_(sorted(actions)))
+        .order_by(audit_events.c.id.desc())
+        .limit(limit)
+    )
+    return [Change(*row) for row in tx.connection.execute(query)][::-1]
+
+
+def list_untold(
+    tx: Tx,
+    object_type: str,
+    ids: Column[int],
+    at: Column[Any],
+    actions: Collection[str],
+    *,
+    among: ColumnElement[bool] | None = None,
+    once: bool = True,
+) -> Iterator[Violation]:
+    """Which rows (`among` these) have no event of these actions at the instant `at`, or, where that is asked, several?
+
+    Where `at` is null there is nothing to tell. `once` is for what happens to a row a single time, as its making; a suspension
+    may come again.
+    """
+    events = audit_events.c
+    found = (
+        select(events.object_id, func.count().label("number"), func.max(events.at).label("at"))
+        .where((events.object_type == object_type) & events.action.in_(actions))
+        .group_by(events.object_id, *([] if once else [events.at]))
+        .subquery()
+    )
+    same = (found.c.object_id == ids) & (true() if once else found.c.at == at)
+    wrong: ColumnElement[bool] = found.c.number.is_(None) | (found.c.at != at)
+    if once:
+        wrong |= found.c.number != 1
+    query = select(ids, at, found.c.number).select_from(ids.table.outerjoin(found, same))
+    query = query.where(at.is_not(None) & wrong & (true() if among is None else among))
+    for object_id, instant, number in tx.connection.execute(query):
+        sentence = (
+            f"{number or 'no'} events tell of its {at.name} {instant.isoformat()}: {', '.join(actions)}"
+        )
+        yield Violation("audited", object_type, object_id, sentence)
+
+
+def list_rowless(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
+    """Of which objects does an event tell that have no row? Rows are never deleted."""
+    events = audit_events.c
+    query = (
+        select(events.object_id)
+        .distinct()
+        .where((events.object_type == object_type) & events.object_id.not_in(select(ids)))
+    )
+    for row in tx.connection.execute(query):
+        yield Violation("rows_stay", object_type, row[0], "the audit tells of it, and it is not there")

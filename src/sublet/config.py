@@ -5,9 +5,11 @@ name in capitals; the environment wins. Unknown settings are refused, so that a 
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from email.utils import getaddresses
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,15 @@ class Settings:
     rate_limit_failed_auth_per_minute: int = 30
     trusted_proxies: str = ""
     """Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed."""
+    mail_transport: str = "log"
+    """Whether mail is sent through an SMTP server, or only told to the log."""
+    mail_from: str = ""
+    smtp_host: str = ""
+    smtp_port: int = 587
+    smtp_security: str = "starttls"
+    smtp_username: str = ""
+    smtp_password_file: str = ""
+    """The file that has the password: no secret is a setting, since settings are shown."""
     log_format: str = "text"
     log_level: str = "info"
 
@@ -45,6 +56,8 @@ class Settings:
         _one_of("rate_limits", self.rate_limits, ("on", "off"))
         _one_of("log_format", self.log_format, ("text", "json"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
+        _one_of("mail_transport", self.mail_transport, ("log", "smtp"))
+        _one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
         if not self.database_url.startswith(("sqlite:///", "postgresql://")):
             raise SettingsError(
                 "database_url: give sqlite:////absolute/path, sqlite:///relative/path or postgresql://user@host:port/name"
@@ -57,6 +70,7 @@ class Settings:
             value = getattr(self, field.name)
             if isinstance(value, int) and value < 0:
                 raise SettingsError(f"{field.name}: {value} is below 0")
+        _check_mail(self)
 
 
 DESCRIPTIONS: dict[str, str] = {
@@ -73,6 +87,13 @@ DESCRIPTIONS: dict[str, str] = {
     "rate_limit_ticket_per_minute": "Tickets and replies of one token in a minute.",
     "rate_limit_failed_auth_per_minute": "Requests with a bad token from one address in a minute.",
     "trusted_proxies": "Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed.",
+    "mail_transport": "log (mail is not sent, only told to the log) or smtp.",
+    "mail_from": "Whom mail comes from: name@example.net, or Name <name@example.net>.",
+    "smtp_host": "The mail server's name, as its certificate has it.",
+    "smtp_port": "The mail server's port: 587 for starttls, 465 for tls, 25 for none, as a rule.",
+    "smtp_security": "starttls, tls (from the first byte) or none; certificates are verified.",
+    "smtp_username": "Who authenticates with the mail server; empty: nobody.",
+    "smtp_password_file": "The file that has the password for it.",
     "log_format": "text, for people, or json.",
     "log_level": "debug, info, warning or error.",
 }
@@ -90,6 +111,38 @@ def _addresses(name: str, text: str) -> None:
             ip_address(part)
         except ValueError:
             raise SettingsError(f"{name}: {part!r} is no IP address; give addresses, with commas") from None
+
+
+def _check_mail(settings: Settings) -> None:
+    if settings.mail_from:
+        parse_mail_from(settings.mail_from)
+    if settings.mail_transport == "smtp":
+        for name in ("smtp_host", "mail_from"):
+            if not getattr(settings, name):
+                raise SettingsError(f"{name}: is needed with mail_transport = smtp")
+    if not 1 <= settings.smtp_port <= 65535:
+        raise SettingsError(f"smtp_port: {settings.smtp_port} is not 1 to 65535")
+    if bool(settings.smtp_username) != bool(settings.smtp_password_file):
+        raise SettingsError("smtp_username and smtp_password_file: give both, or neither")
+    if settings.smtp_username and settings.smtp_security == "none":
+        raise SettingsError(
+            "smtp_security: with smtp_username it is starttls or tls; a password is never sent in clear"
+        )
+
+
+def parse_mail_from(text: str) -> tuple[str, str]:
+    """Return name (empty where there is none) and address of a sender, `name@example.net` or `Name <name@example.net>`.
+
+    Raises:
+        SettingsError: it is neither; or the address is not ASCII, which not every server takes.
+    """
+    found = getaddresses([text])
+    name, address = found[0] if len(found) == 1 else ("", "")
+    local, at, domain = address.rpartition("@")
+    good = address.isascii() and address.isprintable() and not any(char in ' "@<>' for char in local)
+    if not (text.isprintable() and at and local and re.fullmatch(r"[A-Za-z0-9.-]+", domain) and good):
+        raise SettingsError(f"mail_from: {text!r} is not name@example.net or Name <name@example.net>")
+    return name, address
 
 
 def parse_listen(name: str, text: str) -> tuple[str, int]:

@@ -288,7 +288,7 @@ class RetryNotAvailable(Refusal):
 
 
 class RenewalNotAvailable(Refusal):
-    """The renewal window is not open; `details.opens_at` says when it will be."""
+    """The renewal window is not open; `details` has `opens_at`, and `expires_at` and `last_renewed_at` as they are."""
 
     code = "renewal_not_available"
     category = Category.CONFLICT

@@ -20,6 +20,12 @@ metadata = MetaData(
 BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
 """The type of every id: SQLite numbers only an INTEGER primary key by itself."""
 
+APPEND_ONLY = ("audit_events", "transfers", "terms", "milestones")
+"""The tables that are only ever added to: triggers refuse the rest."""
+
+STREAMED: dict[str, int] = {"yield_per": 1000}
+"""The execution options of a query whose rows are not to be in memory at once."""
+
 
 class Instant(TypeDecorator[datetime]):
     """An instant in UTC to the microsecond: timestamptz on PostgreSQL, fixed-width ISO text (which sorts) on SQLite."""

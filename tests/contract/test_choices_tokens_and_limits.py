@@ -39,10 +39,13 @@ def test_a_scope_lets_its_endpoints_through_and_no_other(shop: RunningService, s
 
 
 def test_the_scopes_of_the_routes() -> None:
-    """Decisions, "Tokens": account:read, subdomains:read and :write, tickets:read and :write, by path and method."""
+    """Decisions, "Tokens": account:read, subdomains:read and :write, tickets:read and :write, by path and method.
+
+    Reminders are about the user's names, wherever their path begins.
+    """
     for endpoint in ENDPOINTS:
         right = "read" if endpoint.method == "GET" else "write"
-        noun = "subdomains" if endpoint.path.startswith("/subdomains") else "account"
+        noun = "subdomains" if endpoint.path.startswith(("/subdomains", "/me/reminders")) else "account"
         noun = "tickets" if endpoint.path.startswith("/support") else noun
         assert endpoint.scope == f"{noun}:{right}", endpoint.name
 

@@ -104,7 +104,9 @@ DETAILS: dict[str, Any] = {
     "insufficient_scope": lambda details: exactly(details, {"required_scope": "subdomains:write"}),
     "free_quota_exceeded": lambda details: exactly(details, {"limit": 1, "used": 1}),
     "subdomain_unavailable": lambda details: exactly(details, {"reason": "taken", "owned": False}),
-    "renewal_not_available": lambda details: exactly(sorted(details), ["opens_at"]),
+    "renewal_not_available": lambda details: exactly(
+        sorted(details), ["expires_at", "last_renewed_at", "opens_at"]
+    ),
 }
 """What `details` has for the codes that define it; for all others it is empty."""
 

@@ -29,10 +29,14 @@ ROUTES = [
 ]  # fmt: skip
 
 
-def test_part_4_the_routes_are_those_of_the_spec_and_restore() -> None:
+def test_part_4_the_routes_are_those_of_the_spec_and_the_extensions() -> None:
     assert {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS} == {
         *ROUTES,
         ("POST", "/subdomains/{fqdn}/restore"),
+        ("GET", "/subdomains/{fqdn}/timeline"),
+        ("GET", "/subdomains/{fqdn}/auto-renew"),
+        ("PUT", "/subdomains/{fqdn}/auto-renew"),
+        ("PUT", "/me/reminders"),
     }
 
 
@@ -129,7 +133,7 @@ def test_part_2_account_resources(shop: RunningService) -> None:
     user = newcomer(shop, credit_count=7)
     shop.operator("package", "add", "Ten", "--credits", "10", "--price", "9.90", "--currency", "EUR")
     me = shop.call(user, "GET", "/me").json()
-    assert list(me["user"]) == ["id", "email", "name", "created_at"]
+    assert list(me["user"]) == ["id", "email", "name", "reminders", "created_at"]
     assert (me["user"]["id"], me["user"]["email"]) == (user.id, user.email)
     assert list(me["organization"]) == ["id", "name", "slug", "created_at"]
     assert me["organization"]["id"] == user.organization["id"]

@@ -125,6 +125,11 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "update_nameservers": ({}, {"nameservers": ["ns1.provider.example"]}, {"nameservers": ["-"]}),
     "renew": ({}, {"confirm": True}, {"coupon_code": "NOSUCH"}),
     "restore": ({}, {"confirm": True}),
+    "set_auto_renew": (
+        {"enabled": False},
+        {"enabled": True, "max_credits": 5},
+        {"enabled": True, "max_credits": -1},
+    ),
     "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),
 }
 """What is sent, good values and bad; without an entry nothing is."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from sqlalchemy import event
+
 from sublet.cli.main import main
 from sublet.db import Tx
 from sublet.http import subdomains as endpoints
@@ -16,7 +18,8 @@ from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import Result, record_publication
 from sublet.subdomains.register import register
-from sublet.worker import publisher
+from sublet.subdomains.sweep import sweep
+from sublet.worker import clockwork, mailer, publisher, smtp
 
 
 def _killed(fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -48,8 +51,33 @@ def _arm(point: str) -> None:
         _replace(publisher, "record_publication", _killed())
     elif point == "recorded":  # recorded, not committed
         _replace(publisher, "record_publication", _killed(record_publication))
+    elif point.startswith("sweep:"):  # after so many statements of the sweep
+        _count_down(int(point.removeprefix("sweep:")))
+    elif point == "mail_claimed":  # a mail is claimed, nothing sent
+        _replace(smtp, "_connect", _killed())
+    elif point == "mail_taken":  # the mail server took it, nothing is recorded
+        _replace(mailer, "record_delivery", _killed())
     elif point:
         raise ValueError(point)
+
+
+def _count_down(statements: int) -> None:
+    left = statements
+
+    def watched(tx: Tx) -> Any:
+        def count(*_: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        event.listen(tx.connection, "after_cursor_execute", count)
+        try:
+            return sweep(tx)
+        finally:
+            event.remove(tx.connection, "after_cursor_execute", count)
+
+    _replace(clockwork, "sweep", watched)
 
 
 def _without_write_ahead() -> None:

@@ -1,4 +1,7 @@
-"""Races over real HTTP connections, on both databases: money, quota, coupons, names and keys are each given out once."""
+"""Races over real HTTP connections, on both databases: money, quota, coupons, names and keys are each given out once.
+
+`SUBLET_RACE_ROUNDS` says how often the races with rounds are run, 3 times where it is not set.
+"""
 
 import signal
 from collections.abc import Iterator
@@ -9,12 +12,17 @@ import pytest
 from crashes import zone_is_right
 from postgresql import fresh_database
 from races import (
+    RACE_ROUNDS,
     Request,
     check_coupon_is_used_once,
     check_credits_are_spent_once,
     check_key_acts_once,
     check_name_goes_to_one,
+    check_one_life_is_lived,
     check_quota_is_used_once,
+    check_refund_and_spending,
+    check_renewal_is_charged_once,
+    check_writers_take_turns,
     register_at_once,
 )
 from service import RunningService, running_service
@@ -34,11 +42,27 @@ def test_credits_for_one_are_spent_once(racing: RunningService) -> None:
 
 
 def test_the_last_free_name_is_given_once(racing: RunningService) -> None:
-    check_quota_is_used_once(racing)
+    check_quota_is_used_once(racing, rounds=RACE_ROUNDS)
 
 
 def test_a_coupon_for_one_use_is_used_once(racing: RunningService) -> None:
-    check_coupon_is_used_once(racing)
+    check_coupon_is_used_once(racing, rounds=RACE_ROUNDS)
+
+
+def test_a_name_is_deleted_renewed_and_changed_at_once(racing: RunningService) -> None:
+    check_one_life_is_lived(racing, rounds=RACE_ROUNDS)
+
+
+def test_a_refund_while_the_user_spends(racing: RunningService) -> None:
+    check_refund_and_spending(racing, rounds=RACE_ROUNDS)
+
+
+def test_a_renewal_is_charged_once(racing: RunningService) -> None:
+    check_renewal_is_charged_once(racing)
+
+
+def test_writers_take_turns(racing: RunningService) -> None:
+    check_writers_take_turns(racing)
 
 
 def test_a_name_goes_to_one_of_two_users(racing: RunningService) -> None:

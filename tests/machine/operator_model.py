@@ -5,9 +5,11 @@ from typing import Any
 from machine.model import Model
 from machine.world import DAY, Coupon, Effect, Listed, Name, Offer, Refused, Ticket
 
+_DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
-class Registry(Model):
-    """The whole model."""
+
+class OperatorModel(Model):
+    """The model, but for what time does by itself, which is in `time_model`."""
 
     # Credits and coupons
 
@@ -208,6 +210,9 @@ class Registry(Model):
 
         def effect() -> Any:
             if after != place.settings:
+                for each in self.names:  # dated anew, where the days are others
+                    if each.domain == domain and any(place.settings[name] != after[name] for name in _DAYS):
+                        each.looked_at = None
                 place.settings = after
                 self.audit["platform_domain.edit"] += 1
 

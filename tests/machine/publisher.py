@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from machine.operator_model import Registry
 from machine.real import Real
+from machine.time_model import Registry
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.publishing import (
     BACK_OFF_MAX_SECONDS,

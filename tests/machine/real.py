@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 import sublet.db
-from machine.operator_model import Registry
+from machine.time_model import Registry
 from machine.verbs import CALLS
 from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
@@ -62,6 +62,7 @@ class Real:
         self.path = template.with_name("registry.db")
         shutil.copy(template, self.path)
         self.now = START
+        self.attempts = 0
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self.db = self._open()

@@ -133,6 +133,9 @@ class Name:
     trashed_at: datetime | None = None
     purged_at: datetime | None = None
     released_at: datetime | None = None
+    auto_renew_max_credits: int | None = None
+    auto_renew_tried_at: datetime | None = None
+    looked_at: datetime | None = None
     terms: list[tuple[str, datetime, datetime, int]] = field(default_factory=list)
 
     @property

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sublet.config import DESCRIPTIONS, Settings, SettingsError, load_settings, parse_listen
+from sublet.config import DESCRIPTIONS, Settings, SettingsError, load_settings, parse_listen, parse_mail_from
 
 DEFAULTS: dict[str, Any] = {
     "database_url": "sqlite:///sublet.db",
@@ -20,6 +20,13 @@ DEFAULTS: dict[str, Any] = {
     "rate_limit_ticket_per_minute": 20,
     "rate_limit_failed_auth_per_minute": 30,
     "trusted_proxies": "",
+    "mail_transport": "log",
+    "mail_from": "",
+    "smtp_host": "",
+    "smtp_port": 587,
+    "smtp_security": "starttls",
+    "smtp_username": "",
+    "smtp_password_file": "",
     "log_format": "text",
     "log_level": "info",
 }
@@ -96,6 +103,15 @@ def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
         ("DNS_LISTEN", "127.0.0.1:65536"),
         ("DNS_LISTEN", "127.0.0.1:-1"),
         ("DNS_LISTEN", "127.0.0.1:dns"),
+        ("MAIL_TRANSPORT", "sendmail"),
+        ("MAIL_FROM", "names"),
+        ("MAIL_FROM", "names@example.net\nBcc: eve@example.com"),
+        ("MAIL_FROM", "a@example.net, b@example.net"),
+        ("MAIL_FROM", "ädä@example.net"),
+        ("MAIL_FROM", "Names <names@>"),
+        ("SMTP_PORT", "0"),
+        ("SMTP_PORT", "65536"),
+        ("SMTP_SECURITY", "ssl"),
     ],
 )
 def test_bad_values_are_refused_by_name(name: str, value: str) -> None:
@@ -140,3 +156,38 @@ def test_listen_addresses(text: str, host: str, port: int) -> None:
 @pytest.mark.parametrize("value", ["0", "00", "10"])
 def test_whole_numbers_of_the_environment(value: str) -> None:
     assert load_settings(environ={"SUBLET_FREE_QUOTA": value}).free_quota == int(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "address"),
+    [
+        ("names@example.net", "", "names@example.net"),
+        ("Example Names <names@example.net>", "Example Names", "names@example.net"),
+        ('"Names, Inc." <names@example.net>', "Names, Inc.", "names@example.net"),
+        ("Über Namen <names@example.net>", "Über Namen", "names@example.net"),
+    ],
+)
+def test_senders(text: str, name: str, address: str) -> None:
+    assert parse_mail_from(text) == (name, address)
+
+
+SMTP = {"mail_transport": "smtp", "mail_from": "names@example.net", "smtp_host": "mail.example.net"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"smtp_host": ""}, "smtp_host: is needed"),
+        ({"mail_from": ""}, "mail_from: is needed"),
+        ({"smtp_username": "ada"}, "give both, or neither"),
+        ({"smtp_password_file": "/etc/password"}, "give both, or neither"),
+        (
+            {"smtp_username": "ada", "smtp_password_file": "/etc/password", "smtp_security": "none"},
+            "a password is never sent in clear",
+        ),
+    ],
+)
+def test_what_mail_needs(changed: dict[str, Any], sentence: str) -> None:
+    Settings(**{**SMTP, "smtp_port": 25})  # type: ignore[arg-type] # texts, and a number
+    with pytest.raises(SettingsError, match=sentence):
+        Settings(**{**SMTP, **changed})

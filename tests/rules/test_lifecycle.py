@@ -9,6 +9,7 @@ from sublet.dns.types import Delegation
 from sublet.subdomains.lifecycle import (
     ALLOWED,
     STATUS_LABELS,
+    auto_renew_at,
     derive_status,
     is_delegated,
     is_restorable,
@@ -211,6 +212,52 @@ def test_what_is_held_or_in_the_trash_is_not_renewed(name: Subdomain) -> None:
 def test_a_suspended_user_s_names_are_not_renewed() -> None:
     assert not renewal_available(NAME, NAME.expires_at, user_suspended=True)
     assert renewal_available(NAME, NAME.expires_at)
+
+
+# By itself
+
+OPENS_AT = NAME.expires_at - 60 * DAY
+STANDING = replace(NAME, auto_renew_max_credits=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        (NAME, None),
+        (replace(NAME, auto_renew_tried_at=OPENS_AT), None),
+        (STANDING, OPENS_AT),
+        (replace(STANDING, auto_renew_max_credits=10), OPENS_AT),
+        (replace(STANDING, expires_at=NOW - DAY), NOW - 61 * DAY),
+        (replace(STANDING, suspended_at=NOW), None),
+        (replace(STANDING, trashed_at=NOW), None),
+        # The attempts of earlier terms don't count.
+        (replace(STANDING, auto_renew_tried_at=OPENS_AT - TICK), OPENS_AT),
+        (replace(STANDING, auto_renew_tried_at=OPENS_AT), OPENS_AT + DAY),
+        (replace(STANDING, auto_renew_tried_at=OPENS_AT + 7 * DAY), OPENS_AT + 8 * DAY),
+        # A window that opens late, after the rest that follows a renewal.
+        (replace(STANDING, last_renewed_at=OPENS_AT + DAY), OPENS_AT + 2 * DAY),
+    ],
+)
+def test_a_name_is_renewed_by_itself_when_renewal_opens_and_tried_again_daily(
+    name: Subdomain, at: datetime | None
+) -> None:
+    assert auto_renew_at(name) == at
+
+
+@given(st.integers(1, 3650), st.integers(1, 3650), st.integers(0, 400))
+def test_right_after_an_attempt_none_is_due(window_days: int, period_days: int, late_days: int) -> None:
+    name = replace(STANDING, renewal_window_days=window_days, period_days=period_days)
+    due_at = auto_renew_at(name)
+    assert due_at is not None
+    now = due_at + late_days * DAY
+    assert renewal_available(name, now)
+    failed = replace(name, auto_renew_tried_at=now)
+    assert auto_renew_at(failed) == now + DAY
+    ends_at = term_end(next_term_start(name, now, period_days), period_days)
+    renewed = replace(failed, expires_at=ends_at, last_renewed_at=now)
+    again_at = auto_renew_at(renewed)
+    assert again_at is not None
+    assert again_at >= now + DAY
 
 
 # The trash

@@ -22,10 +22,11 @@ class UserEdit:
     organization: str | None = None
     free_quota: int | None = None
     default_free_quota: bool = False
+    reminders: bool | None = None
 
 
 def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
-    """Change a user's address, name, organization or free quota. What is the same already leaves no event.
+    """Change a user's address, name, organization, free quota or reminders. What is the same already leaves no event.
 
     Names, credits and tickets stay with the user; what was granted stays with the organization that it leaves.
 
@@ -52,7 +53,9 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
 
 def _checked(edit: UserEdit) -> dict[str, object]:
     if edit == UserEdit():
-        raise ValidationFailed("Say what is to change: the e-mail address, name, organization or free quota.")
+        raise ValidationFailed(
+            "Say what is to change: the e-mail address, name, organization, free quota or reminders."
+        )
     values: dict[str, object] = {}
     errors: list[FieldError] = []
     if edit.email is not None:
@@ -63,6 +66,8 @@ def _checked(edit: UserEdit) -> dict[str, object]:
     if edit.default_free_quota or edit.free_quota is not None:
         values["free_quota"] = edit.free_quota
         errors = [*errors, *check_free_quota(edit.free_quota)]
+    if edit.reminders is not None:
+        values["reminders"] = edit.reminders
     if edit.default_free_quota and edit.free_quota is not None:
         errors.append(FieldError("free_quota", "value_invalid", "Give a quota, or the default; not both."))
     if errors:

@@ -1,9 +1,11 @@
 """What a token looks like and when it is good (docs/spec-choices.md, "Tokens")."""
 
 import hashlib
+import re
 import secrets
 import string
 import zlib
+from dataclasses import dataclass
 from datetime import datetime
 
 from sublet.accounts.model import Token
@@ -13,6 +15,16 @@ PREFIX = "sublet_"
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _SECRET_LENGTH = 32
 _CHECK_LENGTH = 6
+_LOOKS_LIKE_ONE = re.compile(PREFIX + rf"[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK_LENGTH}}}")
+_LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What in a text looks like a token, or like the digest of one (a DS record's digest does too)."""
+
+    tokens: frozenset[str]
+    digests: frozenset[str]
 
 
 def _base62(number: int) -> str:
@@ -40,6 +52,11 @@ def is_well_formed(text: str) -> bool:
 def digest(text: str) -> str:
     """Return what is stored of a token: its SHA-256 in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def find_secrets(text: str) -> Secrets:
+    """Return what in a text looks like a secret of ours: to find what should never have been written there."""
+    return Secrets(frozenset(_LOOKS_LIKE_ONE.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
 
 
 def check_token(token: Token | None, now: datetime) -> Token:

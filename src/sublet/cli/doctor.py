@@ -2,12 +2,17 @@
 
 import typer
 
+from sublet.accounts.check_accounts import check_accounts, check_audit
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import REFUSED, Session, question
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
+from sublet.http.check_store import list_foreign_outcomes
 from sublet.invariants import Violation
+from sublet.mail.check_mail import check_mail
 from sublet.subdomains.check_registry import check_registry
+from sublet.subdomains.check_sweep import check_sweep
+from sublet.tickets.check_tickets import check_tickets
 
 app = typer.Typer()
 
@@ -17,7 +22,7 @@ def doctor(session: Session) -> Answer:
     """Check every invariant of the registry; exits 0 when none is broken, 1 when one is. It changes nothing."""
 
     def ask(tx: Tx) -> list[Violation]:
-        return [*check_ledger(tx), *check_registry(tx, free_quota=session.settings.free_quota)]
+        return [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
 
     violations = session.read(ask)
     value = {"healthy": not violations, "violations": violations}
@@ -28,3 +33,20 @@ def doctor(session: Session) -> Answer:
     )
     lines = (f"{len(violations)} broken:",)
     return Answer(value, lines, Table(("invariant", "object", "what"), rows), exit_code=REFUSED)
+
+
+def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
+    """Return every broken invariant of what is stored; `free_quota` is the setting's, in names."""
+    return [
+        *check_audit(tx),
+        *check_accounts(tx),
+        *check_ledger(tx),
+        *check_registry(tx, free_quota=free_quota),
+        *check_tickets(tx),
+        *list_foreign_outcomes(tx),
+    ]
+
+
+def check_running(tx: Tx) -> list[Violation]:
+    """Return what does not keep up, or is stopped, beyond what is stored: not asked where no worker is meant to run."""
+    return [*check_sweep(tx), *check_mail(tx)]

@@ -24,7 +24,9 @@ NOUNS = (
     "coupon",
     "subdomain",
     "ticket",
+    "mail",
     "zone",
+    "sweep",
     "doctor",
     "settings",
 )

@@ -2,20 +2,19 @@
 
 import asyncio
 import fcntl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import structlog
 from prometheus_client import Counter
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
 
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
+from sublet.cli.worker_metrics import WorkerMetrics
 from sublet.config import Settings, parse_listen
 from sublet.db import Clock, Database, open_database, utc_now
 from sublet.dns.nameserver import NameServer
@@ -28,12 +27,11 @@ from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
 from sublet.migrations import is_current
 from sublet.platform_domains.view_zone import view_zone
+from sublet.worker.clockwork import Clockwork, Monotonic, monotonic_seconds
+from sublet.worker.mailer import Mailer
 from sublet.worker.publisher import Publisher
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from prometheus_client import Metric
+from sublet.worker.smtp import SmtpTransport, smtp_server
+from sublet.worker.transport import LogTransport, Transport
 
 FLUSH_SECONDS = 30.0
 log = structlog.get_logger()
@@ -52,6 +50,7 @@ async def run_service(
     stop: asyncio.Event,
     *,
     clock: Clock = utc_now,
+    monotonic: Monotonic = monotonic_seconds,
     on_ready: Callable[[Addresses], None] = lambda _addresses: None,
 ) -> None:
     """Serve until `stop` is set, then finish what is under way. `on_ready` is told the addresses once it answers.
@@ -59,7 +58,9 @@ async def run_service(
     Raises:
         Unavailable: the database can't be opened, is not initialised or not of this version, or is served already; or an
             address can't be listened on.
+        SettingsError: the file of the mail server's password can't be read.
     """
+    transport = _transport(settings)
     if not is_current(settings.database_url):
         raise Unavailable(
             "The database is not initialised, or is of another version; run `sublet init` first."
@@ -67,48 +68,65 @@ async def run_service(
     with _only_one(settings.database_url):
         db = open_database(settings.database_url, clock)
         try:
-            await _serve(settings, db, stop, on_ready)
+            await _serve(settings, db, transport, stop, monotonic, on_ready)
         finally:
             await db.close()
 
 
+def _transport(settings: Settings) -> Transport:
+    return SmtpTransport(smtp_server(settings)) if settings.mail_transport == "smtp" else LogTransport()
+
+
 async def _serve(
-    settings: Settings, db: Database, stop: asyncio.Event, on_ready: Callable[[Addresses], None]
+    settings: Settings,
+    db: Database,
+    transport: Transport,
+    stop: asyncio.Event,
+    monotonic: Monotonic,
+    on_ready: Callable[[Addresses], None],
 ) -> None:
     metrics = Metrics()
     async with _name_server(settings, db, metrics) as dns_address:
-        publisher = Publisher(db, dns_address)
-        metrics.registry.register(_PublisherMetrics(publisher))
-        publishing = asyncio.create_task(publisher.run())
-        context = Context(
-            settings=settings,
-            db=db,
-            authenticate=authenticate,
-            limits=Limits(settings),
-            metrics=metrics,
-            stopping=stop,
-            readiness={"worker": lambda: not publishing.done()},
-        )
-        host, port = parse_listen("http_listen", settings.http_listen)
-        try:
-            listening = listen(host, port)
-        except OSError as error:
-            raise Unavailable(
-                f"Can't listen on {settings.http_listen} for HTTP: {error.strerror}."
-            ) from error
-        shown = _shown(host, listening.getsockname()[1])
-        app = build_app(context, (settings.public_url.rstrip("/") or f"http://{shown}") + BASE_PATH)
-        on_ready(Addresses(f"http://{shown}{BASE_PATH}", dns_address))
-        log.info("serving", http=f"http://{shown}{BASE_PATH}", dns=_shown(*dns_address))
-        flushing = asyncio.create_task(_flush_token_uses(context))
-        try:
-            await serve_http(app, listening, stop)
-        finally:
-            for task in (publishing, flushing):
-                task.cancel()
-            await asyncio.gather(publishing, flushing, return_exceptions=True)
-            await _flush(context)
-            log.info("stopped")
+        publisher, clockwork = Publisher(db, dns_address), Clockwork(db, monotonic)
+        mailer = Mailer(db, transport)
+        metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
+        async with _running(publisher.run(), clockwork.run(), mailer.run()) as workers:
+            context = Context(
+                settings=settings,
+                db=db,
+                authenticate=authenticate,
+                limits=Limits(settings),
+                metrics=metrics,
+                stopping=stop,
+                readiness={"worker": lambda: not any(worker.done() for worker in workers)},
+            )
+            host, port = parse_listen("http_listen", settings.http_listen)
+            try:
+                listening = listen(host, port)
+            except OSError as error:
+                raise Unavailable(
+                    f"Can't listen on {settings.http_listen} for HTTP: {error.strerror}."
+                ) from error
+            shown = _shown(host, listening.getsockname()[1])
+            app = build_app(context, (settings.public_url.rstrip("/") or f"http://{shown}") + BASE_PATH)
+            on_ready(Addresses(f"http://{shown}{BASE_PATH}", dns_address))
+            log.info("serving", http=f"http://{shown}{BASE_PATH}", dns=_shown(*dns_address))
+            async with _running(_flush_token_uses(context)):
+                await serve_http(app, listening, stop)
+        await _flush(context)
+        log.info("stopped")
+
+
+@asynccontextmanager
+async def _running(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run parts of the service beside each other; in the end they are cancelled, and what they do then is waited for."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -162,21 +180,8 @@ async def _flush(context: Context) -> None:
         context.used_tokens.pop(token_id, None)
 
 
-class _PublisherMetrics(Collector):
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
-
-    def collect(self) -> "Iterator[Metric]":
-        family = CounterMetricFamily(
-            "sublet_published_names", "Publications, by outcome.", labels=["outcome"]
-        )
-        for outcome in ("published", "failed"):
-            family.add_metric([outcome], self._publisher.outcomes[outcome])
-        yield family
-
-
 @contextmanager
-def _only_one(database_url: str) -> "Iterator[None]":
+def _only_one(database_url: str) -> Iterator[None]:
     """Hold the lock of the one serving process of an embedded database: two workers would fight over the zones."""
     if not database_url.startswith("sqlite:///"):
         yield

@@ -14,7 +14,7 @@ from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.find import find_for_operator
-from sublet.subdomains.lifecycle import derive_status, provisioning_status, restorable_until
+from sublet.subdomains.lifecycle import auto_renew_at, derive_status, provisioning_status, restorable_until
 from sublet.subdomains.list_store import list_all
 from sublet.subdomains.model import STATUSES, Subdomain, SubdomainFilter
 from sublet.subdomains.operator_restore import operator_restore
@@ -45,6 +45,9 @@ def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> di
         "published_generation": subdomain.published_generation,
         "registered_at": subdomain.registered_at,
         "expires_at": subdomain.expires_at,
+        "auto_renew_max_credits": subdomain.auto_renew_max_credits,
+        "auto_renew_at": auto_renew_at(subdomain),
+        "auto_renew_tried_at": subdomain.auto_renew_tried_at,
         "suspended_at": subdomain.suspended_at,
         "suspended_reason": subdomain.suspended_reason,
         "trashed_at": subdomain.trashed_at,

@@ -44,6 +44,7 @@ def describe(member: Member) -> dict[str, Any]:
         "name": user.name,
         "organization": member.organization,
         "free_quota": user.free_quota,
+        "reminders": user.reminders,
         "suspended_at": user.suspended_at,
         "suspended_reason": user.suspended_reason,
         "created_at": user.created_at,
@@ -75,9 +76,13 @@ def edit(
     default_free_quota: Annotated[
         bool, typer.Option("--default-free-quota", help="Go back to the setting's quota.")
     ] = False,
+    reminders: Annotated[
+        bool | None,
+        typer.Option("--reminders/--no-reminders", help="Whether it wants mail on dates of its names."),
+    ] = None,
 ) -> Answer:
-    """Change a user's e-mail address, name, organization or free quota."""
-    wanted = UserEdit(email, name, organization, free_quota, default_free_quota)
+    """Change a user's e-mail address, name, organization, free quota or reminders."""
+    wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
     member = session.write(edit_user, user, wanted)
     return Answer(describe(member), (f"The user {member.user.email} is stored as asked.",))
 
@@ -118,6 +123,7 @@ def show(session: Session, user: User) -> Answer:
         organization=f"{member.organization.name} (id {member.organization.id}, slug {member.organization.slug})",
         balance=f"{balance} credits",
         free_names=f"{used} of {limit}",
+        reminders=member.user.reminders,
         suspended=member.user.suspended_at,
         reason=member.user.suspended_reason,
         added=member.user.created_at,

@@ -1,32 +1,49 @@
-"""All SQL of the ledger's and coupons' invariants: each question finds the rows that break one."""
+"""All SQL of the ledger's invariants: each question finds the rows that break one."""
 
 from collections.abc import Iterator
 
-from sqlalchemy import case, func, select
+from sqlalchemy import Subquery, case, func, select
 
-from sublet.credits.coupon_store import coupon_uses, coupons
+from sublet.audit import list_rowless, list_untold
+from sublet.credits.coupon_store import coupons
+from sublet.credits.package_store import packages
+from sublet.credits.posted import Posted, money_problem, movement_problem, price_problem, reference_problem
 from sublet.credits.store import ledger_accounts, transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
+from sublet.schema import STREAMED
+
+MOVEMENTS = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
+"""The operator's actions that move credits."""
 
 
 def list_wrong_balances(tx: Tx) -> Iterator[Violation]:
     """Which accounts' balance is not the sum of their transfers, or negative though a user's?"""
-    given = dict(_sums(tx, "credit_account_id"))
-    taken = dict(_sums(tx, "debit_account_id"))
-    accounts = select(ledger_accounts.c.id, ledger_accounts.c.kind, ledger_accounts.c.balance)
-    for account_id, kind, balance in tx.connection.execute(accounts):
-        total = given.get(account_id, 0) - taken.get(account_id, 0)
-        if balance != total:
-            sentence = f"the balance is {balance}, its transfers sum to {total}"
+    given, taken = _sums("credit_account_id"), _sums("debit_account_id")
+    total = func.coalesce(given.c.total, 0) - func.coalesce(taken.c.total, 0)
+    query = (
+        select(ledger_accounts.c.id, ledger_accounts.c.kind, ledger_accounts.c.balance, total)
+        .select_from(
+            ledger_accounts.outerjoin(given, given.c.id == ledger_accounts.c.id).outerjoin(
+                taken, taken.c.id == ledger_accounts.c.id
+            )
+        )
+        .where(
+            (ledger_accounts.c.balance != total)
+            | ((ledger_accounts.c.kind == "user") & (ledger_accounts.c.balance < 0))
+        )
+    )
+    for account_id, kind, balance, moved in tx.connection.execute(query):
+        if balance != moved:
+            sentence = f"the balance is {balance}, its transfers sum to {moved}"
             yield Violation("balance_is_sum", "ledger_account", account_id, sentence)
         if kind == "user" and balance < 0:
             yield Violation("balance_not_negative", "ledger_account", account_id, f"the balance is {balance}")
 
 
-def _sums(tx: Tx, column: str) -> list[tuple[int, int]]:
-    query = select(transfers.c[column], func.sum(transfers.c.credits)).group_by(transfers.c[column])
-    return [(row[0], int(row[1])) for row in tx.connection.execute(query)]
+def _sums(column: str) -> Subquery:
+    query = select(transfers.c[column].label("id"), func.sum(transfers.c.credits).label("total"))
+    return query.group_by(transfers.c[column]).subquery()
 
 
 def list_unbalanced_ledger(tx: Tx) -> Iterator[Violation]:
@@ -39,17 +56,19 @@ def list_unbalanced_ledger(tx: Tx) -> Iterator[Violation]:
 def list_broken_histories(tx: Tx) -> Iterator[Violation]:
     """Whose transfers do not lead from balance to balance, in the order of their ids?"""
     signed = case((ledger_accounts.c.user_id.is_not(None), transfers.c.credits), else_=-transfers.c.credits)
-    query = (
-        select(transfers.c.id, transfers.c.user_id, signed, transfers.c.balance_after)
+    told = (
+        select(
+            transfers.c.id,
+            transfers.c.balance_after,
+            func.sum(signed).over(partition_by=transfers.c.user_id, order_by=transfers.c.id).label("balance"),
+        )
         .select_from(transfers.join(ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id))
-        .order_by(transfers.c.user_id, transfers.c.id)
+        .subquery()
     )
-    balances: dict[int, int] = {}
-    for transfer_id, user_id, moved, balance_after in tx.connection.execute(query):
-        balances[user_id] = balances.get(user_id, 0) + moved
-        if balances[user_id] != balance_after:
-            sentence = f"balance_after is {balance_after}, the history gives {balances[user_id]}"
-            yield Violation("history_is_whole", "transfer", transfer_id, sentence)
+    query = select(told).where(told.c.balance_after != told.c.balance)
+    for transfer_id, balance_after, balance in tx.connection.execute(query):
+        sentence = f"balance_after is {balance_after}, the history gives {balance}"
+        yield Violation("history_is_whole", "transfer", transfer_id, sentence)
 
 
 def list_wrong_refunds(tx: Tx) -> Iterator[Violation]:
@@ -74,17 +93,68 @@ def list_wrong_refunds(tx: Tx) -> Iterator[Violation]:
         )
 
 
-def list_wrong_coupons(tx: Tx) -> Iterator[Violation]:
-    """Which coupons' count of uses is not that of their uses, or above the limit?"""
-    used = (
-        select(coupon_uses.c.coupon_id, func.count().label("uses"))
-        .group_by(coupon_uses.c.coupon_id)
-        .subquery()
+def list_wrong_transfers(tx: Tx) -> Iterator[Violation]:
+    """Which transfers are, each looked at alone, no movement of their kind, or have no reference or price of it?"""
+    debit, credit = ledger_accounts.alias("debit"), ledger_accounts.alias("credit")
+    of_accounts = {
+        "debit_kind": debit.c.kind,
+        "debit_user_id": debit.c.user_id,
+        "credit_kind": credit.c.kind,
+        "credit_user_id": credit.c.user_id,
+    }
+    columns = [of_accounts[name] if name in of_accounts else transfers.c[name] for name in Posted.__slots__]
+    query = select(*columns).select_from(
+        transfers.outerjoin(debit, debit.c.id == transfers.c.debit_account_id).outerjoin(
+            credit, credit.c.id == transfers.c.credit_account_id
+        )
     )
-    query = select(
-        coupons.c.id, coupons.c.uses, func.coalesce(used.c.uses, 0), coupons.c.max_uses
-    ).select_from(coupons.outerjoin(used, used.c.coupon_id == coupons.c.id))
-    for coupon_id, uses, counted, max_uses in tx.connection.execute(query):
-        if uses != counted or (max_uses is not None and uses > max_uses):
-            sentence = f"{uses} uses are counted, {counted} are stored, {max_uses} are allowed"
-            yield Violation("coupon_uses", "coupon", coupon_id, sentence)
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        posted = Posted(*row)
+        for invariant, problem in (
+            ("transfer_fits_its_kind", movement_problem(posted)),
+            ("reference_fits", reference_problem(posted)),
+            ("money_is_plain", price_problem(posted)),
+        ):
+            if problem is not None:
+                yield Violation(invariant, "transfer", posted.id, problem)
+
+
+def list_repeated_references(tx: Tx) -> Iterator[Violation]:
+    """Which references were used more than once? Each names the second transfer and all after it."""
+    first = select(transfers.c.reference, func.min(transfers.c.id).label("id")).group_by(
+        transfers.c.reference
+    )
+    repeated = first.having(func.count() > 1).subquery()
+    query = (
+        select(transfers.c.id, transfers.c.reference)
+        .join(repeated, repeated.c.reference == transfers.c.reference)
+        .where(transfers.c.id != repeated.c.id)
+    )
+    for transfer_id, reference in tx.connection.execute(query):
+        sentence = f"the reference {reference} was used before"
+        yield Violation("references_are_unique", "transfer", transfer_id, sentence)
+
+
+def list_wrong_packages(tx: Tx) -> Iterator[Violation]:
+    """Which packages give nothing, or have a price that is no amount of money?"""
+    query = select(packages.c.id, packages.c.credits, packages.c.price, packages.c.currency)
+    for package_id, credit_count, price, currency in tx.connection.execute(query):
+        problem = money_problem(price, currency) if credit_count > 0 else f"it gives {credit_count} credits"
+        if problem is not None:
+            yield Violation("money_is_plain", "package", package_id, problem)
+
+
+def list_unaudited(tx: Tx) -> Iterator[Violation]:
+    """Of which packages, coupons and movements, charges aside, does no event tell? Charges have the events of their terms."""
+    movement = transfers.c.kind != "charge"
+    yield from list_untold(tx, "transfer", transfers.c.id, transfers.c.created_at, MOVEMENTS, among=movement)
+    yield from list_untold(tx, "coupon", coupons.c.id, coupons.c.created_at, ["coupon.add"])
+    yield from list_untold(tx, "coupon", coupons.c.id, coupons.c.retired_at, ["coupon.retire"])
+    yield from list_untold(tx, "package", packages.c.id, packages.c.created_at, ["package.add"])
+    yield from list_untold(tx, "package", packages.c.id, packages.c.retired_at, ["package.retire"])
+    for object_type, ids in (
+        ("transfer", transfers.c.id),
+        ("coupon", coupons.c.id),
+        ("package", packages.c.id),
+    ):
+        yield from list_rowless(tx, object_type, ids)

@@ -1,11 +1,16 @@
 """Handlers of the account and its credits (spec, part 4, "Account and credits")."""
 
+from sublet.accounts.find import find_user, member_of
+from sublet.accounts.model import Member
+from sublet.accounts.set_reminders import set_reminders
 from sublet.credits import package_store
 from sublet.credits import store as ledger_store
+from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http import shapes
-from sublet.http.bodies import PageQuery
+from sublet.http.bodies import PageQuery, RemindersBody
 from sublet.http.endpoints import Answer, Call
+from sublet.http.idempotency import write_once
 from sublet.http.paging import make_page, position_of
 from sublet.http.render import (
     organization_shape,
@@ -30,6 +35,23 @@ async def me(call: Call[None, None]) -> Answer:
             user=user_shape(registrant.user), organization=organization_shape(registrant.organization)
         )
     )
+
+
+async def put_reminders(call: Call[RemindersBody, None]) -> Answer:
+    """Turn reminders on or off, and tell who the token stands for, as it then is."""
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
+
+    def read(tx: Tx) -> Member:
+        return member_of(tx, find_user(tx, str(done.outcome.id)))
+
+    done = await write_once(call, 200, verb)
+    member = await call.context.db.read(read)
+    answer = shapes.MeAnswer(
+        user=user_shape(member.user), organization=organization_shape(member.organization)
+    )
+    return Answer(answer, done.headers, done.status)
 
 
 async def credits_(call: Call[None, None]) -> Answer:

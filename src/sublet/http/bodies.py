@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from sublet.credits.fields import CREDITS_MAX
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
 from sublet.errors import FieldError, validation_failed
 
@@ -84,6 +85,12 @@ class NoBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Nothing: an empty object, or no body at all."""
 
 
+class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether to get mail on dates of one's names."""
+
+    enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
+
+
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """What to register. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 
@@ -124,6 +131,23 @@ class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
     confirm: Confirm | None = None
     coupon_code: CouponCode | None = None
     max_credits: MaxCredits | None = None
+
+
+class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether a name is renewed by itself, and for how much at most: `max_credits` belongs to `enabled`: true."""
+
+    enabled: Annotated[bool, Meta(description="True turns it on, false off.")] | None = None
+    max_credits: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=CREDITS_MAX,
+                description="The most that one renewal may cost; 0 renews only while that is free. Required with `enabled`: true.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class TicketBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -208,6 +232,23 @@ def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | 
         return hosts or None
     sent = body.nameservers is not UNSET or any(host is not UNSET for host in numbered)
     return hosts if sent else None
+
+
+def sent_ceiling(body: AutoRenewBody) -> int | None:
+    """Return the most that a name may be renewed for by itself; None for not at all.
+
+    Raises:
+        ValidationFailed: `enabled` is missing; `max_credits` is missing where it is true, or sent where it is false.
+    """
+    if body.enabled is None:
+        raise validation_failed([FieldError("enabled", "required", "Say whether it is renewed by itself.")])
+    if body.enabled and body.max_credits is None:
+        sentence = "Say how many credits a renewal may cost at most; 0 renews only while it is free."
+        raise validation_failed([FieldError("max_credits", "required", sentence)])
+    if not body.enabled and body.max_credits is not None:
+        sentence = "A ceiling is for `enabled`: true; leave it out."
+        raise validation_failed([FieldError("max_credits", "value_invalid", sentence)])
+    return body.max_credits
 
 
 def glue_inputs(entries: list[GlueEntry]) -> tuple[GlueInput, ...]:

@@ -84,12 +84,22 @@ QUOTE: dict[str, Any] = {
     "expires_at": _NEXT_YEAR,
 }
 
-ME = {
+ME: dict[str, Any] = {
     "answer": {
         "ok": True,
-        "user": {"id": 1, "email": "ada@example.org", "name": "Ada", "created_at": _NOW},
+        "user": {
+            "id": 1,
+            "email": "ada@example.org",
+            "name": "Ada",
+            "reminders": True,
+            "created_at": _NOW,
+        },
         "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
     }
+}
+REMINDERS = {
+    "body": {"enabled": False},
+    "answer": {**ME["answer"], "user": {**ME["answer"]["user"], "reminders": False}},
 }
 CREDITS = {
     "answer": {
@@ -195,6 +205,71 @@ RENEW = {
     },
 }
 RESTORE = {"body": {}, "answer": REGISTER["answer"]}
+_EVENT = {"past": False, "detail": None, "by": None, "expires_at": None, "charged_credits": None}
+TIMELINE = {
+    "answer": {
+        "ok": True,
+        "timeline": [
+            {
+                **_EVENT,
+                "event": "registered",
+                "at": _NOW,
+                "past": True,
+                "by": "user",
+                "expires_at": _NEXT_YEAR,
+                "charged_credits": 0,
+            },
+            {
+                **_EVENT,
+                "event": "renewal_opens",
+                "at": "2027-09-22T09:30:00.000000Z",
+                "detail": "From then on it can be renewed.",
+            },
+            {
+                **_EVENT,
+                "event": "expires",
+                "at": _NEXT_YEAR,
+                "detail": "After it the name stays in the DNS, and renewable, till its grace is over.",
+            },
+            {
+                **_EVENT,
+                "event": "trashed",
+                "at": "2027-12-21T09:30:00.000000Z",
+                "detail": "Unless it is renewed before: it leaves the account and the DNS.",
+            },
+            {
+                **_EVENT,
+                "event": "purged",
+                "at": "2028-01-20T09:30:00.000000Z",
+                "detail": "Until then it can be restored from the trash.",
+            },
+            {
+                **_EVENT,
+                "event": "released",
+                "at": "2028-01-27T09:30:00.000000Z",
+                "detail": "From then on anybody may register the name.",
+            },
+        ],
+        "allowed_actions": ["update_nameservers", "set_auto_renew", "delete"],
+        "renewal_available": False,
+    }
+}
+_AUTO_RENEW = {
+    "enabled": True,
+    "max_credits": 20,
+    "next_attempt_at": "2027-09-22T09:30:00.000000Z",
+    "last_attempt": {
+        "at": "2026-09-22T09:30:00.000000Z",
+        "outcome": "renewed",
+        "detail": None,
+        "charged_credits": 10,
+    },
+}
+AUTO_RENEW = {"answer": {"ok": True, "auto_renew": _AUTO_RENEW}}
+SET_AUTO_RENEW = {
+    "body": {"enabled": True, "max_credits": 20},
+    "answer": {"ok": True, "subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},
+}
 TICKETS = {"answer": {"ok": True, "tickets": [_TICKET], "page": _PAGE}}
 TICKET = {"answer": {"ok": True, "ticket": {**_TICKET, "messages": [_MESSAGE]}}}
 OPEN_TICKET = {

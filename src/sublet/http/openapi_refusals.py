@@ -26,7 +26,11 @@ _DETAILS: dict[type[Refusal], dict[str, Any]] = {
     errors.FreeQuotaExceeded: {"limit": 5, "used": 5},
     errors.SubdomainNotFound: {"in_trash": True, "restorable_until": "2026-12-21T09:30:00Z"},
     errors.SubdomainUnavailable: {"reason": "taken", "owned": False},
-    errors.RenewalNotAvailable: {"opens_at": "2027-09-22T09:30:00Z"},
+    errors.RenewalNotAvailable: {
+        "opens_at": "2027-09-22T09:30:00Z",
+        "expires_at": "2027-11-21T09:30:00Z",
+        "last_renewed_at": None,
+    },
 }
 _FIELD_EXAMPLES: dict[type[Refusal], dict[str, str]] = {
     errors.InvalidRequest: {

@@ -9,16 +9,27 @@ from typing import Any
 
 import msgspec
 
-from sublet.http.bodies import Dnskey, DsEntry, DsRecord, RegisterBody, ReplyBody, TicketBody
+from sublet.http.bodies import (
+    AutoRenewBody,
+    Dnskey,
+    DsEntry,
+    DsRecord,
+    RegisterBody,
+    RemindersBody,
+    ReplyBody,
+    TicketBody,
+)
 
 REF_TEMPLATE = "#/components/schemas/{name}"
 INTEGER_MAX = 2**63 - 1
 TEXT_PATTERN = r"^[^\x00]*$"
 REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
+    AutoRenewBody.__name__: ("enabled",),
     TicketBody.__name__: ("subject", "message"),
     ReplyBody.__name__: ("message",),
+    RemindersBody.__name__: ("enabled",),
 }
-"""Members that the spec requires (part 4). The Structs have them optional so that a missing one is told with the rest (422)."""
+"""Members that the spec (part 4) or an extension requires. The Structs have them optional so that a missing one is told with the rest (422)."""
 _DS_FORMS = (DsRecord, Dnskey)
 
 Schema = dict[str, Any]

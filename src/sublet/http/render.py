@@ -8,11 +8,18 @@ import msgspec
 from sublet.accounts.model import Organization, User
 from sublet.credits.model import AppliedCoupon, Package, Payment
 from sublet.dns.delegation import delegation_warnings
-from sublet.http import shapes
+from sublet.http import life_shapes, shapes
 from sublet.ids import ticket_number
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
-from sublet.subdomains.lifecycle import STATUS_LABELS, derive_status, provisioning_status, renewal_available
-from sublet.subdomains.model import Subdomain
+from sublet.subdomains.lifecycle import (
+    STATUS_LABELS,
+    allowed_actions,
+    auto_renew_at,
+    derive_status,
+    provisioning_status,
+    renewal_available,
+)
+from sublet.subdomains.model import AutoRenewAttempt, Subdomain, TimelineEvent
 from sublet.tickets.model import Ticket
 
 
@@ -96,6 +103,40 @@ def provisioning_shape(subdomain: Subdomain) -> shapes.ProvisioningShape:
         serial=subdomain.published_serial,
         error=subdomain.provision_error,
         warnings=list(delegation_warnings(subdomain.delegation)),
+    )
+
+
+def timeline_answer(
+    subdomain: Subdomain,
+    events: list[TimelineEvent],
+    now: datetime,
+    *,
+    user_suspended: bool,
+    quota_left: bool,
+) -> life_shapes.TimelineAnswer:
+    """Return a name's timeline with what can be done at this instant."""
+    actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
+    return life_shapes.TimelineAnswer(
+        timeline=[
+            msgspec.convert(each, life_shapes.TimelineEventShape, from_attributes=True) for each in events
+        ],
+        allowed_actions=list(actions),  # type: ignore[arg-type] # the rule and the shape have the same words
+        renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
+    )
+
+
+def auto_renew_shape(
+    subdomain: Subdomain, last_attempt: AutoRenewAttempt | None, now: datetime
+) -> life_shapes.AutoRenewShape:
+    """Return a name's automatic renewal; an attempt that is due is due now."""
+    next_attempt_at = auto_renew_at(subdomain)
+    return life_shapes.AutoRenewShape(
+        enabled=subdomain.auto_renew_max_credits is not None,
+        max_credits=subdomain.auto_renew_max_credits,
+        next_attempt_at=max(next_attempt_at, now) if next_attempt_at else None,
+        last_attempt=msgspec.convert(last_attempt, life_shapes.AttemptShape, from_attributes=True)
+        if last_attempt
+        else None,
     )
 
 

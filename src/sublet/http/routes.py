@@ -2,7 +2,7 @@
 
 from sublet import errors
 from sublet.errors import Refusal
-from sublet.http import accounts, bodies, examples, shapes, subdomains, tickets
+from sublet.http import accounts, bodies, examples, life_shapes, shapes, subdomains, tickets
 from sublet.http.endpoints import Endpoint
 
 _PAYMENT: tuple[type[Refusal], ...] = (
@@ -29,6 +29,22 @@ ACCOUNT_AND_CREDITS = (
         answer=shapes.MeAnswer,
         handler=accounts.me,
         examples=examples.ME,
+    ),
+    Endpoint(
+        method="PUT",
+        path="/me/reminders",
+        name="set_reminders",
+        summary="Turn reminders on or off",
+        description=(
+            "Whether the user gets mail on dates of its names, such as an expiry to come. Answers to tickets come in any case."
+        ),
+        scope="subdomains:write",
+        rate_class="write",
+        body=bodies.RemindersBody,
+        answer=shapes.MeAnswer,
+        handler=accounts.put_reminders,
+        refusals=(errors.AccountSuspended, errors.ValidationFailed),
+        examples=examples.REMINDERS,
     ),
     Endpoint(
         method="GET",
@@ -210,6 +226,53 @@ SUBDOMAINS = (
         handler=subdomains.restore_subdomain,
         refusals=(*_OWN, errors.Conflict, errors.FreeQuotaExceeded, errors.ValidationFailed, *_PAYMENT),
         examples=examples.RESTORE,
+    ),
+    Endpoint(
+        method="GET",
+        path="/subdomains/{fqdn}/timeline",
+        name="timeline",
+        summary="What is behind and ahead of a subdomain",
+        description=(
+            "The dated events of a name, live or in the own trash, oldest first: what happened, then what comes if nobody does "
+            "anything. `allowed_actions` are those that would not be refused for the state of things now; a quote counts."
+        ),
+        scope="subdomains:read",
+        rate_class="read",
+        answer=life_shapes.TimelineAnswer,
+        handler=subdomains.get_timeline,
+        refusals=(errors.SubdomainNotFound,),
+        examples=examples.TIMELINE,
+    ),
+    Endpoint(
+        method="GET",
+        path="/subdomains/{fqdn}/auto-renew",
+        name="get_auto_renew",
+        summary="Get the automatic renewal",
+        description="Whether the name is renewed by itself, for how many credits at most, when next, and how it went last.",
+        scope="subdomains:read",
+        rate_class="read",
+        answer=life_shapes.AutoRenewAnswer,
+        handler=subdomains.get_auto_renew,
+        refusals=(errors.SubdomainNotFound,),
+        examples=examples.AUTO_RENEW,
+    ),
+    Endpoint(
+        method="PUT",
+        path="/subdomains/{fqdn}/auto-renew",
+        name="set_auto_renew",
+        summary="Set the automatic renewal",
+        description=(
+            "With `enabled`: true the name is renewed by itself once its window is open, where that costs at most `max_credits`: "
+            "the ceiling is the confirmation, so above 0 it needs the scope `credits:spend`. An attempt that fails is made "
+            "again after a day. Nothing is charged by this request."
+        ),
+        scope="subdomains:write",
+        rate_class="write",
+        body=bodies.AutoRenewBody,
+        answer=life_shapes.SetAutoRenewAnswer,
+        handler=subdomains.put_auto_renew,
+        refusals=(*_OWN, errors.ValidationFailed, errors.InsufficientScope),
+        examples=examples.SET_AUTO_RENEW,
     ),
 )
 

@@ -22,11 +22,12 @@ Mode = Literal["free", "plus", "premium", "special"]
 
 
 class UserShape(Struct, kw_only=True, frozen=True):
-    """The user that the token stands for."""
+    """The user that the token stands for; `reminders` tells whether it gets mail on dates of its names."""
 
     id: Id
     email: str
     name: str
+    reminders: bool
     created_at: Moment
 
 

@@ -5,10 +5,12 @@ from typing import Any
 
 from msgspec import UNSET
 
+from sublet import audit
 from sublet.credits.model import Payable
 from sublet.db import Tx
-from sublet.http import shapes
+from sublet.http import life_shapes, shapes
 from sublet.http.bodies import (
+    AutoRenewBody,
     NameserversBody,
     NoBody,
     RegisterBody,
@@ -16,24 +18,35 @@ from sublet.http.bodies import (
     SubdomainsQuery,
     ds_inputs,
     glue_inputs,
+    sent_ceiling,
     sent_nameservers,
 )
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
 from sublet.http.paging import make_page, position_of
-from sublet.http.render import coupon_shape, provisioning_shape, subdomain_shape
+from sublet.http.render import (
+    auto_renew_shape,
+    coupon_shape,
+    provisioning_shape,
+    subdomain_shape,
+    timeline_answer,
+)
 from sublet.ids import Position
-from sublet.subdomains import store
+from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.find import find_in_account
+from sublet.subdomains.find import find_in_account, find_in_account_or_trash
 from sublet.subdomains.list_store import list_own
+from sublet.subdomains.milestone_store import list_milestones
 from sublet.subdomains.model import Register, Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.publish_store import is_settled
+from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 
 
@@ -73,6 +86,62 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
         return shapes.SubdomainAnswer(subdomain=_shape(tx, call, subdomain))
 
     return Answer(await call.context.db.read(read))
+
+
+async def get_timeline(call: Call[None, None]) -> Answer:
+    """What is behind and ahead of one of the user's own subdomains, live or in the trash."""
+    user = call.registrant.user
+    limit = quota_limit(user.free_quota, call.context.settings.free_quota)
+
+    def read(tx: Tx) -> life_shapes.TimelineAnswer:
+        subdomain = find_in_account_or_trash(tx, user.id, call.path["fqdn"])
+        events = timeline(
+            subdomain,
+            tx.now,
+            terms=term_store.list_terms(tx, subdomain.id, BEHIND_MAX),
+            milestones=list_milestones(tx, subdomain.id),
+            changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, BEHIND_MAX),
+        )
+        return timeline_answer(
+            subdomain,
+            events,
+            tx.now,
+            user_suspended=user.suspended_at is not None,
+            quota_left=Quota(store.count_free(tx, user.id), limit).left,
+        )
+
+    return Answer(await call.context.db.read(read))
+
+
+async def get_auto_renew(call: Call[None, None]) -> Answer:
+    """The automatic renewal of one of the user's own subdomains."""
+
+    def read(tx: Tx) -> life_shapes.AutoRenewAnswer:
+        subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
+        return life_shapes.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
+
+    return Answer(await call.context.db.read(read))
+
+
+async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
+    """Turn automatic renewal on, up to a ceiling, or off."""
+    done = await write_once(
+        call,
+        200,
+        set_auto_renew,
+        call.actor(),
+        call.path["fqdn"],
+        sent_ceiling(call.body),
+        may_spend=_may_spend(call),
+    )
+
+    def read(tx: Tx) -> life_shapes.SetAutoRenewAnswer:
+        subdomain = _find(tx, done.outcome.id)
+        return life_shapes.SetAutoRenewAnswer(
+            subdomain=_shape(tx, call, subdomain), auto_renew=_auto_renew(tx, subdomain)
+        )
+
+    return Answer(await call.context.db.read(read), done.headers, done.status)
 
 
 async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
@@ -147,8 +216,17 @@ def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:
         confirm=body.confirm is True,
         coupon_code=body.coupon_code,
         max_credits=body.max_credits,
-        may_spend="credits:spend" in call.registrant.token.scopes,
+        may_spend=_may_spend(call),
     )
+
+
+def _may_spend(call: Call[Any, Any]) -> bool:
+    return "credits:spend" in call.registrant.token.scopes
+
+
+def _auto_renew(tx: Tx, subdomain: Subdomain) -> life_shapes.AutoRenewShape:
+    terms = term_store.list_terms(tx, subdomain.id, BEHIND_MAX)
+    return auto_renew_shape(subdomain, last_attempt(terms, list_milestones(tx, subdomain.id)), tx.now)
 
 
 def _shape(tx: Tx, call: Call[Any, Any], subdomain: Subdomain) -> shapes.SubdomainShape:

@@ -1,8 +1,26 @@
 """All SQL of the outbox."""
 
-from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, insert
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from sublet.db import Tx
+from sublet.mail.model import Mail, Outbox
 from sublet.schema import BIG_ID, Instant, metadata
 
 mails = Table(
@@ -18,12 +36,36 @@ mails = Table(
     Column("next_attempt_at", Instant),
     Column("error", Text),
     Column("sent_at", Instant),
+    Column("given_up_at", Instant),
     Column("created_at", Instant, nullable=False),
-    CheckConstraint("(next_attempt_at IS NULL) = (sent_at IS NOT NULL)", name="sent"),
+    CheckConstraint(
+        "(next_attempt_at IS NOT NULL AND sent_at IS NULL AND given_up_at IS NULL)"
+        " OR (next_attempt_at IS NULL AND (sent_at IS NULL) <> (given_up_at IS NULL))",
+        name="state",
+    ),
     sqlite_autoincrement=True,
 )
-WAITING = mails.c.sent_at.is_(None)
+WAITING = mails.c.next_attempt_at.is_not(None)
 Index("ix_mails_next_attempt_at", mails.c.next_attempt_at, sqlite_where=WAITING, postgresql_where=WAITING)
+
+_MAIL = (
+    mails.c.id,
+    mails.c.reference,
+    mails.c.user_id,
+    mails.c.recipient,
+    mails.c.subject,
+    mails.c.text,
+    mails.c.attempts,
+    mails.c.next_attempt_at,
+    mails.c.error,
+    mails.c.sent_at,
+    mails.c.given_up_at,
+    mails.c.created_at,
+)
+
+
+def _mail(row: Sequence[Any] | None) -> Mail | None:
+    return Mail(*row) if row is not None else None
 
 
 def insert_mail(tx: Tx, *, user_id: int, recipient: str, reference: str, subject: str, text: str) -> int:
@@ -44,3 +86,89 @@ def insert_mail(tx: Tx, *, user_id: int, recipient: str, reference: str, subject
             .returning(mails.c.id)
         ).scalar_one()
     )
+
+
+def find_mail(tx: Tx, mail_id: int) -> Mail | None:
+    """Which mail has this id?"""
+    return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.id == mail_id)).one_or_none())
+
+
+def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
+    """Which mail has this id? Locked, so that nobody claims it meanwhile."""
+    query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update()
+    return _mail(tx.connection.execute(query).one_or_none())
+
+
+def is_any_due(tx: Tx) -> bool:
+    """Is any mail to be sent now?"""
+    query = select(mails.c.id).where(mails.c.next_attempt_at <= tx.now).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def lock_due(tx: Tx) -> Mail | None:
+    """Which mail is to be sent now, the longest due first? Locked; those that another worker has locked are passed over."""
+    query = select(*_MAIL).where(mails.c.next_attempt_at <= tx.now)
+    query = query.order_by(mails.c.next_attempt_at, mails.c.id).limit(1).with_for_update(skip_locked=True)
+    return _mail(tx.connection.execute(query).one_or_none())
+
+
+def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetime) -> None:
+    """Store that an attempt begins, and when the next one is due if nothing is heard of this one."""
+    tx.connection.execute(
+        update(mails).where(mails.c.id == mail_id).values(attempts=attempts, next_attempt_at=next_attempt_at)
+    )
+
+
+def record_sent(tx: Tx, mail_id: int) -> None:
+    """Store that a mail was sent, whichever attempt it was: it is a fact, and must not be sent again."""
+    tx.connection.execute(
+        update(mails)
+        .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
+        .values(sent_at=tx.now, next_attempt_at=None, given_up_at=None, error=None)
+    )
+
+
+def record_failure(tx: Tx, mail_id: int, attempts: int, error: str, next_attempt_at: datetime | None) -> None:
+    """Store why an attempt failed and when the next one is due (None: it is given up), unless a newer attempt has begun."""
+    tx.connection.execute(
+        update(mails)
+        .where((mails.c.id == mail_id) & (mails.c.attempts == attempts) & WAITING)
+        .values(
+            error=error,
+            next_attempt_at=next_attempt_at,
+            given_up_at=tx.now if next_attempt_at is None else None,
+        )
+    )
+
+
+def set_due(tx: Tx, mail_id: int) -> None:
+    """Have a mail that was not sent be sent now, one that was given up too."""
+    tx.connection.execute(
+        update(mails)
+        .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
+        .values(next_attempt_at=tx.now, given_up_at=None)
+    )
+
+
+def count_waiting(tx: Tx) -> Outbox:
+    """How many mails wait, and since when does the oldest?"""
+    query = select(func.count(), func.min(mails.c.created_at)).where(WAITING)
+    return Outbox(*tx.connection.execute(query).one())
+
+
+def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> list[Mail]:
+    """Which mails are there (of this user; only those that wait), newest first?"""
+    query = select(*_MAIL)
+    if waiting:
+        query = query.where(WAITING)
+    if user_id is not None:
+        query = query.where(mails.c.user_id == user_id)
+    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id.desc()).limit(limit)).all()
+    return [Mail(*row) for row in rows]
+
+
+def list_waiting_since(tx: Tx, before: datetime) -> list[Mail]:
+    """Which mails were put in before an instant and still wait, the oldest first?"""
+    query = select(*_MAIL).where(WAITING & (mails.c.created_at < before))
+    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
+    return [Mail(*row) for row in rows]

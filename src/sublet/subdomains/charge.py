@@ -84,13 +84,21 @@ def quote_and_check(
 
 
 def charge(
-    tx: Tx, user: User, quote: Quote, coupon: Coupon | None, *, subdomain_id: int, starts_at: datetime
+    tx: Tx,
+    user: User,
+    quote: Quote,
+    coupon: Coupon | None,
+    *,
+    subdomain_id: int,
+    starts_at: datetime,
+    automatic: bool = False,
 ) -> Outcome:
     """Charge what was quoted, count the coupon's use, add the term; return what the verb answers.
 
     The reference is the term: a second charge for the same one can't be stored, whoever asks for it.
     """
     transfer_id = None
+    word = f"Automatic {_WORDS[quote.action].lower()}" if automatic else _WORDS[quote.action]
     if quote.price > 0:
         transfer_id = ledger_store.post(
             tx,
@@ -98,8 +106,8 @@ def charge(
                 user_id=user.id,
                 kind="charge",
                 credits=-quote.price,
-                reference=f"{quote.action}:{subdomain_id}:{starts_at:%Y%m%dT%H%M%S.%fZ}",
-                description=f"{_WORDS[quote.action]} of {quote.fqdn} ({quote.registration_mode}, {quote.period_days} days)",
+                reference=charge_reference(quote.action, subdomain_id, starts_at),
+                description=f"{word} of {quote.fqdn} ({quote.registration_mode}, {quote.period_days} days)",
                 subdomain_id=subdomain_id,
                 subdomain=quote.fqdn,
             ),
@@ -118,3 +126,8 @@ def charge(
         transfer_id=transfer_id,
     )
     return Outcome(subdomain_id, quote.price, quote.coupon)
+
+
+def charge_reference(action: str, subdomain_id: int, starts_at: datetime) -> str:
+    """Return the reference of a term's charge: what was done, to which name, from when."""
+    return f"{action}:{subdomain_id}:{starts_at:%Y%m%dT%H%M%S.%fZ}"

@@ -7,8 +7,10 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.types import DsInput, GlueInput
 from sublet.invariants import Violation
+from sublet.platform_domains import check_store as platform_domain_check_store
 from sublet.platform_domains import store as platform_domain_store
-from sublet.subdomains import check_store
+from sublet.subdomains import check_charge_store, check_milestone_store, check_store
+from sublet.subdomains.check_life import check_lives
 from sublet.subdomains.check_zone import check_zone
 from sublet.subdomains.model import Subdomain
 
@@ -23,11 +25,17 @@ def check_registry(tx: Tx, *, free_quota: int) -> list[Violation]:
     return [
         *check_store.list_names_held_twice(tx),
         *check_store.list_broken_terms(tx),
-        *check_store.list_wrong_charges(tx),
+        *check_charge_store.list_wrong_charges(tx),
+        *check_charge_store.list_unpaid_terms(tx),
+        *check_charge_store.list_foreign_charges(tx),
+        *check_charge_store.list_wrong_coupon_uses(tx),
         *check_store.list_users_over_quota(tx, free_quota),
-        *check_store.list_unaudited(tx),
         *check_store.list_waiting_too_long(tx, WAITING_MAX),
-        *(violation for subdomain in check_store.list_all(tx) for violation in _check_row(subdomain)),
+        *check_lives(tx),
+        *check_milestone_store.list_wrong_milestones(tx),
+        *check_milestone_store.list_wrong_mails(tx),
+        *(violation for subdomain in check_store.stream_all(tx) for violation in _check_row(subdomain)),
+        *platform_domain_check_store.list_unaudited(tx),
         *_check_zones(tx),
     ]
 

@@ -1,27 +1,29 @@
 """All SQL of the registry's invariants: each question finds the rows that break one."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import Subquery, func, select
 
 from sublet.accounts.store import users
 from sublet.audit import audit_events
-from sublet.credits.store import transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import fetch, select_subdomains, subdomains
+from sublet.subdomains.store import select_subdomains, stream, subdomains
 from sublet.subdomains.term_store import terms
 
 
-def list_all(tx: Tx) -> list[Subdomain]:
-    """Which subdomains were there ever?"""
-    return fetch(tx, select_subdomains().order_by(subdomains.c.id))
+def stream_all(tx: Tx) -> Iterator[Subdomain]:
+    """Which subdomains were there ever? In the order of their ids."""
+    return stream(tx, select_subdomains().order_by(subdomains.c.id))
 
 
 def list_names_held_twice(tx: Tx) -> Iterator[Violation]:
-    """Which names have more than one row that is not released?"""
+    """Which names have more than one row that is not released, or were registered before the last row was released?
+
+    That is told by the order of the events, not by instants, which two machines may not agree on.
+    """
     query = (
         select(subdomains.c.fqdn)
         .where(subdomains.c.released_at.is_(None))
@@ -30,79 +32,64 @@ def list_names_held_twice(tx: Tx) -> Iterator[Violation]:
     )
     for row in tx.connection.execute(query):
         yield Violation("one_row_a_name", "subdomain", row[0], "the name is held by more than one row")
+    rows = select(
+        subdomains.c.id,
+        func.lag(subdomains.c.id)
+        .over(partition_by=subdomains.c.fqdn, order_by=subdomains.c.id)
+        .label("last"),
+    ).subquery()
+    registered, released = _event_ids("subdomain.register"), _event_ids("subdomain.release")
+    query = (
+        select(rows.c.id, rows.c.last)
+        .select_from(
+            rows.join(registered, registered.c.object_id == rows.c.id).join(
+                released, released.c.object_id == rows.c.last
+            )
+        )
+        .where(registered.c.event_id < released.c.event_id)
+    )
+    for subdomain_id, last in tx.connection.execute(query):
+        sentence = f"it was registered while the row {last} held the name"
+        yield Violation("one_row_a_name", "subdomain", subdomain_id, sentence)
+
+
+def _event_ids(action: str) -> Subquery:
+    events = audit_events.c
+    query = select(events.object_id, func.min(events.id).label("event_id"))
+    told = (events.object_type == "subdomain") & (events.action == action)
+    return query.where(told).group_by(events.object_id).subquery()
 
 
 def list_broken_terms(tx: Tx) -> Iterator[Violation]:
     """Which names' terms leave a gap, overlap, or do not end at the expiry? A lapsed name's may start anew when it is renewed."""
-    query = (
-        select(
-            terms.c.subdomain_id,
-            terms.c.starts_at,
-            terms.c.ends_at,
-            terms.c.created_at,
-            subdomains.c.expires_at,
-        )
-        .join(subdomains)
-        .order_by(terms.c.subdomain_id, terms.c.starts_at)
+    last_end = func.lag(terms.c.ends_at).over(partition_by=terms.c.subdomain_id, order_by=terms.c.starts_at)
+    following = select(
+        terms.c.subdomain_id,
+        terms.c.starts_at,
+        terms.c.created_at,
+        last_end.label("last_end"),
+    ).subquery()
+    began_anew = (following.c.last_end < following.c.starts_at) & (
+        following.c.starts_at == following.c.created_at
     )
-    ends: dict[int, datetime] = {}
-    expiries: dict[int, object] = {}
-    for subdomain_id, starts_at, ends_at, created_at, expires_at in tx.connection.execute(query):
-        if (
-            subdomain_id in ends
-            and ends[subdomain_id] != starts_at
-            and not (ends[subdomain_id] < starts_at == created_at)
-        ):
-            yield Violation(
-                "terms_are_whole",
-                "subdomain",
-                subdomain_id,
-                f"a term starts at {starts_at}, not where the last one ended",
-            )
-        ends[subdomain_id], expiries[subdomain_id] = ends_at, expires_at
-    for subdomain_id, expires_at in expiries.items():
-        if ends[subdomain_id] != expires_at:
-            yield Violation(
-                "expiry_is_paid",
-                "subdomain",
-                subdomain_id,
-                f"expires at {expires_at}, its last term ends at {ends[subdomain_id]}",
-            )
-    without = select(subdomains.c.id).where(subdomains.c.id.not_in(select(terms.c.subdomain_id)))
-    for row in tx.connection.execute(without):
-        yield Violation("terms_are_whole", "subdomain", row[0], "the name has no term at all")
-
-
-def list_wrong_charges(tx: Tx) -> Iterator[Violation]:
-    """Which charges belong to no term, or to one that says another amount or another name?"""
-    query = (
-        select(
-            transfers.c.id,
-            transfers.c.credits,
-            transfers.c.subdomain_id,
-            terms.c.charged_credits,
-            terms.c.subdomain_id,
-        )
-        .select_from(transfers.outerjoin(terms, terms.c.transfer_id == transfers.c.id))
-        .where(transfers.c.kind == "charge")
+    query = select(following.c.subdomain_id, following.c.starts_at).where(
+        (following.c.last_end != following.c.starts_at) & ~began_anew
     )
-    for transfer_id, charged, of_subdomain, wanted, term_of in tx.connection.execute(query):
-        if wanted is None:
-            yield Violation(
-                "charge_has_its_term",
-                "transfer",
-                transfer_id,
-                "the charge belongs to no registration or renewal",
-            )
-        elif charged != wanted or of_subdomain != term_of:
-            yield Violation(
-                "charge_has_its_term", "transfer", transfer_id, f"charged {charged}, the term says {wanted}"
-            )
-    kinds = select(terms.c.id).join(transfers).where(transfers.c.kind != "charge")
-    for row in tx.connection.execute(kinds):
-        yield Violation(
-            "charge_has_its_term", "term", row[0], "the term is paid by something that is no charge"
-        )
+    for subdomain_id, starts_at in tx.connection.execute(query):
+        sentence = f"a term starts at {starts_at}, not where the last one ended"
+        yield Violation("terms_are_whole", "subdomain", subdomain_id, sentence)
+    last = select(terms.c.subdomain_id, func.max(terms.c.ends_at).label("ends_at"))
+    ends = last.group_by(terms.c.subdomain_id).subquery()
+    with_end = select(subdomains.c.id, subdomains.c.expires_at, ends.c.ends_at).select_from(
+        subdomains.outerjoin(ends, ends.c.subdomain_id == subdomains.c.id)
+    )
+    unpaid = with_end.where(ends.c.ends_at.is_(None) | (ends.c.ends_at != subdomains.c.expires_at))
+    for subdomain_id, expires_at, ends_at in tx.connection.execute(unpaid):
+        if ends_at is None:
+            yield Violation("terms_are_whole", "subdomain", subdomain_id, "the name has no term at all")
+        else:
+            sentence = f"expires at {expires_at}, its last term ends at {ends_at}"
+            yield Violation("expiry_is_paid", "subdomain", subdomain_id, sentence)
 
 
 def list_users_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
@@ -121,15 +108,6 @@ def list_users_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
     )
     for user_id, count, allowed in tx.connection.execute(query):
         yield Violation("free_quota", "user", user_id, f"holds {count} free names, the quota is {allowed}")
-
-
-def list_unaudited(tx: Tx) -> Iterator[Violation]:
-    """Which subdomains have no event that tells of their registration?"""
-    told = select(audit_events.c.object_id).where(
-        (audit_events.c.object_type == "subdomain") & (audit_events.c.action == "subdomain.register")
-    )
-    for row in tx.connection.execute(select(subdomains.c.id).where(subdomains.c.id.not_in(told))):
-        yield Violation("audited", "subdomain", row[0], "no audit event tells of the registration")
 
 
 def list_waiting_too_long(tx: Tx, limit: timedelta) -> Iterator[Violation]:

@@ -25,10 +25,8 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     return Outcome(subdomain.id)
 
 
-def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
-    """Put a live name into the trash; nothing is checked here."""
+def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:
+    """Put a live name into the trash; nothing is checked here. `action` is what the audit calls it."""
     followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
-    audit.record(
-        tx, actor, "subdomain.delete", "subdomain", subdomain.id, after={"trashed_at": tx.now.isoformat()}
-    )
+    audit.record(tx, actor, action, "subdomain", subdomain.id, after={"trashed_at": tx.now.isoformat()})

@@ -8,7 +8,7 @@ from sublet.dns.names import shown
 from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
 from sublet.ids import parse_id
 from sublet.subdomains import store
-from sublet.subdomains.lifecycle import ALLOWED, derive_status, is_restorable, restorable_until
+from sublet.subdomains.lifecycle import derive_status, is_gone, is_let_through, restorable_until
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
 
@@ -26,11 +26,9 @@ def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
             `restorable_until` (None while it is suspended: its time stands still), and the message says how to get it back.
     """
     subdomain = _lookup(tx, user_id, identifier)
-    if subdomain is None:
+    if subdomain is None or is_gone(subdomain, tx.now):
         raise not_found()
     if subdomain.trashed_at is not None:
-        if not is_restorable(subdomain, tx.now):
-            raise not_found()
         held = subdomain.suspended_at is not None
         raise SubdomainNotFound(
             "This subdomain is in the trash, and suspended; open a ticket to have it looked at."
@@ -48,26 +46,26 @@ def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain
         SubdomainNotFound: the user has none such, or its time in the trash is over.
     """
     subdomain = _lookup(tx, user_id, identifier)
-    if subdomain is None or (subdomain.trashed_at is not None and not is_restorable(subdomain, tx.now)):
+    if subdomain is None or is_gone(subdomain, tx.now):
         raise not_found()
     return subdomain
 
 
 def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> None:
-    """Let a verb pass that the name's state lets through, by the table `lifecycle.ALLOWED`.
+    """Let a verb pass that the name's state lets through, by `lifecycle.is_let_through`.
 
     Raises:
         SubdomainSuspended: the operator holds it, live or in the trash; the message gives the reason.
         Conflict: the verb is for another state.
     """
+    if is_let_through(subdomain, verb, now):
+        return
     if subdomain.suspended_at is not None:
         reason = subdomain.suspended_reason or "no reason was given"
         raise SubdomainSuspended(
             f"This subdomain is suspended ({reason}); open a ticket to have it looked at."
         )
-    status = derive_status(subdomain, now)
-    if verb not in ALLOWED[status]:
-        raise Conflict(f"This subdomain is {status}; {verb} is not for that state.")
+    raise Conflict(f"This subdomain is {derive_status(subdomain, now)}; {verb} is not for that state.")
 
 
 def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:

@@ -21,6 +21,9 @@ STATUS_LABELS: dict[str, str] = {
 RENEWAL_REST = timedelta(days=1)
 """How long no renewal follows another: a request that is repeated after a lost answer must not pay twice."""
 
+AUTO_RENEW_REST = timedelta(days=1)
+"""How long after an attempt to renew a name by itself the next one is made: its user may have bought credits by then."""
+
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
 _CHANGES = frozenset(ACTIONS) - {"restore"}
@@ -34,7 +37,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "trashed": frozenset({"restore"}),
 }
 """Which verbs of the registrant a state lets through. Further conditions stand beside it: renewal has its window
-(`renewal_available`), a retry needs a failure (`provisioning_failed`), a restore its time (`is_restorable`)."""
+(`renewal_available`), a retry needs a nameserver and a failure (`provisioning_failed`), a restore its time
+(`is_restorable`) and room in the quota (`fits_quota`). `allowed_actions` has them all."""
 
 
 def derive_status(subdomain: Subdomain, now: datetime) -> str:
@@ -45,13 +49,47 @@ def derive_status(subdomain: Subdomain, now: datetime) -> str:
         return "suspended"
     if subdomain.expires_at <= now:
         return "expired"
-    if not subdomain.delegation.nameservers:
+    if not has_nameserver(subdomain):
         return "inactive"
     if provisioning_failed(subdomain):
         return "failed"
     if subdomain.generation != subdomain.published_generation:
         return "provisioning"
     return "active"
+
+
+def is_let_through(subdomain: Subdomain, action: str, now: datetime) -> bool:
+    """Tell whether the name's state lets a verb through; what is suspended takes none, in the trash neither."""
+    return subdomain.suspended_at is None and action in ALLOWED[derive_status(subdomain, now)]
+
+
+def allowed_actions(
+    subdomain: Subdomain, now: datetime, *, user_suspended: bool, quota_left: bool
+) -> tuple[str, ...]:
+    """Return which of `ACTIONS` would not be refused for the state of things now.
+
+    A quote counts: it can be confirmed. Not asked here: the balance, the token's scopes, what a request's body says.
+    """
+    if user_suspended or is_gone(subdomain, now):
+        return ()
+    further = {
+        "retry": has_nameserver(subdomain) and provisioning_failed(subdomain),
+        "renew": is_renewal_open(subdomain, now),
+        "restore": fits_quota(subdomain, quota_left=quota_left),
+    }
+    return tuple(
+        action for action in ACTIONS if is_let_through(subdomain, action, now) and further.get(action, True)
+    )
+
+
+def has_nameserver(subdomain: Subdomain) -> bool:
+    """Tell whether nameserver 1 is set: without it there is nothing to publish, and nothing to retry."""
+    return bool(subdomain.delegation.nameservers)
+
+
+def fits_quota(subdomain: Subdomain, *, quota_left: bool) -> bool:
+    """Tell whether a name may come back from the trash beside those that its user holds: of free ones so many are held."""
+    return quota_left or subdomain.registration_type != "free"
 
 
 def provisioning_status(subdomain: Subdomain) -> str:
@@ -74,7 +112,7 @@ def is_delegated(subdomain: Subdomain) -> bool:
     An expired name is served as before until it goes to the trash.
     """
     return (
-        bool(subdomain.delegation.nameservers)
+        has_nameserver(subdomain)
         and subdomain.trashed_at is None
         and subdomain.suspended_at is None
         and subdomain.purged_at is None
@@ -95,11 +133,27 @@ def renewal_opens_at(subdomain: Subdomain) -> datetime:
 
 def renewal_available(subdomain: Subdomain, now: datetime, *, user_suspended: bool = False) -> bool:
     """Tell whether POST renew works now (a quote counts: it can be confirmed)."""
-    return (
-        not user_suspended
-        and "renew" in ALLOWED[derive_status(subdomain, now)]
-        and renewal_opens_at(subdomain) <= now
-    )
+    return not user_suspended and is_let_through(subdomain, "renew", now) and is_renewal_open(subdomain, now)
+
+
+def is_renewal_open(subdomain: Subdomain, now: datetime) -> bool:
+    """Tell whether the window of renewal is open. Not asked here: whether the name's state lets a renewal through."""
+    return renewal_opens_at(subdomain) <= now
+
+
+def auto_renew_at(subdomain: Subdomain) -> datetime | None:
+    """Return when a name is next renewed by itself: when renewal opens, or a rest after the last attempt since then.
+
+    None where it is off, and where nobody may renew: in the trash, and held by the operator. An instant that has passed
+    means at once.
+    """
+    if subdomain.auto_renew_max_credits is None:
+        return None
+    if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
+        return None
+    opens_at = renewal_opens_at(subdomain)
+    tried_at = subdomain.auto_renew_tried_at
+    return opens_at if tried_at is None or tried_at < opens_at else tried_at + AUTO_RENEW_REST
 
 
 def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
@@ -108,6 +162,11 @@ def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
         return False
     until = restorable_until(subdomain)
     return until is None or now < until
+
+
+def is_gone(subdomain: Subdomain, now: datetime) -> bool:
+    """Tell whether a name is lost to its user: it was purged, or its time in the trash is over."""
+    return subdomain.trashed_at is not None and not is_restorable(subdomain, now)
 
 
 def restorable_until(subdomain: Subdomain) -> datetime | None:

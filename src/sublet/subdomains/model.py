@@ -60,6 +60,43 @@ class Subdomain:
 
 
 @dataclass(frozen=True, slots=True)
+class Term:
+    """A stretch of time that a name was registered, renewed or restored for at `created_at` (`action`), and its cost."""
+
+    action: str
+    ends_at: datetime
+    charged_credits: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """A dated event of a name's life, behind or ahead; `event` is one of `timeline.EVENTS`.
+
+    `by` is the kind of actor (user, operator, system), None for what nobody did. `expires_at` and `charged_credits` are
+    set where a term was added: the expiry after it, and what it cost.
+    """
+
+    event: str
+    at: datetime
+    past: bool
+    detail: str | None = None
+    by: str | None = None
+    expires_at: datetime | None = None
+    charged_credits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AutoRenewAttempt:
+    """An attempt to renew a name by itself: `outcome` is renewed or failed, `detail` a sentence."""
+
+    at: datetime
+    outcome: str
+    detail: str | None
+    charged_credits: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """POST /subdomains (spec, part 4), typed but not checked; None means the member was not sent."""
 

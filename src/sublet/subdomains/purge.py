@@ -1,4 +1,4 @@
-"""Purge a subdomain from the trash (the operator's `sublet subdomain purge`); nothing else empties the trash yet."""
+"""Purge a subdomain from the trash (the operator's `sublet subdomain purge`, before the sweep does it)."""
 
 from sublet import audit
 from sublet.audit import Actor

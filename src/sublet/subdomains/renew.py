@@ -12,7 +12,7 @@ from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
 from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.lifecycle import next_term_start, renewal_available, renewal_opens_at, term_end
+from sublet.subdomains.lifecycle import is_renewal_open, next_term_start, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.pricing import renewal_price
 
@@ -31,18 +31,31 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
-    if not renewal_available(subdomain, tx.now):
+    if not is_renewal_open(subdomain, tx.now):
         raise RenewalNotAvailable(
             "This subdomain can't be renewed yet; `details.opens_at` says from when.",
-            details={"opens_at": renewal_opens_at(subdomain)},
+            details={
+                "opens_at": renewal_opens_at(subdomain),
+                "expires_at": subdomain.expires_at,
+                "last_renewed_at": subdomain.last_renewed_at,
+            },
         )
     return extend(tx, actor, user, subdomain, payable, action="renew")
 
 
 def extend(
-    tx: Tx, actor: Actor, user: User, subdomain: Subdomain, payable: Payable, *, action: str
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    subdomain: Subdomain,
+    payable: Payable,
+    *,
+    action: str,
+    automatic: bool = False,
 ) -> Outcome:
-    """Add a term at the end of a name's time, for the renewal price; what renewal and a paid restore share.
+    """Add a term at the end of a name's time, for the renewal price; what renewal, automatic too, and a paid restore share.
+
+    `automatic` is for the account's history, which says so.
 
     Raises, in this order:
         ValidationFailed: the coupon can't be used.
@@ -80,7 +93,9 @@ def extend(
     store.update_subdomain(
         tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=offer.period_days
     )
-    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at)
+    outcome = charge(
+        tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at, automatic=automatic
+    )
     audit.record(
         tx,
         actor,

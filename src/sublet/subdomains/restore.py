@@ -8,6 +8,7 @@ from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account_or_trash, refuse_unless_allowed
+from sublet.subdomains.lifecycle import fits_quota
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import extend
@@ -52,5 +53,5 @@ def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
 
 def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: int) -> None:
     quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
-    if subdomain.registration_type == "free" and not quota.left:
+    if not fits_quota(subdomain, quota_left=quota.left):
         raise quota.refusal()

@@ -8,7 +8,7 @@ from sublet.db import Tx
 from sublet.errors import NameserverRequired, RetryNotAvailable
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.lifecycle import provisioning_failed
+from sublet.subdomains.lifecycle import has_nameserver, provisioning_failed
 
 
 def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
@@ -24,7 +24,7 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "retry", tx.now)
-    if not subdomain.delegation.nameservers:
+    if not has_nameserver(subdomain):
         raise NameserverRequired("There is nothing to publish: set a nameserver first (PUT …/nameservers).")
     if not provisioning_failed(subdomain):
         raise RetryNotAvailable("Provisioning has not failed, so there is nothing to retry.")

@@ -1,6 +1,6 @@
 """All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import (
@@ -27,7 +27,7 @@ from sqlalchemy.exc import IntegrityError
 from sublet.db import Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import BIG_ID, Instant, metadata, violates
+from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.model import Subdomain
 
 subdomains = Table(
@@ -176,6 +176,12 @@ def select_subdomains() -> Select[Any]:
 def fetch(tx: Tx, query: Select[Any]) -> list[Subdomain]:
     """Return the subdomains that a query made from `select_subdomains` finds."""
     return [_subdomain(row) for row in tx.connection.execute(query).mappings()]
+
+
+def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
+    """Return the subdomains as `fetch` does, one after the other: not all are in memory at once."""
+    for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
+        yield _subdomain(row)
 
 
 # The questions of nearly every request are built once: building one of so many columns takes longer than asking it.

@@ -151,6 +151,8 @@ def find_forecast(tx: Tx, until: datetime | None = None) -> tuple[datetime, int]
     return (row[0], row[1]) if row is not None else None
 
 
-def delete_forecasts(tx: Tx, before: datetime) -> None:
-    """Forget the forecasts made before an instant."""
-    tx.connection.execute(delete(forecasts).where(forecasts.c.made_at < before))
+def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
+    """Forget the forecasts made before an instant, or since another."""
+    tx.connection.execute(
+        delete(forecasts).where((forecasts.c.made_at < before) | (forecasts.c.made_at >= since))
+    )

@@ -7,6 +7,7 @@ from sublet.db import Tx
 from sublet.tickets import store
 from sublet.tickets.find import lock_for_staff
 from sublet.tickets.lifecycle import refuse_closed
+from sublet.tickets.mail_requester import mail_requester
 
 CLOSING_MESSAGE = "This ticket was closed. To go on, open a new one; it may refer to this one by its number."
 SYSTEM_AUTHOR_NAME = "System"
@@ -15,8 +16,8 @@ SYSTEM_AUTHOR_NAME = "System"
 def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """Close any user's ticket, which is then archived too; return its id.
 
-    A message of the system says so, for the user to see when and how the conversation ended. The actor's reason is the
-    audit's alone. Not checked: that the actor is staff; only the operator's edge calls this.
+    A message of the system says so, for the user to see when and how the conversation ended; it goes to the requester by
+    mail too. The actor's reason is the audit's alone. Not checked: that the actor is staff; only the operator's edge calls this.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -24,7 +25,7 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
-    store.insert_message(
+    message_id = store.insert_message(
         tx,
         ticket.id,
         author_type="system",
@@ -42,4 +43,5 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         before={"status": ticket.status},
         after={"status": "closed"},
     )
+    mail_requester(tx, ticket, message_id, SYSTEM_AUTHOR_NAME, CLOSING_MESSAGE)
     return Outcome(ticket.id)

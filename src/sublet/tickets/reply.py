@@ -54,8 +54,10 @@ def add_message(
     message: str | None,
     message_format: str | None,
     errors_before: tuple[FieldError, ...] = (),
-) -> None:
-    """Add a message of anyone to a ticket; what the replies of user and staff share. Who may do so is not checked here.
+) -> int:
+    """Add a message of anyone to a ticket, and return its id; what the replies of user and staff share.
+
+    Who may do so is not checked here.
 
     `errors_before` are wrong fields that the caller found, to be told together with those found here.
 
@@ -92,3 +94,4 @@ def add_message(
             "message_format": message_format,
         },
     )
+    return message_id

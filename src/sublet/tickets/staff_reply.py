@@ -5,6 +5,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.tickets.find import lock_for_staff
 from sublet.tickets.lifecycle import AUTHOR_NAME_CHARACTERS_MAX, check_line
+from sublet.tickets.mail_requester import mail_requester
 from sublet.tickets.reply import add_message
 
 
@@ -19,8 +20,8 @@ def staff_reply(
 ) -> Outcome:
     """Add a message of staff to any user's ticket, which is then answered; return the ticket's id.
 
-    `author_name` is what the user sees as the author. Not checked: that the actor is staff; only the operator's edge
-    calls this. A suspended user's ticket can be answered.
+    `author_name` is what the user sees as the author. The answer goes to the ticket's requester by mail too. Not checked:
+    that the actor is staff; only the operator's edge calls this. A suspended user's ticket can be answered.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -28,7 +29,7 @@ def staff_reply(
         ValidationFailed: all wrong fields: author_name, message, message_format.
     """
     ticket = lock_for_staff(tx, identifier)
-    add_message(
+    message_id = add_message(
         tx,
         actor,
         ticket,
@@ -39,4 +40,5 @@ def staff_reply(
         message_format=message_format,
         errors_before=tuple(check_line("author_name", author_name, AUTHOR_NAME_CHARACTERS_MAX)),
     )
+    mail_requester(tx, ticket, message_id, author_name, message or "")
     return Outcome(ticket.id)

@@ -30,6 +30,9 @@ def upgrade() -> None:
         op.create_index(
             f"ix_subdomains_{name}", "subdomains", [name], sqlite_where=dated, postgresql_where=dated
         )
+    op.create_index(
+        "ix_audit_events_object_type_object_id", "audit_events", ["object_type", "object_id", "id"]
+    )
     _create_tables()
     op.bulk_insert(sa.table("clockwork", sa.column("id")), [{"id": 1}])
     _refuse_changes()
@@ -48,14 +51,19 @@ def _create_tables() -> None:
         sa.Column("next_attempt_at", sublet.schema.Instant(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("sent_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("given_up_at", sublet.schema.Instant(), nullable=True),
         sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_mails_user_id")),
-        sa.CheckConstraint("(next_attempt_at IS NULL) = (sent_at IS NOT NULL)", name=op.f("ck_mails_sent")),
+        sa.CheckConstraint(
+            "(next_attempt_at IS NOT NULL AND sent_at IS NULL AND given_up_at IS NULL)"
+            " OR (next_attempt_at IS NULL AND (sent_at IS NULL) <> (given_up_at IS NULL))",
+            name=op.f("ck_mails_state"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_mails")),
         sa.UniqueConstraint("reference", name=op.f("uq_mails_reference")),
         sqlite_autoincrement=True,
     )
-    waiting = sa.text("sent_at IS NULL")
+    waiting = sa.text("next_attempt_at IS NOT NULL")
     op.create_index(
         "ix_mails_next_attempt_at",
         "mails",

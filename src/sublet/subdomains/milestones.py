@@ -1,0 +1,83 @@
+"""The dated steps of a name's life that change nothing but are told or recorded: which there are, which are reached (rules).
+
+What time takes from a user is in `lifecycle.lost_at`. Dates are reckoned from the row alone, so that they are always those of its
+present term; which milestones were reached is remembered (`milestone_store`), each once for the date that it is about.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sublet.subdomains.lifecycle import lost_at, renewal_opens_at, restorable_until
+from sublet.subdomains.model import Subdomain
+
+REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
+"""How long before the expiry its reminders are sent, in days."""
+TRASH_REMINDER = timedelta(days=7)
+"""How long before a name is purged the last reminder is sent: at most half of its time in the trash."""
+SHORT_TRASH = timedelta(days=2)
+"""A shorter time in the trash has no reminder: it would come with the news that the name is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """A step that is reached `at` an instant; `about` is the expiry, or the way into the trash, that it belongs to.
+
+    `told` says that a mail tells of it.
+    """
+
+    kind: str
+    at: datetime
+    about: datetime
+    told: bool
+
+
+def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
+    """Return the milestones of a name's present state, oldest first; a suspended name has none: its time stands still.
+
+    A reminder whose day lay before the term began is none.
+    """
+    if subdomain.purged_at is not None or subdomain.suspended_at is not None:
+        return ()
+    if subdomain.trashed_at is not None:
+        return _in_trash(subdomain, subdomain.trashed_at)
+    expires_at = subdomain.expires_at
+    began_at = subdomain.last_renewed_at or subdomain.registered_at
+    reminders = ((kind, expires_at - timedelta(days=days)) for kind, days in REMINDER_DAYS.items())
+    found = [
+        Milestone("renewal_opens", renewal_opens_at(subdomain), expires_at, told=False),
+        *(Milestone(kind, at, expires_at, told=True) for kind, at in reminders if at > began_at),
+        Milestone("expired", expires_at, expires_at, told=True),
+    ]
+    return tuple(sorted(found, key=lambda each: each.at))
+
+
+def _in_trash(subdomain: Subdomain, trashed_at: datetime) -> tuple[Milestone, ...]:
+    until = restorable_until(subdomain)
+    if until is None or until - trashed_at < SHORT_TRASH:
+        return ()
+    at = until - min(TRASH_REMINDER, (until - trashed_at) / 2)
+    return (Milestone("trash_ends", at, trashed_at, told=True),)
+
+
+def reached(
+    subdomain: Subdomain, done: Collection[tuple[str, datetime]], now: datetime
+) -> tuple[Milestone, ...]:
+    """Return the milestones that are reached and not among those `done` (kind and about), oldest first.
+
+    Where several would be told at once, after an outage, the last one alone is; and none where time takes the name now: what a
+    reminder says could be done can't be any more, and the mail about the loss follows.
+    """
+    found = [
+        each for each in milestones_of(subdomain) if each.at <= now and (each.kind, each.about) not in done
+    ]
+    over_at = lost_at(subdomain)
+    last_told = next((each for each in reversed(found) if each.told), None)
+    if over_at is not None and over_at <= now:
+        last_told = None
+    return tuple(Milestone(each.kind, each.at, each.about, told=each is last_told) for each in found)
+
+
+def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:
+    """Return when the next milestone is reached, or None when the present state has none to come."""
+    return min((each.at for each in milestones_of(subdomain) if each.at > now), default=None)

@@ -1,0 +1,210 @@
+"""The life of a name told again from its audit events: which step each one is, and what the row must say in the end.
+
+    unborn ──register──▶ live ◀──restore── trashed ──purge──▶ purged ──release──▶ released
+                          └───delete, trash───▲
+
+Beside it a name is suspended or not. An event that is no step from the state before it is a fault, and so is a row that says
+anything else than its events.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+EDGES: dict[str, dict[str, str]] = {
+    "unborn": {"register": "live"},
+    "live": {
+        "update_nameservers": "live",
+        "retry": "live",
+        "renew": "live",
+        "set_auto_renew": "live",
+        "suspend": "live",
+        "unsuspend": "live",
+        "open_renewal": "live",
+        "remind": "live",
+        "expire": "live",
+        "auto_renew_failed": "live",
+        "delete": "trashed",
+        "trash": "trashed",
+    },
+    "trashed": {
+        "suspend": "trashed",
+        "unsuspend": "trashed",
+        "remind": "trashed",
+        "extend": "trashed",
+        "restore": "live",
+        "purge": "purged",
+    },
+    "purged": {"release": "released"},
+    "released": {},
+}
+"""The step that each event is, by the state before it, and the state after it. `extend` is the paid part of a restore."""
+
+WHILE_HELD = {
+    "operator": frozenset({"unsuspend", "restore", "purge", "release"}),
+    "system": frozenset({"release"}),
+    "user": frozenset[str](),
+}
+"""What each kind of actor may do to a suspended name: its time stands still, and its user can only read it."""
+
+NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
+_TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One audit event of a name; `action` without its noun, `before` and `after` as they are stored."""
+
+    id: int
+    at: datetime
+    actor_kind: str
+    action: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+    @property
+    def step(self) -> str:
+        """Which step of the table it is: a paid restore has two events, of which the first is the term's."""
+        return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
+
+
+@dataclass(frozen=True, slots=True)
+class PastTerm:
+    """One term of a name, as it is stored."""
+
+    id: int
+    action: str
+    ends_at: datetime
+    charged_credits: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a row says of its life: each of it comes from an event or a term. `delegation` is its three columns."""
+
+    fqdn: str = ""
+    registration_type: str = ""
+    registered_at: datetime | None = None
+    expires_at: datetime | None = None
+    last_renewed_at: datetime | None = None
+    suspended_at: datetime | None = None
+    trashed_at: datetime | None = None
+    purged_at: datetime | None = None
+    released_at: datetime | None = None
+    delegation: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a life: the invariant that is broken, and a sentence."""
+
+    invariant: str
+    message: str
+
+
+def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> list[Fault]:
+    """Return what is wrong with a name's row, events and terms, each oldest first.
+
+    `edges_only`: an event that is no step from the state before it. `term_is_audited`: an event that gives time, and the term,
+    do not belong together. `row_is_replayed`: the row is not what the events make of it.
+    """
+    if not events:
+        return [Fault("audited", "no audit event tells of the registration")]
+    state, facts, faults = "unborn", Facts(), list[Fault]()
+    unpaired = list(terms)
+    for event in events:
+        reason = _refusal(state, facts, event)
+        if reason is not None:
+            faults.append(Fault("edges_only", f"event {event.id}: {reason}"))
+        term = None
+        if event.step in _TERM_STEPS:
+            term = unpaired.pop(0) if unpaired else None
+            faults += _term_faults(facts, event, term)
+        state = EDGES[state].get(event.step, state)
+        facts = _after(facts, event, term)
+    faults += [
+        Fault("term_is_audited", f"no event tells of the term {term.id} from {term.created_at:%Y-%m-%d}")
+        for term in unpaired
+    ]
+    return faults + _differences(facts, row)
+
+
+def _refusal(state: str, facts: Facts, event: Event) -> str | None:
+    held = facts.suspended_at is not None
+    if event.step not in EDGES[state]:
+        return f"{event.action} is no step of a name that is {state}"
+    if event.step == "unsuspend" and not held:
+        return "it was let go, and was not held"
+    if held and event.step not in WHILE_HELD.get(event.actor_kind, frozenset()):
+        return f"{event.action} by the {event.actor_kind} is no step of a suspended name"
+    if event.step == "update_nameservers" and dict(event.before) != facts.delegation:
+        return "the delegation that was changed is not the one before it"
+    return None
+
+
+def _term_faults(facts: Facts, event: Event, term: PastTerm | None) -> list[Fault]:
+    if term is None:
+        return [Fault("term_is_audited", f"event {event.id}: {event.action} added no term")]
+    found = []
+    if (term.action, term.created_at) != (_TERM_STEPS[event.step], event.at):
+        found.append(f"the term {term.id} is not the one of this {event.action}")
+    elif event.after.get("charged_credits") != term.charged_credits:
+        found.append(f"the term {term.id} says another price than this {event.action}")
+    elif event.step != "register":
+        if not _is_instant(event.after.get("expires_at"), term.ends_at):
+            found.append(f"the term {term.id} does not end where this {event.action} says")
+        if facts.expires_at is not None and not _is_instant(event.before.get("expires_at"), facts.expires_at):
+            found.append(f"this {event.action} did not start from the expiry before it")
+        if facts.expires_at is not None and term.ends_at <= facts.expires_at:
+            found.append(f"this {event.action} moved the expiry back")
+    return [Fault("term_is_audited", f"event {event.id}: {each}") for each in found]
+
+
+def _is_instant(text: object, instant: datetime) -> bool:
+    return isinstance(text, str) and datetime.fromisoformat(text) == instant
+
+
+def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
+    match event.step:
+        case "register":
+            return Facts(
+                fqdn=str(event.after.get("fqdn")),
+                registration_type=str(event.after.get("registration_type")),
+                registered_at=event.at,
+                expires_at=term.ends_at if term is not None else None,
+                delegation={name: event.after.get(name) for name in NOTHING},
+            )
+        case "renew" | "extend":
+            expires_at = term.ends_at if term is not None else facts.expires_at
+            return replace(facts, expires_at=expires_at, last_renewed_at=event.at)
+        case "update_nameservers":
+            return replace(facts, delegation=dict(event.after))
+        case "delete" | "trash":
+            return replace(facts, trashed_at=event.at)
+        case "restore":
+            return replace(facts, trashed_at=None)
+        case "suspend":
+            return replace(facts, suspended_at=event.at)
+        case "unsuspend":
+            return replace(facts, suspended_at=None)
+        case "purge":
+            return replace(facts, purged_at=event.at, delegation=NOTHING)
+        case "release":
+            return replace(facts, released_at=event.at)
+    return facts
+
+
+def _differences(told: Facts, row: Facts) -> list[Fault]:
+    return [
+        Fault(
+            "row_is_replayed", f"{name} is {_shown(getattr(row, name))}, the events make it {_shown(wanted)}"
+        )
+        for name in Facts.__slots__
+        if (wanted := getattr(told, name)) != getattr(row, name)
+    ]
+
+
+def _shown(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,52 @@
+"""Set a subdomain's automatic renewal (an extension; docs/spec-choices.md, "Automatic renewal")."""
+
+from sublet import audit
+from sublet.accounts.suspension import lock_acting_user
+from sublet.audit import Actor
+from sublet.credits.fields import check_credits
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import InsufficientScope, validation_failed
+from sublet.subdomains import store
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+
+
+def set_auto_renew(
+    tx: Tx, actor: Actor, identifier: str, max_credits: int | None, *, may_spend: bool
+) -> Outcome:
+    """Have a name renewed by itself for at most so many credits a term, 0 for only while it is free; None ends that.
+
+    The ceiling is the user's word to go on, given in advance: what is renewed by itself asks for no `confirm`. Another
+    ceiling than before is tried as soon as renewal is open; the same again changes nothing.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name (or it is in the trash).
+        SubdomainSuspended: the operator holds it.
+        ValidationFailed: the ceiling is below 0, or above what one movement of credits may be.
+        InsufficientScope: the ceiling is above 0, and the token may not spend credits.
+    """
+    user = lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, user.id, identifier)
+    refuse_unless_allowed(subdomain, "set_auto_renew", tx.now)
+    errors = [] if max_credits is None else check_credits("max_credits", max_credits, least=0)
+    if errors:
+        raise validation_failed(errors)
+    if max_credits and not may_spend:
+        raise InsufficientScope(
+            "This token may not spend credits: it lacks the scope credits:spend.",
+            details={"required_scope": "credits:spend"},
+        )
+    before = subdomain.auto_renew_max_credits
+    if max_credits != before:
+        store.update_subdomain(tx, subdomain.id, auto_renew_max_credits=max_credits, auto_renew_tried_at=None)
+        audit.record(
+            tx,
+            actor,
+            "subdomain.set_auto_renew",
+            "subdomain",
+            subdomain.id,
+            before={"auto_renew_max_credits": before},
+            after={"auto_renew_max_credits": max_credits},
+        )
+    return Outcome(subdomain.id)

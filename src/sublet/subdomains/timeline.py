@@ -1,0 +1,210 @@
+"""The timeline of a name: the dated events behind and ahead of it, by the rules that the verbs and the sweep go by.
+
+An extension (docs/spec-choices.md, "Timeline"). One word stands for an event whether it is behind or ahead.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+
+from sublet.audit import Change
+from sublet.subdomains.lifecycle import (
+    auto_renew_at,
+    cooling_off_ends_at,
+    grace_ends_at,
+    is_renewal_open,
+    renewal_opens_at,
+    restorable_until,
+)
+from sublet.subdomains.milestone_store import PastMilestone
+from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
+
+EVENTS = (
+    "registered",
+    "renewed",
+    "restored",
+    "nameservers_updated",
+    "auto_renew_set",
+    "auto_renew",
+    "auto_renew_failed",
+    "renewal_opens",
+    "expires",
+    "suspended",
+    "unsuspended",
+    "deleted",
+    "trashed",
+    "purged",
+    "released",
+    "reminded",
+)
+"""Every event there is; those of one instant come in this order. `deleted` is the trash by the user's wish, `trashed` by time."""
+
+CHANGES = {
+    "subdomain.register": "registered",
+    "subdomain.renew": "renewed",
+    "subdomain.restore": "restored",
+    "subdomain.update_nameservers": "nameservers_updated",
+    "subdomain.set_auto_renew": "auto_renew_set",
+    "subdomain.suspend": "suspended",
+    "subdomain.unsuspend": "unsuspended",
+    "subdomain.delete": "deleted",
+}
+"""The events behind that the audit tells of, by its actions; the others are dates that passed, and milestones."""
+
+BEHIND_MAX = 500
+"""The most events behind; of more the oldest are left out."""
+
+_REMINDERS = {
+    "renewal_opens": "Mail: renewal has opened.",
+    "expires_in_30_days": "Mail: it expires within 30 days.",
+    "expires_in_7_days": "Mail: it expires within 7 days.",
+    "expires_in_1_day": "Mail: it expires within a day.",
+    "expired": "Mail: it has expired.",
+    "trashed": "Mail: it has gone to the trash.",
+    "trash_ends": "Mail: its time in the trash ends soon.",
+    "auto_renewed": "Mail: it was renewed by itself.",
+    "auto_renew_failed": "Mail: it could not be renewed by itself.",
+}
+_TERMS = {"registered": "register", "renewed": "renew", "restored": "restore"}
+
+
+def timeline(
+    subdomain: Subdomain,
+    now: datetime,
+    *,
+    terms: Sequence[Term],
+    milestones: Sequence[PastMilestone],
+    changes: Sequence[Change],
+) -> list[TimelineEvent]:
+    """Return the events of a live name, or of one in the trash: first what is behind, then what is ahead, oldest first.
+
+    Ahead is what comes if nobody does anything. A date that has passed, and that the sweep has still to act upon, is
+    ahead at `now`. A suspended name has no dates of loss, since it isn't lost while it is held.
+    """
+    behind = [
+        *_changes(subdomain, terms, changes),
+        *_dates(subdomain, now, terms, milestones),
+        *_milestones(milestones),
+    ]
+    return [*_in_order(behind)[-BEHIND_MAX:], *_in_order([*_ahead(subdomain, now)])]
+
+
+def last_attempt(terms: Sequence[Term], milestones: Sequence[PastMilestone]) -> AutoRenewAttempt | None:
+    """Return the last attempt to renew a name by itself, None where none was made."""
+    for each in reversed(milestones):
+        if each.kind == "auto_renew_failed":
+            return AutoRenewAttempt(each.about, "failed", each.detail, None)
+        if each.kind == "auto_renewed":
+            term = _term(terms, "renew", each.about)
+            return AutoRenewAttempt(
+                each.about, "renewed", each.detail, term.charged_credits if term else None
+            )
+    return None
+
+
+def _in_order(events: list[TimelineEvent]) -> list[TimelineEvent]:
+    return sorted(events, key=lambda each: (each.at, EVENTS.index(each.event)))
+
+
+def _term(terms: Sequence[Term], action: str, at: datetime) -> Term | None:
+    """Return the term that a verb added at an instant: what one transaction writes has one instant."""
+    return next((each for each in terms if (each.action, each.created_at) == (action, at)), None)
+
+
+def _changes(
+    subdomain: Subdomain, terms: Sequence[Term], changes: Sequence[Change]
+) -> Iterator[TimelineEvent]:
+    told: set[tuple[str, datetime]] = set()
+    for change in changes:
+        event = CHANGES[change.action]
+        # A restore that renews is recorded as both parts of what it did, in one transaction.
+        if (event, change.at) in told:
+            continue
+        told.add((event, change.at))
+        term = _term(terms, _TERMS[event], change.at) if event in _TERMS else None
+        detail = None
+        if event == "suspended" and change.at == subdomain.suspended_at:
+            detail = (
+                "While it is suspended it is neither renewed nor lost; open a ticket to have it looked at."
+            )
+        yield TimelineEvent(
+            event,
+            change.at,
+            past=True,
+            detail=detail,
+            by=change.actor_kind,
+            expires_at=term.ends_at if term else None,
+            charged_credits=term.charged_credits if term else None,
+        )
+
+
+def _dates(
+    subdomain: Subdomain, now: datetime, terms: Sequence[Term], milestones: Sequence[PastMilestone]
+) -> Iterator[TimelineEvent]:
+    expired = {one.ends_at for one, next_one in pairwise(terms) if one.ends_at <= next_one.created_at}
+    opened = {
+        each.created_at
+        for each in milestones
+        if each.kind == "renewal_opens" and each.about != subdomain.expires_at
+    }
+    # Of the term that runs the exact dates are known, whether the sweep has come by or not.
+    if subdomain.expires_at <= now:
+        expired.add(subdomain.expires_at)
+    opens_at = renewal_opens_at(subdomain)
+    if opens_at <= (subdomain.trashed_at or now):
+        opened.add(opens_at)
+    for at in opened:
+        yield TimelineEvent("renewal_opens", at, past=True)
+    for at in expired:
+        yield TimelineEvent("expires", at, past=True)
+
+
+def _milestones(milestones: Sequence[PastMilestone]) -> Iterator[TimelineEvent]:
+    for each in milestones:
+        if each.kind == "trashed":
+            detail = each.detail or "It had not been renewed by the end of its grace."
+            yield TimelineEvent("trashed", each.created_at, past=True, detail=detail, by="system")
+        elif each.kind == "auto_renew_failed":
+            yield TimelineEvent("auto_renew_failed", each.about, past=True, detail=each.detail, by="system")
+        if each.mail_id is not None and each.kind in _REMINDERS:
+            detail = _REMINDERS[each.kind]
+            yield TimelineEvent("reminded", each.created_at, past=True, detail=detail, by="system")
+
+
+def _ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
+    def ahead(event: str, at: datetime, detail: str) -> TimelineEvent:
+        return TimelineEvent(event, max(at, now), past=False, detail=detail)
+
+    renewable = subdomain.trashed_at is None and subdomain.suspended_at is None
+    if renewable and not is_renewal_open(subdomain, now):
+        yield ahead("renewal_opens", renewal_opens_at(subdomain), "From then on it can be renewed.")
+    attempt_at = auto_renew_at(subdomain)
+    if attempt_at is not None:
+        ceiling = subdomain.auto_renew_max_credits
+        detail = f"For at most {ceiling} credits." if ceiling else "Only while it costs nothing."
+        yield ahead("auto_renew", attempt_at, detail)
+    until = restorable_until(subdomain)
+    if now < subdomain.expires_at and (until is None or subdomain.expires_at < until):
+        yield ahead("expires", subdomain.expires_at, _expiry_detail(subdomain))
+    # What time takes, step by step: each date is reckoned from the name as the step before leaves it.
+    name = subdomain
+    grace_end = grace_ends_at(name)
+    if grace_end is not None:
+        yield ahead("trashed", grace_end, "Unless it is renewed before: it leaves the account and the DNS.")
+        name = replace(name, trashed_at=max(grace_end, now))
+    trash_end = restorable_until(name)
+    if trash_end is not None:
+        yield ahead("purged", trash_end, "Until then it can be restored from the trash.")
+        name = replace(name, purged_at=max(trash_end, now))
+    cooling_off_end = cooling_off_ends_at(name)
+    if cooling_off_end is not None:
+        yield ahead("released", cooling_off_end, "From then on anybody may register the name.")
+
+
+def _expiry_detail(subdomain: Subdomain) -> str:
+    if subdomain.trashed_at is not None:
+        return "After it a restore renews the name too, by quote."
+    if subdomain.suspended_at is not None:
+        return "Its term runs on while it is suspended, but its grace counts from the suspension's end at the earliest."
+    return "After it the name stays in the DNS, and renewable, till its grace is over."

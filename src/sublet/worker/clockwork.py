@@ -1,0 +1,102 @@
+"""The clockwork: lets time do to names what their dates say, by the database's clock, and holds that against another clock.
+
+Level-triggered like the publisher: each second it asks whether anything is due, and does it a bounded step at a time.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from sublet.audit import SYSTEM
+from sublet.db import Database, Tx
+from sublet.errors import Conflict, Unavailable
+from sublet.subdomains import sweep_store
+from sublet.subdomains.brake import jump_reason
+from sublet.subdomains.stop_sweep import stop_sweep
+from sublet.subdomains.sweep import is_sweep_due, sweep
+
+POLL_SECONDS = 1.0
+FAULT_PAUSE_SECONDS = 1.0
+REMIND_SECONDS = 3600.0
+"""How often the log repeats that the sweep is stopped."""
+log = structlog.get_logger()
+Monotonic = Callable[[], float]
+
+
+def monotonic_seconds() -> float:
+    """Return the seconds of a clock that nobody sets; one that goes on while the machine sleeps, where there is one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+class Clockwork:
+    """Sweeps for ever. `done` counts names by milestone, `stopped` tells whether the brake is on; for the metrics."""
+
+    def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds) -> None:
+        self._db = db
+        self._monotonic = monotonic
+        self._last: tuple[datetime, float] | None = None
+        self._told_at: float | None = None
+        self.done: Counter[str] = Counter()
+        self.stopped = False
+
+    async def run(self) -> None:
+        """Sweep for ever; a fault is logged and waited out, it never ends the loop."""
+        while True:
+            try:
+                if not await self.tick():
+                    await asyncio.sleep(POLL_SECONDS)
+            except Unavailable:
+                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+            except Exception:
+                log.exception("sweep_fault")
+                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+
+    async def tick(self) -> bool:
+        """Look at the clocks, then do one step if there is any; tell whether there is more to do at once."""
+        now, due, reason = await self._db.read(_look)
+        await self._watch_clocks(now)
+        if reason is not None:
+            self._tell(reason)
+        elif self.stopped:
+            self.stopped, self._told_at = False, None
+            log.info("sweep_resumed")
+        if not due:
+            return False
+        swept = await self._db.write(sweep)
+        self.done.update(swept.done)
+        if swept.done:
+            log.info("swept", **swept.done)
+        return swept.more
+
+    async def _watch_clocks(self, now: datetime) -> None:
+        monotonic = self._monotonic()
+        last, self._last = self._last, (now, monotonic)
+        if last is None:
+            return
+        reason = jump_reason(now - last[0], timedelta(seconds=monotonic - last[1]))
+        if reason is None:
+            return
+        try:
+            await self._db.write(stop_sweep, SYSTEM, reason)
+        except Conflict:
+            return  # it is stopped already
+        except Unavailable:
+            self._last = last  # seen again at the next look
+            raise
+
+    def _tell(self, reason: str) -> None:
+        self.stopped = True
+        if self._told_at is None or self._monotonic() - self._told_at >= REMIND_SECONDS:
+            self._told_at = self._monotonic()
+            log.error("sweep_stopped", reason=reason, what_to_do="sublet sweep status")
+
+
+def _look(tx: Tx) -> tuple[datetime, bool, str | None]:
+    state = sweep_store.find_clockwork(tx)
+    stopped = state.stopped_at is not None and not state.resumed
+    return tx.now, is_sweep_due(tx), state.stopped_reason if stopped else None

@@ -1,0 +1,79 @@
+"""Decisions, "Mail": reminders are turned off and on, answers to tickets are mailed in any case."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from opened import opened
+from provocations import newcomer
+from service import RunningService
+
+PATH = "/me/reminders"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("mail")) as service:
+        yield service
+
+
+def test_reminders_are_on_until_they_are_turned_off(shop: RunningService) -> None:
+    user = newcomer(shop)
+    before = shop.call(user, "GET", "/me").json()
+    assert before["user"]["reminders"] is True
+    for enabled in (False, False, True):
+        answer = shop.call(user, "PUT", PATH, {"enabled": enabled})
+        expected = {**before, "user": {**before["user"], "reminders": enabled}}
+        assert (answer.status_code, answer.json()) == (200, expected)
+        assert shop.call(user, "GET", "/me").json() == expected
+        assert shop.operator("user", "show", user.email)["reminders"] is enabled
+    edited = shop.operator("user", "edit", user.email, "--no-reminders")
+    assert edited["reminders"] is False
+    assert shop.call(user, "GET", "/me").json()["user"]["reminders"] is False
+
+
+def test_a_repeated_request_answers_the_same_and_acts_once(shop: RunningService) -> None:
+    user = newcomer(shop)
+    first = shop.call(user, "PUT", PATH, {"enabled": False}, idempotency_key="k")
+    shop.call(user, "PUT", PATH, {"enabled": True})
+    again = shop.call(user, "PUT", PATH, {"enabled": False}, idempotency_key="k")
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json()["user"]["reminders"] is True, "shown as it is now"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error", "code"),
+    [
+        ({}, 422, "validation_failed", "required"),
+        ({"enabled": None}, 422, "validation_failed", "required"),
+        ({"enabled": "true"}, 400, "invalid_request", "wrong_type"),
+        ({"enabled": 1}, 400, "invalid_request", "wrong_type"),
+        ({"enable": True}, 400, "invalid_request", "unknown_field"),
+    ],
+)
+def test_what_is_no_answer_to_the_question_is_refused(
+    shop: RunningService, body: dict[str, Any], status: int, error: str, code: str
+) -> None:
+    user = newcomer(shop)
+    answer = shop.call(user, "PUT", PATH, body)
+    assert (answer.status_code, answer.json()["error"]) == (status, error)
+    assert [each["code"] for each in answer.json()["errors"]] == [code]
+    assert shop.call(user, "GET", "/me").json()["user"]["reminders"] is True
+
+
+def test_a_suspended_user_changes_nothing_but_is_answered(shop: RunningService) -> None:
+    user = newcomer(shop)
+    shop.call(user, "PUT", PATH, {"enabled": False})
+    shop.operator("user", "suspend", user.email, "--reason", "test")
+    refused = shop.call(user, "PUT", PATH, {"enabled": True})
+    assert (refused.status_code, refused.json()["error"]) == (403, "account_suspended")
+    asked = {"subject": "Why?", "message": "Why?"}
+    ticket = shop.call(user, "POST", "/support/tickets", asked).json()["ticket"]
+    assert shop.operator("mail", "list", "--user", user.email) == []
+    shop.operator("ticket", "reply", str(ticket["id"]), "--message", "Because.")
+    (mail,) = shop.operator("mail", "list", "--user", user.email)
+    assert mail["subject"] == f"Re: [{ticket['ticket_number']}] Why?"
+    assert mail["recipient"] == user.email
+    shop.operator("mail", "retry", str(10**18), expect=1)

@@ -1,0 +1,241 @@
+"""Choices, "Timeline" and "Automatic renewal": what the owner sees of a name's life, and who sees nothing; over the real service."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from opened import instant, opened
+from provocations import fresh, newcomer
+from service import Registrant, RunningService
+from sublet.credits.fields import CREDITS_MAX
+from sublet.subdomains.milestone_store import insert_milestone
+
+NS1 = "ns1.provider.example"
+MEMBERS = ["event", "at", "past", "detail", "by", "expires_at", "charged_credits"]
+OFF = {"enabled": False, "max_credits": None, "next_attempt_at": None, "last_attempt": None}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("timeline"), free_quota=50) as service:
+        yield service
+
+
+def plus(shop: RunningService, who: Registrant) -> str:
+    """Register a paid name."""
+    body = {"registration_mode": "plus", "confirm": True, "nameservers": [NS1]}
+    return str(shop.register(who, fresh(), **body)["subdomain"]["fqdn"])
+
+
+def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, Any]:
+    answer = shop.call(who, "GET", f"/subdomains/{fqdn}/timeline")
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    assert list(body) == ["ok", "timeline", "allowed_actions", "renewal_available"]
+    assert all(list(each) == MEMBERS for each in body["timeline"])
+    return body
+
+
+def words(body: dict[str, Any], *, past: bool) -> list[tuple[str, str | None]]:
+    return [(each["event"], each["by"]) for each in body["timeline"] if each["past"] is past]
+
+
+def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_why(shop: RunningService) -> None:
+    user = newcomer(shop, credit_count=100)
+    fqdn = plus(shop, user)
+    path = f"/subdomains/{fqdn}"
+    shop.call(user, "PUT", f"{path}/nameservers", {"nameservers": [NS1, "ns2.provider.example"]})
+    shop.operator("subdomain", "suspend", fqdn, "--reason", "a secret reason")
+    held = seen(shop, user, fqdn)
+    assert held["allowed_actions"] == []
+    assert words(held, past=False) == [("expires", None)]
+    assert "looked at" in held["timeline"][2]["detail"]
+    shop.operator("subdomain", "unsuspend", fqdn, "--reason", "another secret reason")
+    shop.call(user, "DELETE", path)
+    trashed = seen(shop, user, fqdn)
+    assert trashed["allowed_actions"] == ["restore"]
+    assert words(trashed, past=False) == [("purged", None), ("released", None)]
+    until = shop.call(user, "GET", path).json()["details"]["restorable_until"]
+    assert [each["at"] for each in trashed["timeline"] if each["event"] == "purged"] == [until]
+    assert shop.call(user, "POST", f"{path}/restore").status_code == 200
+    whole = seen(shop, user, fqdn)
+    assert words(whole, past=True) == [
+        ("registered", "user"),
+        ("nameservers_updated", "user"),
+        ("suspended", "operator"),
+        ("unsuspended", "operator"),
+        ("deleted", "user"),
+        ("restored", "user"),
+    ]
+    first = whole["timeline"][0]
+    subdomain = shop.call(user, "GET", path).json()["subdomain"]
+    assert (first["at"], first["expires_at"]) == (subdomain["registered_at"], subdomain["expires_at"])
+    assert first["charged_credits"] == 10
+    assert "secret" not in str(held) + str(whole)
+
+
+def test_what_is_ahead_is_what_the_service_then_does(shop: RunningService) -> None:
+    """The dates are those of the verbs: a moment before its window renewal is refused, at the date it is not."""
+    user = newcomer(shop, credit_count=100)
+    fqdn = plus(shop, user)
+    body = seen(shop, user, fqdn)
+    at = {each["event"]: instant(each["at"]) for each in body["timeline"]}
+    subdomain = shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]
+    assert at["expires"] == instant(subdomain["expires_at"])
+    assert at["trashed"] - at["expires"] == at["purged"] - at["trashed"] == timedelta(days=30)
+    assert at["released"] - at["purged"] == timedelta(days=7)
+    refused = shop.call(user, "POST", f"/subdomains/{fqdn}/renew").json()
+    assert instant(refused["details"]["opens_at"]) == at["renewal_opens"]
+    assert (body["renewal_available"], "renew" in body["allowed_actions"]) == (False, False)
+    shop.clock.advance(days=306)
+    opened_now = seen(shop, user, fqdn)
+    assert (opened_now["renewal_available"], "renew" in opened_now["allowed_actions"]) == (True, True)
+    assert [instant(each["at"]) for each in opened_now["timeline"] if each["event"] == "renewal_opens"] == [
+        at["renewal_opens"]
+    ]
+    done = shop.call(user, "POST", f"/subdomains/{fqdn}/renew", {"confirm": True}).json()
+    renewed = [each for each in seen(shop, user, fqdn)["timeline"] if each["event"] == "renewed"]
+    assert [(each["charged_credits"], each["expires_at"], each["by"]) for each in renewed] == [
+        (10, done["renewal"]["expires_at"], "user")
+    ]
+
+
+def test_what_is_not_the_own_is_the_404_of_get(shop: RunningService) -> None:
+    """Another's, another's deleted, a purged and a missing name: byte for byte as GET /subdomains/{fqdn}."""
+    user, other = newcomer(shop), newcomer(shop)
+    foreign, deleted, purged = (
+        shop.register(who, fresh())["subdomain"]["fqdn"] for who in (other, other, user)
+    )
+    for who, fqdn in ((other, deleted), (user, purged)):
+        shop.call(who, "DELETE", f"/subdomains/{fqdn}")
+    shop.operator("subdomain", "purge", purged)
+    answers = {
+        shop.call(user, "GET", f"/subdomains/{fqdn}{suffix}", x_request_id="same").content
+        for fqdn in (foreign, deleted, purged, fresh())
+        for suffix in ("", "/timeline", "/auto-renew")
+    }
+    assert len(answers) == 1
+    assert b'"subdomain_not_found"' in answers.pop()
+
+
+def test_a_suspended_user_reads_that_nothing_can_be_done(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    shop.operator("user", "suspend", user.email)
+    body = seen(shop, user, fqdn)
+    assert (body["allowed_actions"], body["renewal_available"]) == ([], False)
+
+
+# Automatic renewal
+
+
+def set_(shop: RunningService, who: Registrant | str, fqdn: str, body: Any, **headers: str) -> Any:
+    return shop.call(who, "PUT", f"/subdomains/{fqdn}/auto-renew", body, **headers)
+
+
+def test_it_is_set_and_shown(shop: RunningService) -> None:
+    user = newcomer(shop, credit_count=50)
+    fqdn = plus(shop, user)
+    path = f"/subdomains/{fqdn}/auto-renew"
+    assert shop.call(user, "GET", path).json() == {"ok": True, "auto_renew": OFF}
+    done = set_(shop, user, fqdn, {"enabled": True, "max_credits": 20}).json()
+    opens_at = next(
+        each["at"] for each in seen(shop, user, fqdn)["timeline"] if each["event"] == "renewal_opens"
+    )
+    assert done["auto_renew"] == {
+        "enabled": True,
+        "max_credits": 20,
+        "next_attempt_at": opens_at,
+        "last_attempt": None,
+    }
+    assert list(done) == ["ok", "subdomain", "auto_renew"]
+    assert done["subdomain"]["fqdn"] == fqdn
+    assert shop.call(user, "GET", path).json() == {"ok": True, "auto_renew": done["auto_renew"]}
+    assert ("auto_renew", None) in words(seen(shop, user, fqdn), past=False)
+    assert shop.operator("subdomain", "show", fqdn)["auto_renew_max_credits"] == 20
+    assert set_(shop, user, fqdn, {"enabled": False}).json()["auto_renew"] == OFF
+    assert set_(shop, user, fqdn, {"enabled": False, "max_credits": None}).json()["auto_renew"] == OFF
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 40
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field", "code"),
+    [
+        ({}, 422, "enabled", "required"),
+        ({"enabled": None}, 422, "enabled", "required"),
+        ({"max_credits": 5}, 422, "enabled", "required"),
+        ({"enabled": True}, 422, "max_credits", "required"),
+        ({"enabled": False, "max_credits": 0}, 422, "max_credits", "value_invalid"),
+        ({"enabled": True, "max_credits": -1}, 422, "max_credits", "value_invalid"),
+        ({"enabled": True, "max_credits": CREDITS_MAX + 1}, 422, "max_credits", "value_invalid"),
+        ({"enabled": 1, "max_credits": 5}, 400, "enabled", "wrong_type"),
+        ({"enabled": True, "max_credits": 5.5}, 400, "max_credits", "wrong_type"),
+        ({"enabled": True, "max_credits": "5"}, 400, "max_credits", "wrong_type"),
+        ({"enabled": True, "max_credits": True}, 400, "max_credits", "wrong_type"),
+        ({"enabled": True, "max_credit": 5}, 400, "max_credit", "unknown_field"),
+    ],
+)
+def test_what_it_does_not_take(shop: RunningService, body: Any, status: int, field: str, code: str) -> None:
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    answer = set_(shop, user, fqdn, body)
+    assert answer.status_code == status, answer.text
+    assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
+    assert shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"] == OFF
+
+
+def test_a_ceiling_needs_the_right_to_spend(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    token = shop.issue_token(user.email, "subdomains:write")
+    answer = set_(shop, token, fqdn, {"enabled": True, "max_credits": 1})
+    assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
+    assert answer.json()["details"] == {"required_scope": "credits:spend"}
+    assert set_(shop, token, fqdn, {"enabled": True, "max_credits": 0}).status_code == 200
+
+
+def test_the_same_key_acts_once(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    body = {"enabled": True, "max_credits": 3}
+    first = set_(shop, user, fqdn, body, idempotency_key="k")
+    again = set_(shop, user, fqdn, body, idempotency_key="k")
+    assert first.json() == again.json()
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+def test_states_that_take_it_not(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    good = {"enabled": True, "max_credits": 0}
+    assert set_(shop, user, fqdn, good).status_code == 200
+    shop.operator("subdomain", "suspend", fqdn)
+    assert set_(shop, user, fqdn, good).json()["error"] == "subdomain_suspended"
+    held = shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"]
+    assert (held["enabled"], held["next_attempt_at"]) == (True, None)
+    shop.operator("subdomain", "unsuspend", fqdn)
+    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
+    for answer in (
+        set_(shop, user, fqdn, good),
+        shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew"),
+    ):
+        assert (answer.status_code, answer.json()["details"]["in_trash"]) == (404, True)
+
+
+def test_the_last_attempt_and_the_mail_about_it_are_told(shop: RunningService) -> None:
+    """What the clockwork notes of a name, told to its user."""
+    user = newcomer(shop)
+    added = shop.register(user, fresh())["subdomain"]
+    sentence = "The price is 10 credits, above your ceiling of 5."
+    at = shop.clock()
+    shop.write(lambda tx: insert_milestone(tx, added["id"], "auto_renew_failed", at, detail=sentence))
+    path = f"/subdomains/{added['fqdn']}"
+    attempt = shop.call(user, "GET", f"{path}/auto-renew").json()["auto_renew"]["last_attempt"]
+    assert instant(attempt.pop("at")) == at
+    assert attempt == {"outcome": "failed", "detail": sentence, "charged_credits": None}
+    (event,) = (
+        each for each in seen(shop, user, added["fqdn"])["timeline"] if each["event"] == "auto_renew_failed"
+    )
+    assert (event["detail"], event["by"], event["past"]) == (sentence, "system", True)

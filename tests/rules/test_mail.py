@@ -1,0 +1,152 @@
+"""The rules of mail: when it is tried again, what a message looks like, what a mail about a ticket says."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.policy import default
+
+import pytest
+
+from sublet.mail.attempts import GIVEN_UP_AFTER, LEASE, back_off, is_given_up
+from sublet.mail.compose import compose, envelope_address, message_id, one_line
+from sublet.mail.model import Mail
+from sublet.tickets.mail_text import mail_subject, mail_text
+from sublet.tickets.model import Ticket
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+MAIL = Mail(
+    id=7,
+    reference="ticket:1:message:2",
+    user_id=1,
+    recipient="ada@example.org",
+    subject="Grüße",
+    text="Erste Zeile\n.\nÜber dem Punkt\n",
+    attempts=1,
+    next_attempt_at=NOW,
+    error=None,
+    sent_at=None,
+    given_up_at=None,
+    created_at=NOW,
+)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "minutes"), [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (8, 60), (100_000, 60)]
+)
+def test_back_off_doubles_up_to_an_hour(attempts: int, minutes: int) -> None:
+    assert back_off(attempts, 0) == timedelta(minutes=minutes)
+    assert back_off(attempts, 1) == timedelta(minutes=minutes) / 2
+
+
+def test_a_lease_outlasts_no_back_off_by_much() -> None:
+    assert timedelta(minutes=1) < LEASE < timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("age", "permanent", "given_up"),
+    [
+        (timedelta(), True, False),
+        (GIVEN_UP_AFTER - timedelta(microseconds=1), True, False),
+        (GIVEN_UP_AFTER, True, True),
+        (timedelta(days=365), False, False),
+    ],
+)
+def test_only_what_is_refused_for_good_is_given_up(age: timedelta, permanent: bool, given_up: bool) -> None:
+    assert is_given_up(NOW, NOW + age, permanent=permanent) is given_up
+
+
+def test_a_message_is_plain_text_that_says_it_is_a_machines() -> None:
+    message = compose(MAIL, "Namen & Co", "names@example.net")
+    raw = message.as_bytes()
+    assert raw.isascii()
+    read = message_from_bytes(raw, policy=default)
+    assert (
+        read["From"] == '"Namen & Co" <names@example.net>' or read["From"] == "Namen & Co <names@example.net>"
+    )
+    assert read["To"] == "ada@example.org"
+    assert read["Subject"] == "Grüße"
+    assert read["Auto-Submitted"] == "auto-generated"
+    assert read["Date"].datetime == NOW
+    assert read.get_content_type() == "text/plain"
+    assert read["Content-Type"].params["charset"] == "utf-8"
+    assert read.get_content().splitlines() == MAIL.text.splitlines()
+
+
+def test_every_attempt_is_the_same_message_and_every_mail_another() -> None:
+    first = compose(MAIL, "", "names@example.net").as_bytes()
+    later = replace(MAIL, attempts=9, next_attempt_at=NOW + timedelta(hours=3), error="500 no")
+    assert compose(later, "", "names@example.net").as_bytes() == first
+    others = (
+        replace(MAIL, id=8),
+        replace(MAIL, reference="ticket:1:message:3"),
+        replace(MAIL, created_at=NOW + timedelta(microseconds=1)),
+    )
+    ids = {message_id(each, "example.net") for each in (MAIL, *others)}
+    assert len(ids) == 4
+    assert all(each.startswith("<mail.") and each.endswith("@example.net>") for each in ids)
+
+
+@pytest.mark.parametrize(
+    "evil", ["a\r\nBcc: eve@example.com", "a\nBcc: eve", "a\u2028b", "a\x00b\x1b[2J", "a\rb\x85c"]
+)
+def test_nothing_that_a_user_wrote_adds_a_header(evil: str) -> None:
+    message = compose(replace(MAIL, subject=evil), evil, "names@example.net")
+    read = message_from_bytes(message.as_bytes(), policy=default)
+    assert sorted(read.keys()) == sorted(
+        [
+            "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "MIME-Version",
+            "Content-Transfer-Encoding",
+        ]
+    )  # fmt: skip
+    assert read["Subject"] == one_line(evil)
+    assert read["To"] == "ada@example.org"
+    with pytest.raises(ValueError, match="no e-mail address"):
+        compose(replace(MAIL, recipient=evil + "@example.org"), "", "names@example.net")
+
+
+def test_a_long_subject_is_folded_and_cut() -> None:
+    message = compose(replace(MAIL, subject="ä" * 5000), "", "names@example.net")
+    assert message_from_bytes(message.as_bytes(), policy=default)["Subject"] == "ä" * 500
+    assert max(len(line) for line in message.as_bytes().splitlines()) < 200
+
+
+def test_domains_of_recipients_are_a_labels() -> None:
+    assert envelope_address("ada@bücher.example") == "ada@xn--bcher-kva.example"
+    assert envelope_address("ädä@example.org") == "ädä@example.org"
+    for bad in ("ada", "@example.org", "ada@", "ada@localhost"):
+        with pytest.raises(ValueError, match="no e-mail address"):
+            envelope_address(bad)
+
+
+TICKET = Ticket(
+    id=123,
+    user_id=1,
+    type="support",
+    status="open",
+    priority="normal",
+    subject="Wo ist mein Name?",
+    requester_email="ada@example.org",
+    subdomain="blog.example.test",
+    archived=False,
+    created_at=NOW,
+    last_message_at=NOW,
+    updated_at=NOW,
+)
+
+
+def test_a_mail_about_a_ticket_reads_well() -> None:
+    assert mail_subject(TICKET) == "Re: [T-000123] Wo ist mein Name?"
+    assert mail_text(TICKET, "Olga", "\nDort.\n\nUnd hier.\n") == (
+        "Olga wrote in your ticket T-000123, about blog.example.test:\n"
+        "\n"
+        "Dort.\n"
+        "\n"
+        "Und hier.\n"
+        "\n"
+        "-- \n"
+        'Your ticket T-000123, "Wo ist mein Name?", was opened on 2026-11-21.\n'
+        "Answers to this mail are not read. Reply with POST /support/tickets/T-000123/reply instead.\n"
+    )
+    assert mail_text(replace(TICKET, subdomain=None), "Olga", "Dort.").startswith(
+        "Olga wrote in your ticket T-000123:\n"
+    )

@@ -1,0 +1,149 @@
+"""Every state that a name can be in: the product of the facts that make it, as rows, and who may ask.
+
+Facts are written past the verbs: no request brings a name to the end of its grace, or makes its publication fail, at once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from datetime import datetime, timedelta
+from itertools import product
+from typing import Any
+
+from sqlalchemy import insert, update
+
+from sublet.accounts.store import users
+from sublet.db import Tx
+from sublet.dns.types import Delegation
+from sublet.subdomains import store
+from sublet.subdomains.store import subdomains
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+NS1 = "ns1.provider.example"
+ACTION_REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "update_nameservers": ("PUT", "/nameservers", {"nameservers": [NS1, "ns2.provider.example"]}),
+    "retry": ("POST", "/retry", {}),
+    "renew": ("POST", "/renew", {}),
+    "set_auto_renew": ("PUT", "/auto-renew", {"enabled": True, "max_credits": 5}),
+    "delete": ("DELETE", "", {}),
+    "restore": ("POST", "/restore", {}),
+}
+"""The request of each action, with a good body."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The facts of a name. By default of a platform domain: a window of 60 days, a grace of 30, a trash of 30.
+
+    `trash`: no, left (its time there isn't over), over. `term`: early (before the window), open, expired (in its grace),
+    lapsed (its grace is over, and no sweep has come by). `renewed`: within the last day. `publication`: published, pending,
+    failed, of a delegation or, without nameservers and in the trash, of its removal.
+    """
+
+    trash: str
+    suspended: bool
+    term: str
+    renewed: bool
+    nameservers: bool
+    publication: str
+    mode: str
+
+    @property
+    def exists(self) -> bool:
+        """Whether there can be such a name: one that was just renewed is not past its grace, nor long in the trash."""
+        return not (self.renewed and (self.term == "lapsed" or self.trash == "over"))
+
+    def columns(self, now: datetime) -> dict[str, Any]:
+        """Return the row's columns at an instant, those that the sweep looks for empty: it leaves the name as it is."""
+        expires_in = {"early": 300 * DAY, "open": 10 * DAY, "expired": -5 * DAY, "lapsed": -50 * DAY}[
+            self.term
+        ]
+        # A term so short that the window is open again right after a renewal, but for the rest.
+        period_days = 365
+        if self.renewed and self.term != "early":
+            period_days = 12 if self.term == "open" else 1
+            expires_in = max(expires_in, -HOUR / 2)
+        in_trash = {"no": None, "left": HOUR / 4, "over": 31 * DAY}[self.trash]
+        generation = 3 if self.nameservers or self.publication != "published" else 0
+        return {
+            "expires_at": now + expires_in,
+            "period_days": period_days,
+            "last_renewed_at": now - HOUR if self.renewed else None,
+            "trashed_at": None if in_trash is None else now - in_trash,
+            "suspended_at": now - 40 * DAY if self.suspended else None,
+            "generation": generation,
+            "published_generation": generation - (self.publication != "published"),
+            "provision_error": "refused" if self.publication == "failed" else None,
+            "due_at": None,
+            "loss_at": None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The facts of a user that a name's actions depend on; `rich` tells that its balance covers a renewal."""
+
+    suspended: bool
+    quota_left: bool
+    rich: bool
+
+    @property
+    def name(self) -> str:
+        """A word that no other has."""
+        return "".join("ny"[each] for each in astuple(self))
+
+
+STATES = [
+    state
+    for facts in product(
+        ("no", "left", "over"),
+        (False, True),
+        ("early", "open", "expired", "lapsed"),
+        (False, True),
+        (False, True),
+        ("published", "pending", "failed"),
+        ("free", "plus"),
+    )
+    if (state := State(*facts)).exists
+]
+ASKERS = [Asker(*facts) for facts in product((False, True), repeat=3)]
+
+
+def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], platform_domain_id: int, domain: str) -> None:
+    """Store names (user id, label, state) as rows: thousands of them are many more than can be registered one by one."""
+    rows = [
+        {
+            "user_id": user_id,
+            "platform_domain_id": platform_domain_id,
+            "label": label,
+            "fqdn": f"{label}.{domain}",
+            "registration_type": state.mode,
+            "registration_source": "api",
+            "nameserver_count": int(state.nameservers),
+            "ds_record_count": 0,
+            "attempts": 0,
+            "registered_at": tx.now - 400 * DAY,
+            "created_at": tx.now - 400 * DAY,
+            "updated_at": tx.now,
+            **store.delegation_columns(Delegation((NS1,) if state.nameservers else ())),
+            **state.columns(tx.now),
+        }
+        for user_id, label, state in wanted
+    ]
+    if rows:
+        tx.connection.execute(insert(subdomains), rows)
+
+
+def put_into(tx: Tx, subdomain_id: int, state: State) -> None:
+    """Put a name into a state, whatever it is in."""
+    delegation = store.delegation_columns(Delegation((NS1,) if state.nameservers else ()))
+    values = state.columns(tx.now) | delegation
+    tx.connection.execute(update(subdomains).where(subdomains.c.id == subdomain_id).values(values))
+
+
+def put_user_into(tx: Tx, user_id: int, asker: Asker) -> None:
+    """Give a user its facts, but for the balance."""
+    values = {
+        "suspended_at": tx.now if asker.suspended else None,
+        "free_quota": None if asker.quota_left else 0,
+    }
+    tx.connection.execute(update(users).where(users.c.id == user_id).values(values))

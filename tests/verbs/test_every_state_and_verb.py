@@ -1,0 +1,136 @@
+"""The rule `allowed_actions` against the verbs themselves: the whole product of facts, on both engines.
+
+One name is put into each state, and each verb is tried on it in a savepoint that is rolled back.
+"""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from registry import Registry
+from states import ASKERS, NS1, STATES, Asker, State, put_into, put_user_into
+from sublet.accounts.store import lock_user
+from sublet.audit import Actor
+from sublet.credits.model import Outcome, Payable
+from sublet.db import Tx
+from sublet.errors import PaymentConfirmationRequired, Refusal
+from sublet.subdomains import store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.find import find_in_account
+from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
+from sublet.subdomains.model import UpdateNameservers
+from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.renew import renew
+from sublet.subdomains.restore import restore
+from sublet.subdomains.retry import retry
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.update_nameservers import update_nameservers
+
+pytestmark = pytest.mark.slow
+
+QUOTA = 10
+CHUNK = 12
+QUOTE = Payable()
+VERBS: dict[str, Callable[[Tx, Actor, str], Outcome]] = {
+    "update_nameservers": lambda tx, actor, name: update_nameservers(
+        tx, actor, name, UpdateNameservers(nameservers=(NS1, "ns2.provider.example"))
+    ),
+    "retry": retry,
+    "renew": lambda tx, actor, name: renew(tx, actor, name, QUOTE),
+    "set_auto_renew": lambda tx, actor, name: set_auto_renew(tx, actor, name, 5, may_spend=True),
+    "delete": delete,
+    "restore": lambda tx, actor, name: restore(tx, actor, name, QUOTE, free_quota=QUOTA),
+}
+
+
+def done(tx: Tx, actor: Actor, name: str, action: str) -> bool:
+    """Tell whether a verb does, or quotes; whatever it does is undone."""
+    savepoint = tx.connection.begin_nested()
+    try:
+        VERBS[action](tx, actor, name)
+    except PaymentConfirmationRequired:
+        return True
+    except Refusal:
+        return False
+    finally:
+        savepoint.rollback()
+    return True
+
+
+def test_what_is_allowed_is_what_the_verbs_do(registry: Registry) -> None:
+    """A balance doesn't enter the rule, so it is gone through over HTTP alone."""
+    ids = {
+        mode: registry.register(f"{mode}.example.test", registration_mode=mode).id
+        for mode in ("free", "plus")
+    }
+    user_id, actor = registry.users["ann"], registry.actor()
+    assert set(VERBS) == set(ACTIONS)
+
+    def compare(tx: Tx, asker: Asker, state: State) -> None:
+        subdomain_id = ids[state.mode]
+        put_into(tx, subdomain_id, state)
+        user, subdomain = lock_user(tx, user_id), store.find_subdomain(tx, subdomain_id)
+        assert user is not None
+        assert subdomain is not None
+        quota = Quota(store.count_free(tx, user_id), quota_limit(user.free_quota, QUOTA))
+        assert quota.left == asker.quota_left
+        listed = allowed_actions(
+            subdomain, tx.now, user_suspended=user.suspended_at is not None, quota_left=quota.left
+        )
+        found = tuple(action for action in ACTIONS if done(tx, actor, str(subdomain_id), action))
+        assert listed == found, (asker, state)
+        renewable = renewal_available(subdomain, tx.now, user_suspended=user.suspended_at is not None)
+        assert renewable == ("renew" in listed), (asker, state)
+
+    def compare_some(tx: Tx, asker: Asker, states: list[State]) -> None:
+        put_user_into(tx, user_id, asker)
+        for state in states:
+            compare(tx, asker, state)
+
+    # Not all in one transaction: PostgreSQL keeps each version of a row until its end.
+    for asker in {Asker(each.suspended, each.quota_left, rich=True) for each in ASKERS}:
+        for first in range(0, len(STATES), CHUNK):
+            registry.write(compare_some, asker, STATES[first : first + CHUNK])
+
+
+def test_the_states_are_all_there_are(registry: Registry) -> None:
+    """Each status, and each further condition, comes with and without every action that it lets through."""
+    ids = registry.register("a.example.test").id
+    seen: dict[str, set[tuple[str, ...]]] = {}
+
+    def look(tx: Tx) -> None:
+        for state, quota_left in product(STATES, (False, True)):
+            put_into(tx, ids, state)
+            subdomain = store.find_subdomain(tx, ids)
+            assert subdomain is not None
+            allowed = allowed_actions(subdomain, tx.now, user_suspended=False, quota_left=quota_left)
+            seen.setdefault(state.trash, set()).add(allowed)
+
+    registry.write(look)
+    always = ("update_nameservers", "set_auto_renew", "delete")
+    live = {
+        tuple(action for action in ACTIONS if action in {*always, *more})
+        for more in ((), ("retry",), ("renew",), ("retry", "renew"))
+    }
+    assert seen["no"] == {(), *live}
+    assert seen["left"] == {(), ("restore",)}
+    assert seen["over"] == {()}
+
+
+def test_a_name_in_a_state_is_found_as_the_state_says(registry: Registry) -> None:
+    """The rows that are written past the verbs are such as the verbs read."""
+    subdomain = registry.register("a.example.test")
+
+    def look(tx: Tx) -> None:
+        for state in STATES:
+            put_into(tx, subdomain.id, state)
+            if state.trash == "no":
+                assert find_in_account(tx, registry.users["ann"], "a.example.test").id == subdomain.id
+            else:
+                with pytest.raises(Refusal) as raised:
+                    find_in_account(tx, registry.users["ann"], "a.example.test")
+                gone = state.trash == "over" and not state.suspended
+                assert raised.value.details.get("in_trash") is (None if gone else True)
+
+    registry.write(look)

@@ -1,0 +1,128 @@
+"""Automatic renewal is set: one test a refusal, what is stored, what the audit has; on both engines."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from registry import OPERATOR, Registry
+from sublet.accounts.suspend_user import suspend_user
+from sublet.audit import audit_events
+from sublet.credits.fields import CREDITS_MAX
+from sublet.credits.model import Payable
+from sublet.db import Tx
+from sublet.errors import (
+    AccountSuspended,
+    InsufficientScope,
+    SubdomainNotFound,
+    SubdomainSuspended,
+    ValidationFailed,
+)
+from sublet.subdomains import store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.lifecycle import auto_renew_at, renewal_opens_at
+from sublet.subdomains.restore import restore
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.suspend import suspend
+
+SHOP = "shop.example.test"
+
+
+def set_(registry: Registry, max_credits: int | None, name: str = "ann", *, may_spend: bool = True) -> None:
+    """Set it for the shop, as a user."""
+    registry.write(set_auto_renew, registry.actor(name), SHOP, max_credits, may_spend=may_spend)
+
+
+def changes(registry: Registry) -> list[tuple[object, object]]:
+    """What the audit has of it: before and after."""
+
+    def read(tx: Tx) -> list[tuple[object, object]]:
+        query = select(audit_events.c.before, audit_events.c.after).order_by(audit_events.c.id)
+        rows = tx.connection.execute(query.where(audit_events.c.action == "subdomain.set_auto_renew"))
+        return [(before["auto_renew_max_credits"], after["auto_renew_max_credits"]) for before, after in rows]
+
+    return registry.read(read)
+
+
+def test_it_is_off_until_it_is_set_and_each_change_is_audited_once(registry: Registry) -> None:
+    shop = registry.register(SHOP)
+    assert shop.auto_renew_max_credits is None
+    assert auto_renew_at(shop) is None
+    for ceiling in (20, 20, 0, 0, None, None, CREDITS_MAX):
+        set_(registry, ceiling)
+        assert registry.subdomain(shop.id).auto_renew_max_credits == ceiling
+    assert changes(registry) == [(None, 20), (20, 0), (0, None), (None, CREDITS_MAX)]
+    stored = registry.subdomain(shop.id)
+    assert auto_renew_at(stored) == renewal_opens_at(stored) == shop.expires_at - timedelta(days=60)
+    assert registry.balance() == 100
+    assert registry.doctor() == []
+
+
+def test_the_same_again_changes_nothing_and_another_ceiling_is_tried_at_once(registry: Registry) -> None:
+    shop = registry.register(SHOP)
+    set_(registry, 5)
+    registry.advance(days=330)
+    tried_at = registry.now
+    registry.write(lambda tx: store.update_subdomain(tx, shop.id, auto_renew_tried_at=tried_at))
+    before = registry.dump()
+    set_(registry, 5)
+    assert registry.dump() == before
+    assert auto_renew_at(registry.subdomain(shop.id)) == tried_at + timedelta(days=1)
+    registry.advance(hours=1)
+    set_(registry, 50)
+    stored = registry.subdomain(shop.id)
+    next_at = auto_renew_at(stored)
+    assert next_at is not None
+    assert next_at <= registry.now
+
+
+def test_the_setting_outlives_the_trash(registry: Registry) -> None:
+    shop = registry.register(SHOP)
+    set_(registry, 7)
+    registry.write(delete, registry.actor(), SHOP)
+    assert auto_renew_at(registry.subdomain(shop.id)) is None
+    registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=5)
+    assert registry.subdomain(shop.id).auto_renew_max_credits == 7
+
+
+def test_a_token_that_may_not_spend_sets_no_ceiling_above_0(registry: Registry) -> None:
+    registry.register(SHOP)
+    with registry.refuses(InsufficientScope) as caught:
+        set_(registry, 1, may_spend=False)
+    assert caught[0].details == {"required_scope": "credits:spend"}
+    set_(registry, 0, may_spend=False)
+    set_(registry, 9)
+    set_(registry, None, may_spend=False)
+
+
+@pytest.mark.parametrize("ceiling", [-1, -(2**63), CREDITS_MAX + 1, 2**63 - 1])
+def test_a_ceiling_out_of_bounds(registry: Registry, ceiling: int) -> None:
+    registry.register(SHOP)
+    with registry.refuses(ValidationFailed) as caught:
+        set_(registry, ceiling, may_spend=False)
+    assert [(each.field, each.code) for each in caught[0].errors] == [("max_credits", "value_invalid")]
+
+
+def test_a_suspended_user(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.write(suspend_user, OPERATOR, "ann@example.org", "test")
+    with registry.refuses(AccountSuspended):
+        set_(registry, -1)
+
+
+def test_another_s_name_and_one_in_the_trash_are_not_found(registry: Registry) -> None:
+    registry.register(SHOP)
+    with registry.refuses(SubdomainNotFound) as caught:
+        set_(registry, -1, "ben")
+    assert caught[0].details == {}
+    registry.write(delete, registry.actor(), SHOP)
+    with registry.refuses(SubdomainNotFound) as caught:
+        set_(registry, -1)
+    assert caught[0].details["in_trash"]
+
+
+def test_a_suspended_name(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.write(suspend, OPERATOR, SHOP, "test")
+    with registry.refuses(SubdomainSuspended):
+        set_(registry, -1)

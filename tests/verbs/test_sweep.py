@@ -1,0 +1,298 @@
+"""What time does to names: each step once, at its date, with its event and its mail."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from registry import OPERATOR, Registry
+from sublet.accounts.store import update_user
+from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.unsuspend_user import unsuspend_user
+from sublet.audit import audit_events
+from sublet.credits.model import Payable
+from sublet.db import Tx
+from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
+from sublet.mail.store import mails
+from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.subdomains import milestone_store, store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.renew import renew
+from sublet.subdomains.restore import restore
+from sublet.subdomains.suspend import suspend
+from sublet.subdomains.unsuspend import unsuspend
+
+NAME = "blog.example.test"
+NS = ("ns1.provider.example", "ns2.provider.example")
+DAY = timedelta(days=1)
+LIFE = {
+    "renewal_opens": 305,
+    "expires_in_30_days": 335,
+    "expires_in_7_days": 358,
+    "expires_in_1_day": 364,
+    "expired": 365,
+    "trashed": 395,
+    "trash_ends": 418,
+    "purged": 425,
+    "released": 432,
+}
+"""On which day of a name's life nothing but time takes which step, by the defaults of a platform domain."""
+
+
+def told(registry: Registry) -> list[tuple[str, str]]:
+    """What mail there is, oldest first: its milestone, and its recipient."""
+
+    def ask(tx: Tx) -> list[tuple[str, str]]:
+        rows = tx.connection.execute(select(mails.c.reference, mails.c.recipient).order_by(mails.c.id))
+        return [(reference.partition(":")[0], recipient) for reference, recipient in rows]
+
+    return registry.read(ask)
+
+
+def events(registry: Registry, subdomain_id: int) -> list[tuple[str, str]]:
+    """What the audit has of a name: action and kind of actor, oldest first."""
+
+    def ask(tx: Tx) -> list[tuple[str, str]]:
+        query = select(audit_events.c.action, audit_events.c.actor_kind).where(
+            (audit_events.c.object_type == "subdomain") & (audit_events.c.object_id == subdomain_id)
+        )
+        return [(row[0], row[1]) for row in tx.connection.execute(query.order_by(audit_events.c.id))]
+
+    return registry.read(ask)
+
+
+def reached(registry: Registry, subdomain_id: int) -> dict[str, datetime]:
+    """When a name reached which milestone."""
+    return {
+        each.kind: each.created_at for each in registry.read(milestone_store.list_milestones, subdomain_id)
+    }
+
+
+def test_a_life_without_its_user(registry: Registry) -> None:
+    name = registry.register(NAME, nameservers=NS)
+    registry.publish()
+    began = registry.now
+    done = registry.live(days=440)
+    assert done == Counter(LIFE.keys())
+    assert reached(registry, name.id) == {kind: began + days * DAY for kind, days in LIFE.items()}
+    silent = ("renewal_opens", "purged", "released")
+    assert told(registry) == [(kind, "ann@example.org") for kind in LIFE if kind not in silent]
+    assert [each for each in events(registry, name.id) if each[0] != "subdomain.publish"] == [
+        ("subdomain.register", "user"),
+        ("subdomain.open_renewal", "system"),
+        *[("subdomain.remind", "system")] * 3,
+        ("subdomain.expire", "system"),
+        ("subdomain.trash", "system"),
+        ("subdomain.remind", "system"),
+        ("subdomain.purge", "system"),
+        ("subdomain.release", "system"),
+    ]
+    assert registry.doctor() == []
+    again = registry.register(NAME, "ben")
+    assert again.id != name.id
+
+
+def test_no_step_comes_before_its_date(registry: Registry) -> None:
+    name = registry.register(NAME)
+    began = registry.now
+    for kind, days in LIFE.items():
+        while registry.now < began + days * DAY - 6 * DAY:
+            registry.advance(days=6)
+            assert registry.sweep().stopped_reason is None
+        registry.now = began + days * DAY - timedelta(microseconds=1)
+        registry.sweep()
+        assert kind not in reached(registry, name.id)
+        registry.now = began + days * DAY
+        registry.sweep()
+        assert reached(registry, name.id)[kind] == registry.now
+
+
+def test_a_renewed_name_has_its_dates_anew(registry: Registry) -> None:
+    name = registry.register(NAME)
+    registry.live(days=340)
+    assert [kind for kind, _ in told(registry)] == ["expires_in_30_days"]
+    registry.write(renew, registry.actor(), NAME, Payable())
+    done = registry.live(days=365)
+    assert done == Counter(["renewal_opens", "expires_in_30_days"])
+    assert derive_status(registry.subdomain(name.id), registry.now) == "inactive"
+    assert registry.live(days=30) == Counter(["expires_in_7_days", "expires_in_1_day", "expired"])
+
+
+def test_a_renewal_in_grace_is_not_swept_away(registry: Registry) -> None:
+    name = registry.register(NAME, registration_mode="plus")
+    registry.live(days=394)
+    registry.write(renew, registry.actor(), NAME, Payable(confirm=True))
+    registry.live(days=10)
+    found = registry.subdomain(name.id)
+    assert found.trashed_at is None
+    assert found.expires_at == name.expires_at + 365 * DAY
+
+
+def test_after_an_outage_only_the_last_reminder_is_told(registry: Registry) -> None:
+    name = registry.register(NAME)
+    registry.live(days=334)
+    registry.advance(days=6)  # over the first date …
+    registry.sweep()
+    assert [kind for kind, _ in told(registry)] == ["expires_in_30_days"]
+    registry.live(days=17)
+    registry.advance(days=7)  # … and over the second and third: 364 days are over
+    registry.sweep()
+    assert [kind for kind, _ in told(registry)] == ["expires_in_30_days", "expires_in_1_day"]
+    assert set(reached(registry, name.id)) == {kind for kind, days in LIFE.items() if days <= 364}
+
+
+def test_a_user_who_wants_no_reminders_gets_none(registry: Registry) -> None:
+    registry.write(lambda tx: update_user(tx, registry.users["ann"], reminders=False))
+    name = registry.register(NAME)
+    registry.live(days=440)
+    assert told(registry) == []
+    assert set(reached(registry, name.id)) == set(LIFE)
+
+
+def test_the_user_s_own_trash_is_emptied_after_a_reminder(registry: Registry) -> None:
+    name = registry.register(NAME, nameservers=NS)
+    registry.publish()
+    registry.write(delete, registry.actor(), NAME)
+    assert registry.live(days=29) == Counter(["trash_ends"])
+    assert told(registry) == [("trash_ends", "ann@example.org")]
+    assert registry.live(days=1) == Counter(["purged"])
+    with registry.refuses(SubdomainUnavailable):
+        registry.register(NAME, "ben")
+    assert registry.live(days=7) == Counter(["released"])
+    assert registry.register(NAME, "ben").id != name.id
+
+
+def test_a_restored_name_is_not_purged(registry: Registry) -> None:
+    registry.register(NAME)
+    registry.write(delete, registry.actor(), NAME)
+    registry.live(days=29)
+    registry.write(restore, registry.actor(), NAME, Payable(), free_quota=2)
+    assert registry.live(days=60) == Counter()
+
+
+def test_a_name_is_free_only_once_its_removal_is_published(registry: Registry) -> None:
+    name = registry.register(NAME, nameservers=NS)
+    registry.publish()
+    registry.write(delete, registry.actor(), NAME)
+    for _ in range(45):
+        registry.advance(days=1)
+        registry.sweep()
+        registry.publish(error="away")
+    assert registry.subdomain(name.id).purged_at is not None
+    assert registry.subdomain(name.id).released_at is None
+    registry.advance(hours=1)
+    registry.publish()
+    registry.advance(minutes=1)
+    assert registry.sweep().done["released"] == 1
+
+
+def test_the_time_of_a_suspended_name_stands_still(registry: Registry) -> None:
+    name = registry.register(NAME, nameservers=NS)
+    registry.live(days=300)
+    registry.write(suspend, OPERATOR, NAME, "looked into")
+    assert registry.live(days=300) == Counter()
+    registry.write(unsuspend, OPERATOR, NAME)
+    # All that was missed is told in one mail; the days of grace count from now.
+    assert registry.live(days=29) == Counter(
+        ["renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired"]
+    )
+    assert [kind for kind, _ in told(registry)] == ["expired"]
+    assert registry.live(days=1) == Counter(["trashed"])
+    registry.write(suspend, OPERATOR, NAME)
+    assert registry.live(days=100) == Counter()
+    registry.write(unsuspend, OPERATOR, NAME)
+    assert registry.live(days=29) == Counter(["trash_ends"])
+    assert registry.live(days=1) == Counter(["purged"])
+    assert name.id
+
+
+def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:
+    registry.register(NAME)
+    registry.live(days=370)
+    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    assert registry.live(days=94) == Counter()
+    assert registry.live(days=1) == Counter(["trashed"])
+    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(trash_days=3))
+    assert registry.live(days=3) == Counter(["trash_ends", "purged"])
+
+
+def test_short_times_are_swept_too(registry: Registry) -> None:
+    registry.write(
+        edit_zone_settings,
+        OPERATOR,
+        "example.test",
+        PlatformDomainSettings(grace_days=0, trash_days=0, cooling_off_days=0),
+    )
+    name = registry.register(NAME)
+    done = registry.live(days=366)
+    assert done == Counter(kind for kind in LIFE if kind != "trash_ends")
+    assert registry.subdomain(name.id).released_at is not None
+
+
+def auto_renewing(registry: Registry, name: Any, max_credits: int) -> None:
+    registry.write(lambda tx: store.update_subdomain(tx, name.id, auto_renew_max_credits=max_credits))
+
+
+def test_a_name_is_renewed_by_itself_for_its_ceiling(registry: Registry) -> None:
+    name = registry.register(NAME, registration_mode="plus")
+    auto_renewing(registry, name, 11)
+    assert registry.live(days=304) == Counter()
+    assert registry.live(days=1) == Counter(["auto_renewed"])
+    assert registry.balance() == 100 - 10 - 11
+    found = registry.subdomain(name.id)
+    assert found.expires_at == name.expires_at + 365 * DAY
+    assert registry.live(days=364) == Counter()
+    assert registry.live(days=1) == Counter(["auto_renewed"])
+    assert [kind for kind, _ in told(registry)] == ["auto_renew", "auto_renew"]
+    assert registry.doctor() == []
+
+
+def test_a_renewal_above_the_ceiling_is_not_made_and_said(registry: Registry) -> None:
+    name = registry.register(NAME, registration_mode="plus")
+    auto_renewing(registry, name, 10)
+    done = registry.live(days=307)
+    assert done == Counter({"auto_renew_failed": 3, "renewal_opens": 1})
+    assert registry.balance() == 90
+    past = registry.read(milestone_store.list_milestones, name.id)
+    details = {each.detail for each in past if each.kind == "auto_renew_failed"}
+    assert details == {"The price is 11 credits, above your `max_credits` of 10; nothing was charged."}
+    assert told(registry) == [("auto_renew", "ann@example.org")]
+    auto_renewing(registry, name, 11)
+    assert registry.live(days=1)["auto_renewed"] == 1
+    assert registry.balance() == 79
+
+
+def test_without_credits_it_is_tried_daily_until_the_trash(registry: Registry) -> None:
+    name = registry.register(NAME, registration_mode="plus")
+    auto_renewing(registry, name, 50)
+    while registry.balance() >= 11:
+        registry.register(f"n{registry.balance()}.example.test", registration_mode="plus")
+    done = registry.live(days=395)
+    assert done["auto_renew_failed"] == 91  # the last one at the instant at which its grace is over
+    assert done["auto_renewed"] == 0
+    assert registry.subdomain(name.id).trashed_at is not None
+    assert told(registry).count(("auto_renew", "ann@example.org")) == 1
+
+
+def test_a_suspended_user_s_name_is_not_renewed_by_itself(registry: Registry) -> None:
+    name = registry.register(NAME)
+    auto_renewing(registry, name, 0)
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    assert registry.live(days=305) == Counter(["auto_renew_failed", "renewal_opens"])
+    registry.write(unsuspend_user, OPERATOR, "ann@example.org")
+    assert registry.live(days=1) == Counter(["auto_renewed"])
+
+
+@pytest.mark.parametrize("days", [305, 394])
+def test_a_confirmed_renewal_repeated_is_charged_once(registry: Registry, days: int) -> None:
+    registry.register(NAME, registration_mode="plus")
+    registry.live(days=days)
+    registry.write(renew, registry.actor(), NAME, Payable(confirm=True))
+    for _ in range(3):
+        with registry.refuses(RenewalNotAvailable):
+            registry.write(renew, registry.actor(), NAME, Payable(confirm=True))
+    assert registry.balance() == 100 - 10 - 11

@@ -1,0 +1,386 @@
+"""The mailer against a real SMTP server: what arrives, what is tried again, what stands in nobody's way."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+
+from postgresql import fresh_database
+from registry import Prepared, Registry, open_registry
+from serving import free_address, wait_until
+from smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server
+from sublet.accounts.store import find_user
+from sublet.config import Settings, SettingsError
+from sublet.db import Database, Tx, open_database
+from sublet.mail import store
+from sublet.mail.model import Mail
+from sublet.mail.outbox import enqueue
+from sublet.worker import mailer as mailer_module
+from sublet.worker import smtp
+from sublet.worker.mailer import Mailer
+from sublet.worker.smtp import SmtpTransport
+from sublet.worker.transport import LogTransport
+
+SENDER = "Namen <names@example.net>"
+
+
+def put(
+    registry: Registry,
+    *references: str,
+    recipient: str | None = None,
+    text: str = "T",
+    subject: str = "S",
+) -> None:
+    def verb(tx: Tx) -> None:
+        user = find_user(tx, registry.users["ann"])
+        assert user is not None
+        for each in references:
+            enqueue(tx, user, reference=each, subject=subject, text=text, recipient=recipient)
+
+    registry.write(verb)
+
+
+def all_mails(tx: Tx) -> list[Mail]:
+    return store.list_mails(tx, waiting=False, user_id=None, limit=100)
+
+
+def states_of(found: list[Mail]) -> list[str]:
+    return [each.state for each in found]
+
+
+def mails(registry: Registry) -> dict[str, Mail]:
+    return {each.reference: each for each in registry.read(all_mails)}
+
+
+def states(registry: Registry) -> dict[str, str]:
+    return {reference: each.state for reference, each in mails(registry).items()}
+
+
+def mailer_to(registry: Registry, port: int, **settings: str) -> Mailer:
+    chosen = {"smtp_host": "127.0.0.1", "smtp_security": "none", "mail_from": SENDER, **settings}
+    wanted = Settings(mail_transport="smtp", smtp_port=port, **chosen)  # type: ignore[arg-type] # texts all
+    return Mailer(registry.db, SmtpTransport(smtp.smtp_server(wanted)))
+
+
+def send(registry: Registry, mailer: Mailer) -> bool:
+    mailer._away_until = 0.0  # the pause of the real clock
+    done: bool = registry.run(mailer.send_due())
+    return done
+
+
+def test_mails_arrive_over_one_connection_and_read_as_written(registry: Registry) -> None:
+    mailbox = Mailbox()
+    text = "Grüße aus Москва 🎉\n.\n..zwei Punkte\nFrom here\n" + "lang " * 500 + "\n"
+    put(registry, "a", text=text, subject="Über «Namen» 🎉")
+    put(registry, "b", "c", recipient="bob@bücher.example")
+    with smtp_server(mailbox) as port:
+        mailer = mailer_to(registry, port)
+        assert send(registry, mailer)
+        assert not send(registry, mailer)
+    assert mailbox.connections == 1
+    assert mailbox.recipients() == ["ann@example.org", *["bob@xn--bcher-kva.example"] * 2]
+    first = mailbox.messages()[0]
+    assert first.get_content().splitlines() == text.splitlines()
+    assert (first["Subject"], first["To"]) == ("Über «Namen» 🎉", "ann@example.org")
+    assert first["From"] == SENDER
+    assert first["Auto-Submitted"] == "auto-generated"
+    assert first["Date"].datetime == registry.now.replace(microsecond=0)
+    assert {str(each.mail_from) for each in mailbox.taken} == {"names@example.net"}
+    assert len({each["Message-ID"] for each in mailbox.messages()}) == 3
+    assert set(states(registry).values()) == {"sent"}
+    assert mailer.outcomes == {"sent": 3}
+
+
+def test_an_address_that_is_not_ascii_needs_a_server_that_takes_it(registry: Registry) -> None:
+    mailbox = Mailbox()
+    put(registry, "a", recipient="ädä@example.org")
+    with smtp_server(mailbox) as port:
+        send(registry, mailer_to(registry, port))
+    assert mailbox.recipients() == ["ädä@example.org"], mails(registry)["a"].error
+    assert mailbox.messages()[0]["To"] == "ädä@example.org"
+
+
+def test_starttls_and_password(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = make_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")
+    mailbox = Mailbox()
+    put(registry, "a")
+    with smtp_server(mailbox, certificate=certificate, auth=True) as port:
+        secured = {
+            "smtp_host": "localhost",
+            "smtp_security": "starttls",
+            "smtp_username": USERNAME,
+            "smtp_password_file": str(tmp_path / "password"),
+        }
+        (tmp_path / "wrong").write_text("wrong")
+        wrong = mailer_to(registry, port, **{**secured, "smtp_password_file": str(tmp_path / "wrong")})
+        send(registry, wrong)
+        error = mails(registry)["a"].error
+        assert error is not None
+        assert "535" in error
+        assert "wrong" not in error
+        registry.advance(minutes=1)
+        send(registry, mailer_to(registry, port, **secured))
+    assert mailbox.recipients() == ["ann@example.org"]
+    with pytest.raises(SettingsError, match="smtp_password_file: can't be read"):
+        mailer_to(registry, port, **{**secured, "smtp_password_file": str(tmp_path / "missing")})
+
+
+def test_tls_from_the_first_byte(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = make_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    mailbox = Mailbox()
+    put(registry, "a")
+    with smtp_server(mailbox, certificate=certificate, tls=True) as port:
+        send(registry, mailer_to(registry, port, smtp_host="localhost", smtp_security="tls"))
+    assert mailbox.recipients() == ["ann@example.org"]
+
+
+@pytest.mark.parametrize("trusted", ["unknown authority", "another host"])
+def test_a_certificate_that_is_not_good_is_refused(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str
+) -> None:
+    good = make_certificate(tmp_path)
+    shown = make_certificate(tmp_path, "mail.example.net")
+    monkeypatch.setenv("SSL_CERT_FILE", str(good if trusted == "unknown authority" else shown))
+    mailbox = Mailbox()
+    put(registry, "a")
+    with smtp_server(mailbox, certificate=shown) as port:
+        send(registry, mailer_to(registry, port, smtp_host="localhost", smtp_security="starttls"))
+    assert mailbox.taken == []
+    found = mails(registry)["a"]
+    assert found.state == "waiting"
+    assert found.error is not None
+    assert "its certificate is not good" in found.error
+
+
+def test_without_starttls_nothing_is_sent(registry: Registry) -> None:
+    mailbox = Mailbox()
+    put(registry, "a")
+    with smtp_server(mailbox) as port:
+        send(registry, mailer_to(registry, port, smtp_security="starttls"))
+    assert mailbox.taken == []
+    assert states(registry) == {"a": "waiting"}
+
+
+def test_poison_stands_in_nobodys_way(registry: Registry) -> None:
+    """4xx is tried again and then arrives; 5xx is tried for three days; the others arrive at once."""
+    mailbox = Mailbox(
+        replies_rcpt={
+            "grey@example.org": ["451 4.7.1 come back later", "250 OK"],
+            "gone@example.org": ["550 5.1.1 <gone@example.org>: no such user"],
+        }
+    )
+    put(registry, "grey", recipient="grey@example.org")
+    put(registry, "gone", recipient="gone@example.org")
+    put(registry, "broken", recipient="no address at all")
+    put(registry, "good")
+    with smtp_server(mailbox) as port:
+        mailer = mailer_to(registry, port)
+        send(registry, mailer)
+        assert states(registry) == {**dict.fromkeys(("grey", "gone", "broken"), "waiting"), "good": "sent"}
+        assert mailbox.connections == 1
+        registry.advance(minutes=1)
+        mailbox.replies_rcpt.pop("grey@example.org")
+        send(registry, mailer)
+        assert states(registry)["grey"] == "sent"
+        registry.advance(days=3)
+        send(registry, mailer)
+    assert states(registry) == {"grey": "sent", "gone": "given up", "broken": "given up", "good": "sent"}
+    assert mailbox.recipients() == ["ann@example.org", "grey@example.org"]
+    assert "no such user" in (mails(registry)["gone"].error or "")
+    assert mailer.outcomes == {"sent": 2, "failed": 5, "given_up": 2}
+
+
+def test_a_mail_that_the_server_hangs_up_on_stands_in_nobodys_way(registry: Registry) -> None:
+    mailbox = Mailbox(replies_data=["421 4.3.0 that is too much for me"])
+    put(registry, "a", "b", "c")
+    with smtp_server(mailbox) as port:
+        mailer = mailer_to(registry, port)
+        send(registry, mailer)
+        assert states(registry) == {"a": "waiting", "b": "sent", "c": "sent"}
+        registry.advance(minutes=1)
+        send(registry, mailer)
+    assert states(registry)["a"] == "sent"
+    assert mailbox.connections == 3
+
+
+def test_while_the_server_is_away_one_mail_is_tried_and_all_arrive_when_it_is_back(
+    registry: Registry,
+) -> None:
+    mailbox = Mailbox()
+    put(registry, "a", "b", "c")
+    port = free_address()[1]
+    mailer = mailer_to(registry, port)
+    send(registry, mailer)
+    assert [each.attempts for each in mails(registry).values()] == [0, 0, 1]  # newest first
+    assert not registry.run(mailer.send_due()), "the mailer waits before it asks again"
+    with smtp_server(mailbox, port=port):
+        send(registry, mailer)
+        assert states(registry) == {"a": "waiting", "b": "sent", "c": "sent"}
+        registry.advance(minutes=1)
+        send(registry, mailer)
+    assert states(registry) == dict.fromkeys("abc", "sent")
+    assert len(mailbox.taken) == 3
+
+
+@contextmanager
+def silent_server() -> Iterator[tuple[int, list[bytes]]]:
+    """A server that greets and takes what is sent, and then says nothing any more."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(b"220 hello\r\n")
+                heard.append(connection.recv(1000))
+                connection.sendall(b"250 hello\r\n")
+                while part := connection.recv(1000):
+                    heard.append(part)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield int(listening.getsockname()[1]), heard
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_server_that_falls_silent_is_left(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smtp, "SENDING_MAX_SECONDS", 0.2)
+    put(registry, "a")
+    with silent_server() as (port, _):
+        send(registry, mailer_to(registry, port))
+    assert mails(registry)["a"].error == "The mail server took too long."
+
+
+@contextmanager
+def second_database(registry: Registry, url: str) -> Iterator[Database]:
+    second = open_database(url, lambda: registry.now)
+    try:
+        yield second
+    finally:
+        registry.run(second.close())
+
+
+def test_two_mailers_on_one_database_send_each_mail_once(
+    postgresql_registry: Prepared, postgresql_server: str
+) -> None:
+    mailbox = Mailbox()
+    references = [f"test:{number}" for number in range(60)]
+    with (
+        fresh_database(postgresql_server, like=postgresql_registry.url) as url,
+        open_registry(url, postgresql_registry) as registry,
+        second_database(registry, url) as second,
+        smtp_server(mailbox) as port,
+    ):
+        put(registry, *references)
+        mailers = [mailer_to(registry, port), mailer_to(registry, port)]
+        mailers[1]._db = second
+
+        async def run() -> None:
+            while set(states_of(await registry.db.read(all_mails))) != {"sent"}:
+                await asyncio.gather(*(mailer.send_due() for mailer in mailers))
+
+        registry.run(run())
+    assert len(mailbox.taken) == 60
+    assert len({each["Message-ID"] for each in mailbox.messages()}) == 60
+    assert all(mailer.outcomes["sent"] for mailer in mailers), "one had nothing to do"
+    assert sum(mailer.outcomes["sent"] for mailer in mailers) == 60
+
+
+def test_told_to_end_the_mailer_finishes_the_mail_that_it_is_at(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailbox = Mailbox()
+    taking, go_on = threading.Event(), threading.Event()
+    take = mailbox.handle_DATA
+
+    async def slowly(*args: object) -> str:
+        taking.set()
+        await asyncio.to_thread(go_on.wait, 10)
+        return await take(*args)  # type: ignore[arg-type]
+
+    mailbox.handle_DATA = slowly  # type: ignore[assignment,method-assign]
+    put(registry, "a", "b")
+
+    async def run(port: int) -> None:
+        running = asyncio.create_task(mailer_to(registry, port).run())
+        await asyncio.to_thread(taking.wait, 10)
+        running.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    with smtp_server(mailbox) as port:
+        registry.run(run(port))
+    assert states(registry) == {"a": "sent", "b": "waiting"}
+    assert mails(registry)["b"].attempts == 0
+
+
+def test_told_to_end_the_mailer_does_not_wait_for_a_silent_server(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailer_module, "FINISH_SECONDS", 0.1)
+    put(registry, "a")
+
+    async def run(port: int, heard: list[bytes]) -> None:
+        running = asyncio.create_task(mailer_to(registry, port).run())
+        await asyncio.to_thread(wait_until, lambda: len(heard) > 1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    with silent_server() as (port, heard):
+        registry.run(run(port, heard))
+    found = mails(registry)["a"]
+    assert (found.state, found.attempts) == ("waiting", 1)
+
+
+def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:
+    put(registry, "ticket:1:message:2", text="A secret", subject="Re: [T-000001] Hello")
+    mailer = Mailer(registry.db, LogTransport())
+    with structlog.testing.capture_logs() as lines:
+        send(registry, mailer)
+    shown = next(line for line in lines if line["event"] == "mail_not_sent")
+    assert shown == {
+        "event": "mail_not_sent",
+        "log_level": "info",
+        "mail_id": mails(registry)["ticket:1:message:2"].id,
+        "reference": "ticket:1:message:2",
+        "subject": "Re: [T-000001] Hello",
+    }
+    assert "mail_sent" not in {line["event"] for line in lines}
+    assert "A secret" not in str(lines)
+    assert "ann@example.org" not in str(lines)
+    assert states(registry) == {"ticket:1:message:2": "sent"}
+
+
+def test_a_change_wakes_the_mailer(registry: Registry) -> None:
+    mailbox = Mailbox()
+
+    async def run(port: int) -> None:
+        mailer = mailer_to(registry, port)
+        running = asyncio.create_task(mailer.run())
+        await asyncio.sleep(0)
+
+        def verb(tx: Tx) -> None:
+            user = find_user(tx, registry.users["ann"])
+            assert user is not None
+            enqueue(tx, user, reference="a", subject="S", text="T")
+
+        await registry.db.write(verb)
+        await asyncio.to_thread(wait_until, lambda: len(mailbox.taken) == 1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    with smtp_server(mailbox) as port:
+        registry.run(run(port))
+    assert states(registry) == {"a": "sent"}
