@@ -26,7 +26,7 @@ def opened(folder: Path, **settings: Any) -> Iterator[RunningService]:
     with running_service(f"sqlite:///{folder}/registry.db", **settings) as service:
         furnish(service)
         yield service
-        assert service.doctor() == []
+        assert (found := service.doctor()) == [], found
 
 
 def occupy(service: RunningService, fqdn: str, *, free: bool = False) -> None:

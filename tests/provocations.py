@@ -376,8 +376,10 @@ def internal_error(service: RunningService) -> Iterator[Send]:
 
     def spoil(text: str) -> str:
         with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
-            old = connection.execute("SELECT max(created_at) FROM packages").fetchone()[0]
-            connection.execute("UPDATE packages SET created_at = ?", (text,))
+            query = "SELECT created_at FROM packages WHERE id = (SELECT max(id) FROM packages)"
+            old = connection.execute(query).fetchone()[0]
+            update = "UPDATE packages SET created_at = ? WHERE id = (SELECT max(id) FROM packages)"
+            connection.execute(update, (text,))
         return str(old)
 
     def send() -> httpx.Response:
@@ -387,5 +389,4 @@ def internal_error(service: RunningService) -> Iterator[Send]:
         finally:
             spoil(good)
 
-    spoil(spoil("2026-01-01T00:00:00.000000Z"))  # all the same from here on, so that tidying up restores them
     yield send

@@ -21,8 +21,8 @@ from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
 
-RACE_ROUNDS = int(os.environ.get("SUBLET_RACE_ROUNDS", "3"))
-"""How often each race is run; more of them find what is rarer."""
+RACE_ROUNDS = int(os.environ.get("RACE_ROUNDS", "3"))
+"""How often each race is run; more of them find what is rarer. No SUBLET_ before it: that would be an unknown setting."""
 OPERATOR = Actor(kind="operator", name="olga")
 Request = tuple[Registrant, dict[str, Any], dict[str, str]]
 """Who registers, the body, further headers."""

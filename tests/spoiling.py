@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - its SQL is put together of the tests' own words
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -32,12 +32,26 @@ class _UndoError(Exception):
 
 def found_after(registry: Registry, spoil: Spoil, *, guarded: bool = False) -> list[Violation]:
     """Break something, past the database's guards too unless it is `guarded`, ask the doctor, and take it back."""
-    found: list[Violation] = []
+    return found_after_each(registry, {"it": spoil}, guarded=guarded)["it"]
+
+
+def found_after_each(
+    registry: Registry, spoils: Mapping[str, Spoil], *, guarded: bool = False
+) -> dict[str, list[Violation]]:
+    """Break one thing after the other, each taken back before the next, all in a transaction that is undone."""
+    found: dict[str, list[Violation]] = {}
 
     def run(tx: Tx) -> None:
-        with nullcontext() if guarded else _unguarded(tx):
-            spoil(tx)
-        found.extend(check_all(tx, free_quota=FREE_QUOTA))
+        if not guarded:
+            _drop_constraints(tx)
+        for case, spoil in spoils.items():
+            savepoint = tx.connection.begin_nested()
+            with nullcontext() if guarded else _without_triggers(tx):
+                spoil(tx)
+            found[case] = check_all(tx, free_quota=FREE_QUOTA)
+            savepoint.rollback()
+        if tx.connection.dialect.name == "sqlite":
+            tx.connection.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
         raise _UndoError
 
     with pytest.raises(_UndoError):
@@ -45,29 +59,31 @@ def found_after(registry: Registry, spoil: Spoil, *, guarded: bool = False) -> l
     return found
 
 
-@contextmanager
-def _unguarded(tx: Tx) -> Iterator[None]:
-    """Let the database store what its constraints and triggers refuse; the triggers stand again afterwards."""
+def _drop_constraints(tx: Tx) -> None:
+    """Let the database store what its constraints refuse."""
     run = tx.connection.exec_driver_sql
     if tx.connection.dialect.name == "postgresql":
-        run("SET LOCAL session_replication_role = replica")
+        run("SET LOCAL session_replication_role = replica")  # no triggers of tables
         run(_DROP_CONSTRAINTS)
-        triggers = []
     else:
         run("PRAGMA ignore_check_constraints = ON")
-        run("PRAGMA defer_foreign_keys = ON")
-        triggers = list(run("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
-        for name, _ in triggers:
-            run(f"DROP TRIGGER {name}")
     for name in _UNIQUE_INDEXES:
         run(f"DROP INDEX {name}")
-    try:
-        yield
-    finally:
-        for _, sql in triggers:
-            run(sql)
-        if tx.connection.dialect.name == "sqlite":
-            run("PRAGMA ignore_check_constraints = OFF")
+
+
+@contextmanager
+def _without_triggers(tx: Tx) -> Iterator[None]:
+    """Let SQLite store what its triggers and foreign keys refuse; the triggers stand again afterwards."""
+    run = tx.connection.exec_driver_sql
+    triggers = []
+    if tx.connection.dialect.name == "sqlite":
+        run("PRAGMA defer_foreign_keys = ON")
+        triggers = list(run("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+    for name, _ in triggers:
+        run(f"DROP TRIGGER {name}")
+    yield
+    for _, sql in triggers:
+        run(sql)
 
 
 def without_unique(tx: Tx, table: str) -> None:

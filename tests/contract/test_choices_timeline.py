@@ -1,6 +1,7 @@
 """Choices, "Timeline" and "Automatic renewal": what the owner sees of a name's life, and who sees nothing; over the real service."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 from opened import instant, opened
 from provocations import fresh, newcomer
 from service import Registrant, RunningService
+from sublet.accounts.store import find_user
 from sublet.credits.fields import CREDITS_MAX
-from sublet.subdomains.milestone_store import insert_milestone
+from sublet.db import Tx
+from sublet.subdomains import store
+from sublet.subdomains.auto_renew import auto_renew
 
 NS1 = "ns1.provider.example"
 MEMBERS = ["event", "at", "past", "detail", "by", "expires_at", "charged_credits"]
@@ -225,12 +229,20 @@ def test_states_that_take_it_not(shop: RunningService) -> None:
 
 
 def test_the_last_attempt_and_the_mail_about_it_are_told(shop: RunningService) -> None:
-    """What the clockwork notes of a name, told to its user."""
-    user = newcomer(shop)
-    added = shop.register(user, fresh())["subdomain"]
-    sentence = "The price is 10 credits, above your ceiling of 5."
+    """What the sweep noted of a name, told to its user."""
+    user = newcomer(shop, credit_count=10)
+    added = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
     at = shop.clock()
-    shop.write(lambda tx: insert_milestone(tx, added["id"], "auto_renew_failed", at, detail=sentence))
+
+    def attempt_now(tx: Tx) -> None:
+        # The window opens in months only; `auto_renew` leaves to its caller when it is tried.
+        owner, name = find_user(tx, user.id), store.find_subdomain(tx, added["id"])
+        assert owner is not None
+        assert name is not None
+        assert not auto_renew(replace(tx, now=at), owner, replace(name, auto_renew_max_credits=5))
+
+    shop.write(attempt_now)
+    sentence = "It would cost 10 credits, and the ceiling is 5."
     path = f"/subdomains/{added['fqdn']}"
     attempt = shop.call(user, "GET", f"{path}/auto-renew").json()["auto_renew"]["last_attempt"]
     assert instant(attempt.pop("at")) == at

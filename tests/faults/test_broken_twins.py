@@ -1,9 +1,12 @@
 """Do the tests have power? Each guard's check passes on the real service and fails on a twin that lacks the guard."""
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,14 +21,23 @@ from guards import (
     check_others_names_are_hidden,
 )
 from outage import service_with_outage
-from races import check_coupon_is_used_once, check_credits_are_spent_once
+from races import (
+    check_coupon_is_used_once,
+    check_credits_are_spent_once,
+    check_quota_is_used_once,
+    check_renewal_is_charged_once,
+    check_writers_take_turns,
+)
 from service import running_service
 from sublet import db
+from sublet.credits import coupon_store
 from sublet.credits import store as ledger_store
 from sublet.db import Tx
+from sublet.errors import Unavailable
 from sublet.http import subdomains as endpoints
 from sublet.http.idempotency import write_once
 from sublet.subdomains import store
+from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.publishing import Batch, Result
 from sublet.worker.publisher import Publisher
@@ -38,33 +50,44 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/registry.db"
 
 
-_seen: ContextVar[int | None] = ContextVar("seen", default=None)
-"""The balance that a twin read before its writing transaction."""
+_seen: ContextVar[Any] = ContextVar("seen", default=None)
+"""What a twin read before its writing transaction."""
 
 
-def _read_then_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the balance be read in a transaction of its own, before the one that charges."""
-    lock_balance = ledger_store.lock_balance
+def _read_then_write(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, question: str, read: Callable[[Tx, Any], Any]
+) -> None:
+    """Let what a verb asks of a store be read in a transaction of its own, before the one that writes."""
+    asked = getattr(module, question)
 
     async def read_first(call: Any, status: int, verb: Any, *args: Any, **kwargs: Any) -> Any:
-        balance = await call.context.db.read(ledger_store.find_balance, call.registrant.user.id)
+        found = await call.context.db.read(read, call)
         await asyncio.sleep(0.1)  # the network's part: the others read meanwhile
 
-        def with_old_balance(tx: Tx, *inner: Any, **named: Any) -> Any:
-            token = _seen.set(balance)
+        def with_old_answer(tx: Tx, *inner: Any, **named: Any) -> Any:
+            token = _seen.set(found)
             try:
                 return verb(tx, *inner, **named)
             finally:
                 _seen.reset(token)
 
-        return await write_once(call, status, with_old_balance, *args, **kwargs)
+        return await write_once(call, status, with_old_answer, *args, **kwargs)
 
-    def seen_balance(tx: Tx, user_id: int) -> int:
-        seen = _seen.get()
-        return lock_balance(tx, user_id) if seen is None else seen
+    def seen(*args: Any) -> Any:
+        found = _seen.get()
+        return asked(*args) if found is None else found
 
     monkeypatch.setattr(endpoints, "write_once", read_first)
-    monkeypatch.setattr(ledger_store, "lock_balance", seen_balance)
+    monkeypatch.setattr(module, question, seen)
+
+
+def _balance_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    _read_then_write(
+        monkeypatch,
+        ledger_store,
+        "lock_balance",
+        lambda tx, call: ledger_store.find_balance(tx, call.registrant.user.id),
+    )
 
 
 def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,14 +108,14 @@ def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _drop_checks(tx: Tx) -> None:
     """Let PostgreSQL store what a CHECK forbids."""
-    for table, name in (("ledger_accounts", "balance"), ("transfers", "balance_after")):
+    for table, name in (("ledger_accounts", "balance"), ("transfers", "balance_after"), ("coupons", "uses")):
         tx.connection.exec_driver_sql(f"ALTER TABLE {table} DROP CONSTRAINT ck_{table}_{name}")
 
 
 def test_balance_read_before_the_transaction_is_caught(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _read_then_write(monkeypatch)
+    _balance_first(monkeypatch)
     _without_checks(monkeypatch)
     with running_service(database_url) as service:
         if database_url.startswith("postgresql"):
@@ -107,7 +130,7 @@ def test_without_the_lock_the_constraint_still_holds(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second line: with the balance read too early nobody is charged into the negative all the same."""
-    _read_then_write(monkeypatch)
+    _balance_first(monkeypatch)
     with running_service(database_url) as service:
         with pytest.raises(AssertionError):  # those too late hear of a conflict instead of the price
             check_credits_are_spent_once(service, 10)
@@ -119,6 +142,89 @@ def test_coupon_read_without_its_count_is_caught(url: str, monkeypatch: pytest.M
     _without_checks(monkeypatch)
     with running_service(url) as service, pytest.raises(AssertionError):
         check_coupon_is_used_once(service, 10)
+
+
+def test_coupon_counted_before_the_transaction_is_caught(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def newest(tx: Tx, _call: Any) -> Any:
+        return next(iter(coupon_store.list_coupons(tx)), None)
+
+    _read_then_write(monkeypatch, coupon_store, "lock_coupon", newest)
+    _without_checks(monkeypatch)
+    with running_service(database_url) as service:
+        if database_url.startswith("postgresql"):
+            service.write(_drop_checks)
+        with pytest.raises(AssertionError):
+            check_coupon_is_used_once(service, 10)
+        assert {each.invariant for each in service.doctor()} == {"coupon_uses"}
+
+
+def test_quota_read_before_the_lock_is_caught(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(tx: Tx, call: Any) -> int:
+        return store.count_free(tx, call.registrant.user.id)
+
+    with monkeypatch.context() as patch:
+        _read_then_write(patch, store, "count_free", held)
+        with running_service(database_url) as service:
+            with pytest.raises(AssertionError):
+                check_quota_is_used_once(service, 10)
+            assert {each.invariant for each in service.doctor()} == {"free_quota"}
+
+
+def _renew_an_old_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every renewal see the name as the first one saw it, as where the row is read before the lock."""
+    seen: dict[str, Subdomain] = {}
+
+    def find_old(tx: Tx, user_id: int, identifier: str) -> Subdomain:
+        return seen.setdefault(identifier, find_in_account(tx, user_id, identifier))
+
+    monkeypatch.setattr("sublet.subdomains.renew.find_in_account", find_old)
+
+
+def test_a_renewal_from_an_old_row_is_still_charged_once(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second line: the reference is the term, so a charge for the same one can't be stored twice."""
+    _renew_an_old_row(monkeypatch)
+    with running_service(database_url) as service:
+        check_renewal_is_charged_once(service, 10)
+
+
+def test_a_renewal_without_its_reference_is_caught(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def any_reference(action: str, subdomain_id: int, _starts_at: object) -> str:
+        number = next(numbers)
+        return f"{action}:{subdomain_id}:20270101T000000.{number:06}Z"
+
+    numbers = count()
+    _renew_an_old_row(monkeypatch)
+    monkeypatch.setattr("sublet.subdomains.charge.charge_reference", any_reference)
+    with running_service(database_url) as service:
+        service.write(lambda tx: tx.connection.exec_driver_sql("DROP INDEX uq_terms_subdomain_id_starts_at"))
+        with pytest.raises(AssertionError):
+            check_renewal_is_charged_once(service, 10)
+        broken = {each.invariant for each in service.doctor()}
+        assert broken == {"terms_are_whole", "term_is_audited", "charge_has_its_term"}
+
+
+def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that begins as a reader is refused where somebody else has written meanwhile."""
+    sqlite_engine = db.sqlite_engine
+
+    def deferred(address: str) -> Engine:
+        engine = sqlite_engine(address)
+
+        @event.listens_for(engine, "before_cursor_execute", retval=True)
+        def on_statement(*words: Any) -> tuple[str, Any]:
+            return words[2].replace("BEGIN IMMEDIATE", "BEGIN"), words[3]
+
+        return engine
+
+    monkeypatch.setattr(db, "sqlite_engine", deferred)
+    with running_service(url) as service, pytest.raises(Unavailable):
+        check_writers_take_turns(service)
 
 
 def test_no_write_ahead_is_caught(url: str, tmp_path: Path) -> None:

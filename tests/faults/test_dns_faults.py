@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from crashes import HOST, NAME, WITH_GLUE, check, standing, zone_is_right
 from outage import Outage, service_with_outage
@@ -15,6 +15,7 @@ from sublet.dns.plan import ImplausiblePlan, ZoneChanges, plan_changes
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
+from sublet.subdomains.store import next_generation, subdomains
 
 pytestmark = pytest.mark.slow
 
@@ -171,6 +172,16 @@ def test_an_implausible_repair_stops_and_asks(outage: Outage) -> None:
         # What an operator's hand on the database, or a wrong restore, may do: all names without nameservers.
         tx.connection.exec_driver_sql("UPDATE subdomains SET nameservers = '[]', nameserver_count = 0")
 
+    def restore(tx: Tx) -> None:
+        tx.connection.execute(
+            update(subdomains).values(
+                nameservers=NAMESERVERS,
+                nameserver_count=len(NAMESERVERS),
+                updated_at=tx.now,
+                **next_generation(),
+            )
+        )
+
     service.write(forget)
     assert len(check(service).differences.orphaned) == 50
     refused = service.operator("zone", "repair", "example.test", expect=1)
@@ -180,6 +191,11 @@ def test_an_implausible_repair_stops_and_asks(outage: Outage) -> None:
     service.operator("zone", "repair", "example.test", "--force")
     wait_until(lambda: zone_is_right(service), 20)
     assert standing(service) == set()
+    # The audit still tells what was forgotten, and the doctor says so of each name.
+    assert {each.invariant for each in service.doctor()} == {"row_is_replayed"}
+    service.write(restore)
+    wait_until(lambda: zone_is_right(service), 20)
+    assert len(standing(service)) == 50
 
 
 def test_one_poison_name_keeps_nobody_else_back(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:

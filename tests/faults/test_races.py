@@ -1,6 +1,6 @@
 """Races over real HTTP connections, on both databases: money, quota, coupons, names and keys are each given out once.
 
-`SUBLET_RACE_ROUNDS` says how often the races with rounds are run, 3 times where it is not set.
+`RACE_ROUNDS` in the environment says how often the races with rounds are run, 3 times where it is not set.
 """
 
 import signal

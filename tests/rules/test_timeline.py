@@ -148,7 +148,8 @@ def test_behind_is_what_was_done_and_the_dates_that_passed() -> None:
         NOW + 700 * DAY,
         terms=[TERM, Term("renew", name.expires_at, 12, renewed_at)],
         milestones=[
-            milestone("renewal_opens", expired_at, opened_at + timedelta(minutes=1), mail_id=1),
+            milestone("renewal_opens", expired_at, opened_at + timedelta(minutes=1)),
+            milestone("expires_in_30_days", expired_at, expired_at - 30 * DAY, mail_id=1),
             milestone("auto_renew_failed", opened_at + DAY, opened_at + DAY),
             milestone("expires_in_7_days", expired_at, expired_at - 7 * DAY, mail_id=2),
             milestone("expires_in_1_day", expired_at, expired_at - DAY),
@@ -164,8 +165,8 @@ def test_behind_is_what_was_done_and_the_dates_that_passed() -> None:
     assert behind(events) == [
         ("registered", 0),
         ("renewal_opens", 305),
-        ("reminded", 305),
         ("auto_renew_failed", 306),
+        ("reminded", 335),
         ("reminded", 358),
         ("expires", 365),
         ("renewed", 380),

@@ -233,7 +233,8 @@ def test_renewal_opens_with_its_window_and_counts_from_the_old_expiry(registry: 
     assert not renewal_available(registry.subdomain(held.id), registry.now)
     with registry.refuses(RenewalNotAvailable) as caught:
         registry.write(renew, registry.actor(), SHOP, PAID)
-    assert caught[0].details == {"opens_at": opens_at}
+    told = {"opens_at": opens_at, "expires_at": held.expires_at, "last_renewed_at": None}
+    assert caught[0].details == told
     registry.now = opens_at
     assert registry.write(renew, registry.actor(), SHOP, PAID) == Outcome(held.id, 11)
     renewed = registry.subdomain(held.id)

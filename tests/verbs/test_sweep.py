@@ -259,7 +259,7 @@ def test_a_renewal_above_the_ceiling_is_not_made_and_said(registry: Registry) ->
     assert registry.balance() == 90
     past = registry.read(milestone_store.list_milestones, name.id)
     details = {each.detail for each in past if each.kind == "auto_renew_failed"}
-    assert details == {"The price is 11 credits, above your `max_credits` of 10; nothing was charged."}
+    assert details == {"It would cost 11 credits, and the ceiling is 10."}
     assert told(registry) == [("auto_renew", "ann@example.org")]
     auto_renewing(registry, name, 11)
     assert registry.live(days=1)["auto_renewed"] == 1

@@ -13,9 +13,9 @@ from sublet.tickets.store import tickets
 
 
 def list_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Which keys remember an outcome that is no subdomain and no ticket of their user, or none at all?
+    """Which keys remember an outcome that is no subdomain and no ticket of their user, nor the user itself, or none at all?
 
-    Which of the two it is is not stored, so it is enough that one of them is the user's.
+    Which of them it is is not stored, so it is enough that one is the user's.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
@@ -26,7 +26,7 @@ def list_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     of_somebody = exists().where(users.c.id == keys.user_id)
     subdomain, ticket = own
     query = select(keys.user_id, keys.key).where(
-        keys.outcome.is_(None) | ~of_somebody | ~(subdomain | ticket)
+        keys.outcome.is_(None) | ~of_somebody | ~(subdomain | ticket | (outcome_id == keys.user_id))
     )
     for user_id, key in tx.connection.execute(query):
         sentence = f"what is remembered under the key {key} is not its user's"

@@ -5,7 +5,7 @@ from sublet.accounts.model import User
 from sublet.audit import SYSTEM
 from sublet.credits.model import Payable
 from sublet.db import Tx
-from sublet.errors import Refusal
+from sublet.errors import PriceChanged, Refusal
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import milestone_store, store
 from sublet.subdomains.find import reread
@@ -30,6 +30,8 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
         try:
             # Whatever refuses it does so before anything is written.
             outcome = extend(tx, SYSTEM, user, subdomain, payable, action="renew", automatic=True)
+        except PriceChanged as refusal:
+            why = f"It would cost {refusal.quote.price} credits, and the ceiling is {subdomain.auto_renew_max_credits}."
         except Refusal as refusal:
             why = refusal.message
         else:

@@ -13,6 +13,7 @@ from sublet.subdomains import check_charge_store, check_milestone_store, check_s
 from sublet.subdomains.check_life import check_lives
 from sublet.subdomains.check_zone import check_zone
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.naming import canonical_domain
 
 WAITING_MAX = timedelta(minutes=5)
 
@@ -69,6 +70,9 @@ def _check_row(subdomain: Subdomain) -> Iterator[Violation]:
         yield Violation(
             "fqdn", "subdomain", subdomain.id, f"{subdomain.fqdn} is not its label under its platform domain"
         )
+    elif subdomain.fqdn != canonical_domain(subdomain.fqdn):
+        sentence = f"{subdomain.fqdn} is not in its canonical form, so another row may hold the same name"
+        yield Violation("fqdn", "subdomain", subdomain.id, sentence)
 
 
 def _check_zones(tx: Tx) -> Iterator[Violation]:

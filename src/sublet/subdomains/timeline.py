@@ -22,18 +22,18 @@ from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineE
 
 EVENTS = (
     "registered",
-    "renewed",
-    "restored",
     "nameservers_updated",
     "auto_renew_set",
-    "auto_renew",
-    "auto_renew_failed",
     "renewal_opens",
     "expires",
+    "auto_renew",
+    "auto_renew_failed",
+    "renewed",
+    "deleted",
     "suspended",
     "unsuspended",
-    "deleted",
     "trashed",
+    "restored",
     "purged",
     "released",
     "reminded",
@@ -56,7 +56,6 @@ BEHIND_MAX = 500
 """The most events behind; of more the oldest are left out."""
 
 _REMINDERS = {
-    "renewal_opens": "Mail: renewal has opened.",
     "expires_in_30_days": "Mail: it expires within 30 days.",
     "expires_in_7_days": "Mail: it expires within 7 days.",
     "expires_in_1_day": "Mail: it expires within a day.",
