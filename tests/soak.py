@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent)]  # as pytest does
-
 from machine import soak as machine
 
 PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {"machine": machine.soak}

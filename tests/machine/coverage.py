@@ -13,6 +13,7 @@ WANTED: dict[str, frozenset[str]] = {
         "update_nameservers": f"{_OWN} validation_failed",
         "retry": f"{_OWN} nameserver_required retry_not_available",
         "renew": f"{_OWN} renewal_not_available validation_failed {_PAID}",
+        "set_auto_renew": f"{_OWN} validation_failed insufficient_scope",
         "delete": _OWN,
         "restore": f"{_OWN} conflict free_quota_exceeded validation_failed {_PAID}",
         "open_ticket": f"{_KEYED} validation_failed",
@@ -38,6 +39,7 @@ WANTED: dict[str, frozenset[str]] = {
         "set_label": f"{_OPERATOR} not_found validation_failed",
         "pass_time": "(done)",
         "restart": "(done)",
+        "sweep": "(done) stopped auto_renewed auto_renew_failed took",
         "publish": "published not_read_back not_recorded not_sent begun",
     }.items()
 }

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from machine.check import check_all, check_step
+from machine.check import check_all, check_names, check_step
 from machine.draws import (
     CODES,
     EDITS,
@@ -26,9 +26,10 @@ from machine.draws import (
     wish,
 )
 from machine.moves import all_moves, move
-from machine.operator_model import Registry
 from machine.publisher import Held, begin, finish
 from machine.real import START, Real
+from machine.sweeper import sweep_all
+from machine.time_model import Registry
 from machine.world import Listed, Name, Pay, Refused
 
 Request = tuple[str, str, dict[str, Any], str | None]
@@ -83,13 +84,13 @@ class _Moves(RuleBasedStateMachine):
             self.real.close()
 
     def _settle(self) -> None:
-        for _ in range(3):
+        for _ in range(4):
             self._pass(timedelta(minutes=2))
+            sweep_all(self.real, self.model)
             for domain in self.model.places:
                 finish(self.real, self.model, begin(self.real, self.model, domain), "published")
-        self._pass(timedelta(minutes=6))
         assert not any(self.model.waits(each) for each in self.model.names)
-        check_all(self.real, self.model)
+        check_all(self.real, self.model, at_rest=True)
 
     # What every rule goes through
 
@@ -111,7 +112,8 @@ class _Moves(RuleBasedStateMachine):
             self._compare_refusal(verb, refused, got.refusal)
             came = got.refusal.code
         elif got.crashed:
-            assert effect is not None and how.crash, (verb, "got through", refused and refused.code)
+            assert how.crash
+            assert effect is not None, (verb, "got through", refused and refused.code)
             came = "(crash)"
         elif got.replayed:
             assert replay is not None, (verb, "replayed")
@@ -294,6 +296,19 @@ class _Moves(RuleBasedStateMachine):
         verb, who, args, key = self.last if same else self.last_keyed
         self.send(verb, who, how if same else How(key, how.crash), **args)
 
+    @move(
+        3,
+        owner=OWNER,
+        pick=PICKS,
+        ceiling=st.sampled_from((100, 100, 100, 5, 0, None, -1)),
+        may_spend=st.sampled_from((True, True, True, False)),
+        how=HOWS,
+    )
+    def set_auto_renew(
+        self, owner: str | None, pick: int, ceiling: int | None, may_spend: bool, how: How
+    ) -> None:
+        self._named("set_auto_renew", owner, pick, how, ceiling=ceiling, may_spend=may_spend)
+
     # Tickets
 
     @move(3, owner=OWNER, pick=PICKS, subject=st.sampled_from(("Help", "Help", None)), how=HOWS)
@@ -327,6 +342,14 @@ class _Moves(RuleBasedStateMachine):
     def pass_time(self, by: timedelta) -> None:
         self._pass(by)
         self._done("pass_time", "(done)")
+
+    @move(6)
+    def sweep(self) -> None:
+        """As the worker does, once all is done it tells nothing new."""
+        met = sweep_all(self.real, self.model)
+        TALLY.outcomes.update(("sweep", each) for each in met[:-1])
+        self._done("sweep", met[-1])
+        check_names(self.real, self.model)
 
     @move(1)
     def restart(self) -> None:

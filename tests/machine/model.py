@@ -71,7 +71,7 @@ class Model:
 
     def renewal_opens_at(self, name: Name) -> datetime:
         """The window before the expiry, at most one term of it; a day of rest after the last renewal."""
-        window = min(self.places[name.domain].settings["renewal_window_days"], name.period_days)
+        window: int = min(self.places[name.domain].settings["renewal_window_days"], name.period_days)
         opens_at = [name.expires_at - window * DAY]
         if name.last_renewed_at:
             opens_at.append(name.last_renewed_at + DAY)
@@ -88,8 +88,8 @@ class Model:
 
     def _counted(self, name: Name, start: datetime, setting: str) -> datetime:
         begins = max(each for each in (start, name.unsuspended_at) if each)
-        days: int = self.places[name.domain].settings[setting]
-        return begins + days * DAY
+        ends_at: datetime = begins + self.places[name.domain].settings[setting] * DAY
+        return ends_at
 
     def restorable(self, name: Name) -> bool:
         """Whether its time in the trash runs still."""

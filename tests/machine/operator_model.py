@@ -5,9 +5,11 @@ from typing import Any
 from machine.model import Model
 from machine.world import DAY, Coupon, Effect, Listed, Name, Offer, Refused, Ticket
 
+_DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
-class Registry(Model):
-    """The whole model."""
+
+class OperatorModel(Model):
+    """The model, but for what time does by itself, which is in `time_model`."""
 
     # Credits and coupons
 
@@ -208,6 +210,9 @@ class Registry(Model):
 
         def effect() -> Any:
             if after != place.settings:
+                for each in self.names:  # dated anew, where the days are others
+                    if each.domain == domain and any(place.settings[name] != after[name] for name in _DAYS):
+                        each.looked_at = None
                 place.settings = after
                 self.audit["platform_domain.edit"] += 1
 
@@ -354,8 +359,9 @@ class Registry(Model):
         return counts
 
     def is_stale(self, number: int, generation: int) -> bool:
-        """Whether a change that was prepared for this generation may no longer be made: something newer is wanted."""
-        return self.names[number - 1].generation != generation
+        """Whether a change prepared for this generation may no longer be made: something newer is wanted, or it is done."""
+        name = self.names[number - 1]
+        return not self.waits(name) or name.generation != generation
 
     # What must be wrong at this instant, for the doctor to tell
 

@@ -1,9 +1,10 @@
 """Publishing as the worker does it, step by step, in the real registry and in the model: without a network to read back from."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from machine.operator_model import Registry
 from machine.real import Real
+from machine.time_model import Registry
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.publishing import (
     BACK_OFF_MAX_SECONDS,
@@ -57,7 +58,7 @@ def finish(real: Real, model: Registry, held: Held | None, fate: str) -> None:
         if good:
             model.published(name, generation)
         elif model.not_published(name, generation, attempts):
-            row = real.read(lambda tx, number=number: find_subdomain(tx, number))
+            row = real.read(partial(find_subdomain, subdomain_id=number))
             pause = (row.next_attempt_at - model.now).total_seconds()
             most = min(BACK_OFF_MAX_SECONDS, 2.0**attempts)
             assert most / 2 <= pause <= most, (pause, most)

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 import sublet.db
-from machine.operator_model import Registry
+from machine.time_model import Registry
 from machine.verbs import CALLS
 from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
@@ -40,7 +40,7 @@ _make_engine = sublet.db.sqlite_engine
 OPERATOR = Actor(kind="operator", name="olga")
 
 
-class Crash(Exception):
+class Crash(Exception):  # noqa: N818 - no error of the code: it is made to happen
     """The process dies after the verb, before the commit."""
 
 
@@ -62,6 +62,7 @@ class Real:
         self.path = template.with_name("registry.db")
         shutil.copy(template, self.path)
         self.now = START
+        self.attempts = 0
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self.db = self._open()
@@ -182,7 +183,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
             CALLS["add_coupon"](tx, OPERATOR, ids, {"code": code, "coupon": coupon})
 
     def count(tx: Tx) -> Counter[str]:
-        return Counter({action: count for action, count in tx.connection.exec_driver_sql(AUDITED)})
+        return Counter({row[0]: row[1] for row in tx.connection.exec_driver_sql(AUDITED)})
 
     with asyncio.Runner() as runner:
         db = open_database(f"sqlite:///{path}", lambda: START)

@@ -7,7 +7,7 @@ from machine import machine
 from machine.provider import NAME
 
 STEPS = 200
-RUNS = 50
+RUNS = 25
 """A seed stands for so many runs of so many steps; more steps would not fit into hypothesis' bounds of a test case."""
 
 

@@ -93,9 +93,14 @@ def soak(options: argparse.Namespace) -> bool:
 
 
 def _again(number: int) -> bool:
-    ran = run(number, shrink=True)
-    print(ran.trace or f"machine: seed {number} passes, {sum(ran.outcomes.values()):,} operations")
-    return ran.failed_at is None
+    ran = run(number)
+    if ran.failed_at is None:
+        print(f"machine: seed {number} passes, {sum(ran.outcomes.values()):,} operations")
+        return True
+    print(f"machine: seed {number} fails at {ran.failed_at}")
+    print("machine: looking for a shorter story, for five minutes at most", flush=True)
+    print(run(number, shrink=True).trace)
+    return False
 
 
 def _run_all(first: int, wanted: int, workers: int, started: float) -> Total:
@@ -128,9 +133,9 @@ def _run_all(first: int, wanted: int, workers: int, started: float) -> Total:
 def table(total: Total, seconds: float) -> list[str]:
     """Return the table of what was done: a Markdown one, a verb a line."""
     per = 1000 * seconds / max(1, total.operations)
+    speed = f"{seconds:,.0f} s ({per:.2f} ms an operation, all processes together)"
     lines = [
-        f"{total.operations:,} operations, {len(total.failures)} violations, {seconds:,.0f} s "
-        f"({per:.2f} ms an operation, all processes together)",
+        f"{total.operations:,} operations, {len(total.failures)} violations, {speed}",
         "",
         "| verb | operations | what came of it |",
         "|---|---:|---|",
@@ -138,9 +143,9 @@ def table(total: Total, seconds: float) -> list[str]:
     by_verb: dict[str, dict[str, int]] = {}
     for (verb, came), number in sorted(total.outcomes.items()):
         by_verb.setdefault(verb, {})[came] = number
-    for verb, came in by_verb.items():
-        told = ", ".join(f"{name.strip('()')} {number:,}" for name, number in came.items())
-        lines.append(f"| {verb} | {sum(came.values()):,} | {told} |")
+    for verb, outcomes in by_verb.items():
+        told = ", ".join(f"{name.strip('()')} {number:,}" for name, number in outcomes.items())
+        lines.append(f"| {verb} | {sum(outcomes.values()):,} | {told} |")
     never = missed(total.outcomes)
     lines += [
         "",
@@ -151,13 +156,13 @@ def table(total: Total, seconds: float) -> list[str]:
 
 def _report(total: Total, seconds: float, first: int, workers: int) -> list[str]:
     failures = [f"- seed {number}: {failure}" for number, failure in total.failures.items()]
+    python, sqlite = f"Python {platform.python_version()}", f"SQLite {sqlite3.sqlite_version}"
     return [
         "# Soak: the machine",
         "",
         "Random operations of all verbs against the model in `tests/machine/`; `make soak PART=machine` makes this page.",
         "",
-        f"- {datetime.now(UTC):%Y-%m-%d}, sublet {_commit()}, Python {platform.python_version()}, "
-        f"SQLite {sqlite3.sqlite_version}, {workers} processes",
+        f"- {datetime.now(UTC):%Y-%m-%d}, sublet {_commit()}, {python}, {sqlite}, {workers} processes",
         f"- seeds from {first} on, {RUNS} runs of {STEPS} steps each",
         *failures,
         "",

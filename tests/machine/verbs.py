@@ -17,12 +17,12 @@ from sublet.credits.refund_charge import refund_charge
 from sublet.credits.retire_coupon import retire_coupon
 from sublet.db import Tx
 from sublet.dns.types import GlueInput
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.offer_mode import offer_mode
 from sublet.platform_domains.set_label import set_label
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge
@@ -30,6 +30,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
+from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -133,6 +134,9 @@ CALLS: dict[str, Call] = {
     "update_nameservers": _update,
     "retry": lambda tx, actor, _, args: retry(tx, actor, args["what"]),
     "renew": lambda tx, actor, _, args: renew(tx, actor, args["what"], _payable(args["pay"])),
+    "set_auto_renew": lambda tx, actor, _, args: set_auto_renew(
+        tx, actor, args["what"], args["ceiling"], may_spend=args["may_spend"]
+    ),
     "delete": lambda tx, actor, _, args: delete(tx, actor, args["what"]),
     "restore": lambda tx, actor, _, args: restore(
         tx, actor, args["what"], _payable(args["pay"]), free_quota=FREE_QUOTA
@@ -148,7 +152,7 @@ CALLS: dict[str, Call] = {
     "grant_credits": lambda tx, actor, ids, args: grant_credits(
         tx, actor, str(ids[args["to"]]), args["credit_count"], "test"
     ),
-    "adjust_credits": lambda tx, actor, ids, args: adjust_credits(
+    "adjust_credits": lambda tx, actor, _, args: adjust_credits(
         tx, actor, f"{args['to']}@example.org", args["credit_count"]
     ),
     "record_payment": _record_payment,
@@ -164,7 +168,7 @@ CALLS: dict[str, Call] = {
     "unsuspend": lambda tx, actor, _, args: unsuspend(tx, actor, args["what"]),
     "operator_restore": lambda tx, actor, _, args: operator_restore(tx, actor, args["what"]),
     "purge": lambda tx, actor, _, args: purge(tx, actor, args["what"], release=args["release"]),
-    "edit_platform_domain": lambda tx, actor, _, args: edit_platform_domain(
+    "edit_platform_domain": lambda tx, actor, _, args: edit_zone_settings(
         tx, actor, args["domain"], PlatformDomainSettings(**args["changes"])
     ),
     "offer_mode": _offer,

@@ -9,7 +9,7 @@ DAY = timedelta(days=1)
 Effect = Callable[[], Any]
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - as the refusals that it stands for
     """The verb has to refuse with this code; `details` are those that it has to give, as far as they are predicted."""
 
     def __init__(self, code: str, **details: Any) -> None:
@@ -133,6 +133,9 @@ class Name:
     trashed_at: datetime | None = None
     purged_at: datetime | None = None
     released_at: datetime | None = None
+    auto_renew_max_credits: int | None = None
+    auto_renew_tried_at: datetime | None = None
+    looked_at: datetime | None = None
     terms: list[tuple[str, datetime, datetime, int]] = field(default_factory=list)
 
     @property

@@ -1,0 +1,93 @@
+"""The model's part of time: what the sweep does, and automatic renewal (docs/spec-choices.md, "Subdomain states")."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from machine.operator_model import OperatorModel
+from machine.world import DAY, Effect, Name, Pay, Refused
+
+AWAY = 7 * DAY
+PAUSE = timedelta(minutes=1)
+"""How long a name that cooled off still has to wait when its removal was not published at the last look."""
+
+
+class Registry(OperatorModel):
+    """The whole model."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__(now)
+        self.swept_at: datetime | None = None
+
+    def set_auto_renew(self, who: str, *, what: str, ceiling: int | None, may_spend: bool) -> Effect:
+        """PUT …/auto-renew: a ceiling in credits, or None for off; another one is tried at once."""
+        name = self._own(who, what)
+        if name.suspended_at:
+            raise Refused("subdomain_suspended")
+        if ceiling is not None and ceiling < 0:
+            raise Refused("validation_failed")
+        if ceiling and not may_spend:
+            raise Refused("insufficient_scope")
+
+        def effect() -> Any:
+            if name.auto_renew_max_credits != ceiling:
+                name.auto_renew_max_credits, name.auto_renew_tried_at = ceiling, None
+                name.updated_at = self.now
+                self.audit["subdomain.set_auto_renew"] += 1
+            return name.id, 0
+
+        return effect
+
+    def sweep_stops(self) -> bool:
+        """Whether the sweep has to ask first: the clock lies far after where it last was."""
+        return self.swept_at is not None and self.now - self.swept_at > AWAY
+
+    def tries(self) -> set[int]:
+        """Which names are to be renewed by themselves now."""
+        return {each.id for each in self.names if self._tries(each)}
+
+    def _tries(self, name: Name) -> bool:
+        if name.auto_renew_max_credits is None or name.trashed_at or name.suspended_at:
+            return False
+        opens_at = self.renewal_opens_at(name)
+        tried_at = name.auto_renew_tried_at
+        return self.now >= (tried_at + DAY if tried_at and tried_at >= opens_at else opens_at)
+
+    def sweep(self, order: Sequence[int]) -> list[str]:
+        """Do what time does; `order` is that of the attempts to renew, which draw on one balance. Gives what came of them."""
+        self.swept_at = self.now
+        came = [self._try(self.names[number - 1]) for number in order]
+        for name in self.names:
+            self._lose(name)
+        return came
+
+    def _try(self, name: Name) -> str:
+        name.auto_renew_tried_at = name.updated_at = self.now
+        try:
+            self._acting(name.who)
+            pay = Pay(confirm=True, max_credits=name.auto_renew_max_credits)
+            self._extend(name.who, name, "renew", pay)()
+        except Refused:
+            self.audit["subdomain.auto_renew_failed"] += 1
+            return "auto_renew_failed"
+        return "auto_renewed"
+
+    def _lose(self, name: Name) -> None:
+        """Live after its grace: to the trash; after its time there: purged; cooled off, and out of the DNS: free."""
+        if not name.trashed_at:
+            ends_at = self.grace_ends_at(name)
+            if ends_at and ends_at <= self.now:
+                self.trash(name)
+                self.audit["subdomain.trash"] += 1
+        if name.trashed_at and not name.purged_at:
+            ends_at = self.trash_ends_at(name)
+            if ends_at and ends_at <= self.now:
+                self.purge_now(name, follow=True)
+        if name.purged_at and not name.released_at:
+            days = self.places[name.domain].settings["cooling_off_days"]
+            again_at = name.looked_at + PAUSE if name.looked_at else self.now
+            if name.purged_at + days * DAY <= self.now and again_at <= self.now:
+                if self.waits(name):
+                    name.looked_at = self.now
+                else:
+                    self.release_now(name)
