@@ -1,6 +1,5 @@
 """The machine's share of `make test`: 20,000 operations, and that it would notice. `make soak` is the long run."""
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,7 +18,7 @@ OPERATIONS = 20_000
 
 
 def test_the_registry_does_as_the_model_says() -> None:
-    first = random.SystemRandom().randrange(10**9)
+    first = 20261121  # fixed: what a change breaks is seen in the change, and the long runs draw anew
     outcomes: Counter[tuple[str, str]] = Counter()
     for number in range(first, first + -(-OPERATIONS // (RUNS * STEPS))):
         print(f"once more: make soak PART=machine SEED={number}")  # noqa: T201 - pytest shows it where it fails
