@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from machine.coverage import missed
-from machine.run import RUNS, STEPS
+from machine.machine import STEPS
+from machine.run import RUNS
 from machine.soak import Ran, run
 from sublet.subdomains import change_zone, charge, lifecycle, register, renew, store
 
