@@ -17,7 +17,7 @@ WANTED: dict[str, frozenset[str]] = {
         "delete": _OWN,
         "restore": f"{_OWN} conflict free_quota_exceeded validation_failed {_PAID}",
         "open_ticket": f"{_KEYED} validation_failed",
-        "reply": f"{_KEYED} account_suspended ticket_not_found ticket_closed validation_failed",
+        "reply": f"{_OPERATOR} account_suspended ticket_not_found ticket_closed validation_failed",
         "staff_reply": f"{_OPERATOR} ticket_not_found ticket_closed validation_failed",
         "close_ticket": f"{_OPERATOR} ticket_not_found ticket_closed",
         "grant_credits": f"{_OPERATOR} validation_failed",

@@ -6,9 +6,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from machine import machine
 from machine.provider import NAME
 
-STEPS = 200
 RUNS = 25
-"""A seed stands for so many runs of so many steps; more steps would not fit into hypothesis' bounds of a test case."""
+"""A seed stands for so many runs of `machine.STEPS` steps each."""
 
 
 def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
@@ -23,7 +22,7 @@ def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
         settings=settings(
             backend=NAME,
             max_examples=runs,
-            stateful_step_count=STEPS,
+            stateful_step_count=machine.STEPS,
             database=None,  # the seed is what is kept
             deadline=None,  # other processes take their time too
             phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
@@ -34,5 +33,6 @@ def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
                 HealthCheck.large_base_example,
             ],
             print_blob=False,
+            report_multiple_bugs=False,  # shrinking one takes long enough
         ),
     )

@@ -17,7 +17,8 @@ from typing import Any
 
 from machine import machine
 from machine.coverage import missed
-from machine.run import RUNS, STEPS, run_seed
+from machine.machine import STEPS
+from machine.run import RUNS, run_seed
 
 OPERATIONS = 1_000_000
 PROGRESS_SECONDS = 30
