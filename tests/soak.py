@@ -3,18 +3,53 @@
     make soak                            all parts, at full length
     make soak PART=machine COUNT=50000   one part, shorter
     make soak PART=machine SEED=123      one seed again, up to its failure, told in the fewest steps
+    make soak PART=races                 the races of a hundred, 20 rounds each, on both databases
 
 A part is a function that takes the options, prints what it does, and returns whether nothing was violated.
 """
 
 import argparse
+import os
+import platform
+import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from machine import soak as machine
 
-PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {"machine": machine.soak}
+RACE_ROUNDS = 20
+RACES = Path(__file__).parent / "faults" / "test_races.py"
+
+
+def races(options: argparse.Namespace) -> bool:
+    """Run every race of the tests, with `RACE_ROUNDS` rounds (or `--count`); tell whether none was violated."""
+    rounds = options.count or RACE_ROUNDS
+    print(f"races: {rounds} rounds each", flush=True)
+    words = [sys.executable, "-m", "pytest", "-q", "-rA", "--show-capture=no", str(RACES)]
+    ran = subprocess.run(
+        words, env={**os.environ, "RACE_ROUNDS": str(rounds)}, capture_output=True, text=True, check=False
+    )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith(("PASSED", "FAILED", "ERROR"))]
+    lines += ran.stdout.splitlines()[-1:]
+    print("\n".join(lines))
+    if options.report is not None:
+        head = [
+            "# Soak: the races",
+            "",
+            "A hundred at once for one thing, over HTTP, on both databases; `make soak PART=races` makes this page.",
+            "",
+            f"- {datetime.now(UTC):%Y-%m-%d}, sublet {machine.commit()}, Python {platform.python_version()}",
+            f"- {rounds} rounds of each race that has rounds",
+            "",
+        ]
+        page = [*head, *(f"    {line}" for line in lines)]
+        (options.report / "soak-races.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+    return ran.returncode == 0
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {"machine": machine.soak, "races": races}
 
 
 def main() -> int:

@@ -163,7 +163,7 @@ def _report(total: Total, seconds: float, first: int, workers: int) -> list[str]
         "",
         "Random operations of all verbs against the model in `tests/machine/`; `make soak PART=machine` makes this page.",
         "",
-        f"- {datetime.now(UTC):%Y-%m-%d}, sublet {_commit()}, {python}, {sqlite}, {workers} processes",
+        f"- {datetime.now(UTC):%Y-%m-%d}, sublet {commit()}, {python}, {sqlite}, {workers} processes",
         f"- seeds from {first} on, {RUNS} runs of {STEPS} steps each",
         *failures,
         "",
@@ -171,7 +171,8 @@ def _report(total: Total, seconds: float, first: int, workers: int) -> list[str]
     ]
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Return what git calls the commit that is run."""
     command: list[Any] = ["git", "-C", _ROOT, "describe", "--always", "--dirty", "--abbrev=12"]
     described = subprocess.run(command, capture_output=True, text=True, check=False)
     return described.stdout.strip() or "of no known commit"

@@ -165,3 +165,13 @@ def test_names_that_the_sweep_forgets_are_told(registry: Registry) -> None:
     registry.sweep()
     registry.advance(days=306)
     assert [each.invariant for each in registry.read(check_sweep)] == ["sweep_is_in_time"]
+
+
+def test_a_registry_that_was_never_swept_asks_before_it_loses_many(registry: Registry) -> None:
+    fill(registry, 30)
+    registry.advance(days=800)
+    swept = registry.sweep()
+    assert swept.stopped_reason is not None
+    assert trashed(registry) == 0
+    registry.write(resume_sweep, OPERATOR)
+    assert registry.sweep().done["trashed"] == 30

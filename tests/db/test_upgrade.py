@@ -1,0 +1,76 @@
+"""A registry of the first schema is brought up to date with all that is in it, and lives on by its dates."""
+
+import shutil
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine, insert, inspect, select, text
+from sqlalchemy.engine import create_engine, make_url
+from sqlalchemy.pool import NullPool
+
+import sublet.migrations
+from registry import Prepared, open_registry
+from sublet.db import Tx, sqlite_engine
+from sublet.migrations import upgrade
+from sublet.schema import metadata
+
+NAMES = ("blog.example.test", "shop.example.test")
+Rows = dict[str, list[dict[str, object]]]
+
+
+def test_names_of_the_first_schema_get_their_dates(
+    database_url: str, sqlite_registry: Prepared, tmp_path: Path
+) -> None:
+    shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
+    with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
+        for name in NAMES:
+            filled.register(name, nameservers=("ns1.provider.example",))
+        filled.publish()
+        rows = filled.read(_all_rows)
+    _first_schema(database_url, rows)
+    assert upgrade(database_url) == ("0001", sublet.migrations.newest_revision())
+    with open_registry(database_url, sqlite_registry) as registry:
+        registry.now = filled.now
+        assert registry.doctor() == []
+        assert registry.sweep().done["looked"] == len(NAMES)
+        done = registry.live(days=440)
+        assert done["expired"] == done["trashed"] == done["released"] == len(NAMES)
+        assert registry.doctor() == []
+
+
+def _all_rows(tx: Tx) -> Rows:
+    return {
+        table.name: [dict(row) for row in tx.connection.execute(select(table)).mappings()]
+        for table in metadata.sorted_tables
+    }
+
+
+def _first_schema(url: str, rows: Rows) -> None:
+    """Make a database of the first schema, with what it knows of these rows."""
+    engine = _engine(url)
+    with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(Path(sublet.migrations.__file__).parent))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        there = inspect(connection)
+        connection.execute(text("DELETE FROM ledger_accounts"))
+        for table in metadata.sorted_tables:
+            if not there.has_table(table.name):
+                continue
+            known = {column["name"] for column in there.get_columns(table.name)}
+            for row in rows[table.name]:
+                values = {name: value for name, value in row.items() if name in known}
+                connection.execute(insert(table).values(values).inline())
+            if url.startswith("postgresql:") and "id" in known:
+                sequence = f"pg_get_serial_sequence('{table.name}', 'id')"
+                query = f"SELECT setval({sequence}, max(id)) FROM {table.name} HAVING max(id) > 0"  # noqa: S608 - our own names
+                connection.execute(text(query))
+    engine.dispose()
+
+
+def _engine(url: str) -> Engine:
+    if url.startswith("sqlite:///"):
+        return sqlite_engine(url)
+    return create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
