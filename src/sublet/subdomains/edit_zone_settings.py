@@ -40,5 +40,7 @@ def edit_zone_settings(
         names = publish_store.list_published(tx, edited.id)
         publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
     if any(getattr(edited, name) != getattr(before, name) for name in DAYS):
+        # A sweep under way still goes by the days of before, and would store its dates after these.
+        sweep_store.lock_clockwork(tx)
         sweep_store.date_anew(tx, edited.id)
     return edited
