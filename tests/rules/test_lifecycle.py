@@ -1,10 +1,11 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from a_subdomain import DAY, NAME, NOW, SERVED
 from sublet.dns.types import Delegation
 from sublet.subdomains.lifecycle import (
     ALLOWED,
@@ -23,47 +24,7 @@ from sublet.subdomains.lifecycle import (
 )
 from sublet.subdomains.model import STATUSES, Subdomain
 
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
-DAY = timedelta(days=1)
-SERVED = Delegation(("ns1.example.org",))
-
-NAME = Subdomain(
-    id=1,
-    user_id=1,
-    platform_domain_id=1,
-    domain="example.test",
-    domain_public_name="Example",
-    label="shop",
-    fqdn="shop.example.test",
-    registration_type="free",
-    registration_source="api",
-    delegation=SERVED,
-    generation=3,
-    published_generation=3,
-    provision_error=None,
-    attempts=0,
-    next_attempt_at=None,
-    published_at=NOW,
-    published_serial=7,
-    registered_at=NOW,
-    expires_at=NOW + 365 * DAY,
-    last_renewed_at=None,
-    period_days=365,
-    suspended_at=None,
-    suspended_reason=None,
-    trashed_at=None,
-    purged_at=None,
-    released_at=None,
-    created_at=NOW,
-    updated_at=NOW,
-    renewal_window_days=60,
-    grace_days=30,
-    trash_days=30,
-    cooling_off_days=7,
-    nameservers_min=1,
-    nameservers_max=13,
-)
 UNPUBLISHED = replace(NAME, published_generation=2)
 FAILED = replace(UNPUBLISHED, provision_error="refused")
 INACTIVE = replace(NAME, delegation=Delegation(), generation=0, published_generation=0)

@@ -1,59 +1,23 @@
 """The timeline: what is behind and ahead of a name, from its facts alone."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import a_subdomain
+from a_subdomain import DAY, NOW
 from sublet.audit import Change
-from sublet.dns.types import Delegation
 from sublet.http.life_shapes import TimelineAnswer, TimelineEventShape
 from sublet.subdomains.lifecycle import ACTIONS, lost_at
 from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.timeline import BEHIND_MAX, EVENTS, last_attempt, timeline
 
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-DAY = timedelta(days=1)
-NAME = Subdomain(
-    id=1,
-    user_id=1,
-    platform_domain_id=1,
-    domain="example.test",
-    domain_public_name="Example",
-    label="shop",
-    fqdn="shop.example.test",
-    registration_type="plus",
-    registration_source="api",
-    delegation=Delegation(("ns1.example.org",)),
-    generation=1,
-    published_generation=1,
-    provision_error=None,
-    attempts=0,
-    next_attempt_at=None,
-    published_at=NOW,
-    published_serial=7,
-    registered_at=NOW,
-    expires_at=NOW + 365 * DAY,
-    last_renewed_at=None,
-    period_days=365,
-    suspended_at=None,
-    suspended_reason=None,
-    trashed_at=None,
-    purged_at=None,
-    released_at=None,
-    created_at=NOW,
-    updated_at=NOW,
-    renewal_window_days=60,
-    grace_days=30,
-    trash_days=20,
-    cooling_off_days=7,
-    nameservers_min=1,
-    nameservers_max=13,
-)
+NAME = replace(a_subdomain.NAME, registration_type="plus", trash_days=20)
 TERM = Term("register", NAME.expires_at, 10, NOW)
 REGISTERED = Change(NOW, "subdomain.register", "user")
 

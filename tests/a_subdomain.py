@@ -1,0 +1,46 @@
+"""A name as it is stored, for the tests of rules: registered at `NOW` for a year, free, published with one nameserver."""
+
+from datetime import UTC, datetime, timedelta
+
+from sublet.dns.types import Delegation
+from sublet.subdomains.model import Subdomain
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+DAY = timedelta(days=1)
+SERVED = Delegation(("ns1.example.org",))
+NAME = Subdomain(
+    id=1,
+    user_id=1,
+    platform_domain_id=1,
+    domain="example.test",
+    domain_public_name="Example",
+    label="shop",
+    fqdn="shop.example.test",
+    registration_type="free",
+    registration_source="api",
+    delegation=SERVED,
+    generation=3,
+    published_generation=3,
+    provision_error=None,
+    attempts=0,
+    next_attempt_at=None,
+    published_at=NOW,
+    published_serial=7,
+    registered_at=NOW,
+    expires_at=NOW + 365 * DAY,
+    last_renewed_at=None,
+    period_days=365,
+    suspended_at=None,
+    suspended_reason=None,
+    trashed_at=None,
+    purged_at=None,
+    released_at=None,
+    created_at=NOW,
+    updated_at=NOW,
+    renewal_window_days=60,
+    grace_days=30,
+    trash_days=30,
+    cooling_off_days=7,
+    nameservers_min=1,
+    nameservers_max=13,
+)

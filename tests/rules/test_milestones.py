@@ -1,0 +1,177 @@
+"""Milestones, the brake's sentences, the words of reminders: rules of time that need no database."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a_subdomain import DAY, NAME, NOW
+from sublet.subdomains.brake import away_reason, jump_reason, losses_reason
+from sublet.subdomains.lifecycle import lost_at
+from sublet.subdomains.milestones import milestones_of, next_milestone_at, reached
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.reminder_mail import not_renewed_mail, reminder_mail, renewed_mail
+
+TRASHED = replace(NAME, trashed_at=NOW)
+HOUR = timedelta(hours=1)
+
+names = st.builds(
+    lambda **facts: replace(NAME, **facts),
+    expires_at=st.integers(-400, 400).map(lambda days: NOW + days * DAY),
+    registered_at=st.integers(-800, -401).map(lambda days: NOW + days * DAY),
+    last_renewed_at=st.none() | st.integers(-400, 0).map(lambda days: NOW + days * DAY),
+    trashed_at=st.none() | st.integers(-60, 0).map(lambda days: NOW + days * DAY),
+    suspended_at=st.none() | st.just(NOW - DAY),
+    purged_at=st.none(),
+    grace_days=st.integers(0, 60),
+    trash_days=st.integers(0, 60),
+    period_days=st.integers(1, 400),
+)
+
+
+def days(name: Subdomain) -> list[tuple[str, int]]:
+    return [(each.kind, (each.at - NOW).days) for each in milestones_of(name)]
+
+
+def test_the_milestones_of_a_year() -> None:
+    assert days(NAME) == [
+        ("renewal_opens", 305),
+        ("expires_in_30_days", 335),
+        ("expires_in_7_days", 358),
+        ("expires_in_1_day", 364),
+        ("expired", 365),
+    ]
+
+
+def test_a_reminder_from_before_the_term_is_none() -> None:
+    month = replace(NAME, period_days=30, expires_at=NOW + 30 * DAY)
+    assert days(month) == [
+        ("renewal_opens", 0),
+        ("expires_in_7_days", 23),
+        ("expires_in_1_day", 29),
+        ("expired", 30),
+    ]
+
+
+@pytest.mark.parametrize(("trash_days", "at"), [(30, 23), (14, 7), (7, 3), (2, 1), (1, None), (0, None)])
+def test_the_trash_has_its_reminder_in_its_second_half(trash_days: int, at: int | None) -> None:
+    wanted = [] if at is None else [("trash_ends", at)]
+    assert days(replace(TRASHED, trash_days=trash_days)) == wanted
+
+
+def test_what_is_held_or_gone_has_none() -> None:
+    assert days(replace(NAME, suspended_at=NOW)) == []
+    assert days(replace(TRASHED, suspended_at=NOW)) == []
+    assert days(replace(TRASHED, purged_at=NOW)) == []
+
+
+def test_of_several_the_last_alone_is_told() -> None:
+    found = reached(NAME, set(), NOW + 366 * DAY)
+    assert [(each.kind, each.told) for each in found] == [
+        ("renewal_opens", False),
+        ("expires_in_30_days", False),
+        ("expires_in_7_days", False),
+        ("expires_in_1_day", False),
+        ("expired", True),
+    ]
+    done = {(each.kind, each.about) for each in found}
+    assert reached(NAME, done, NOW + 366 * DAY) == ()
+
+
+def test_none_is_told_of_what_time_takes_now() -> None:
+    assert not any(each.told for each in reached(NAME, set(), NOW + 395 * DAY))
+    assert not any(each.told for each in reached(TRASHED, set(), NOW + 30 * DAY))
+
+
+@given(names, st.integers(0, 500))
+def test_each_is_reached_once_in_its_order(name: Subdomain, later_days: int) -> None:
+    now = NOW + later_days * DAY
+    found = reached(name, set(), now)
+    assert [each.at for each in found] == sorted(each.at for each in found)
+    assert all(each.at <= now for each in found)
+    assert sum(each.told for each in found) <= 1
+    assert reached(name, {(each.kind, each.about) for each in found}, now) == ()
+    upcoming = next_milestone_at(name, now)
+    assert upcoming is None or upcoming > now
+    assert len(found) + sum(each.at > now for each in milestones_of(name)) == len(milestones_of(name))
+
+
+# The brake
+
+
+@pytest.mark.parametrize(
+    ("wall", "monotonic", "stops"),
+    [
+        (HOUR, HOUR, False),
+        (2 * HOUR, HOUR, False),
+        (2 * HOUR + timedelta(seconds=1), HOUR, True),
+        (-HOUR, timedelta(), False),
+        (-HOUR - timedelta(seconds=1), timedelta(), True),
+        (400 * DAY, timedelta(seconds=1), True),
+    ],
+)
+def test_a_jump_of_more_than_an_hour_stops(wall: timedelta, monotonic: timedelta, stops: bool) -> None:
+    assert (jump_reason(wall, monotonic) is not None) is stops
+
+
+def test_which_way_it_jumped_is_told() -> None:
+    assert jump_reason(3 * DAY, timedelta()) == "The clock jumped forward by 3 days while the service ran."
+    assert jump_reason(-2 * HOUR, timedelta()) == "The clock jumped back by 2 hours while the service ran."
+
+
+@pytest.mark.parametrize(
+    ("seen_at", "stops"), [(None, False), (NOW, False), (NOW - 7 * DAY, False), (NOW + 9 * DAY, False)]
+)
+def test_more_than_a_week_away_stops(seen_at: datetime | None, stops: bool) -> None:
+    assert (away_reason(seen_at, NOW) is not None) is stops
+    assert away_reason(NOW - 7 * DAY, NOW + timedelta(seconds=1)) is not None
+
+
+@pytest.mark.parametrize(
+    ("lost", "due", "forecast", "granted", "names", "stops"),
+    [
+        (0, 20, 0, 0, 100, False),
+        (0, 21, 0, 0, 100, True),
+        (10, 11, 0, 0, 100, True),
+        (0, 50, 30, 0, 100, False),
+        (0, 51, 30, 0, 100, True),
+        (0, 1000, 0, 0, 100_000, False),
+        (0, 1001, 0, 0, 100_000, True),
+        (0, 1001, 0, 981, 2000, False),
+    ],
+)
+def test_losses_beyond_the_forecast_stop(
+    lost: int, due: int, forecast: int, granted: int, names: int, stops: bool
+) -> None:
+    reason = losses_reason(lost=lost, due=due, forecast=forecast, granted=granted, names=names)
+    assert (reason is not None) is stops
+
+
+# The words
+
+
+@pytest.mark.parametrize(
+    "kind", ["expires_in_30_days", "expires_in_1_day", "expired", "trashed", "trash_ends"]
+)
+def test_a_reminder_says_what_happens_when_and_what_to_do(kind: str) -> None:
+    name = TRASHED if kind.startswith("trash") else NAME
+    subject, text = reminder_mail(kind, name, "Ada")
+    assert NAME.fqdn in subject
+    assert "\n" not in subject
+    assert text.startswith("Hello Ada,\n\n")
+    action = "restore" if kind.startswith("trash") else "renew"
+    assert f"POST /subdomains/{NAME.fqdn}/{action}" in text
+    lost = lost_at(name)
+    assert lost is not None
+    assert f"{lost.day} {lost:%B %Y}" in text
+    assert "PUT /me/reminders" in text
+
+
+def test_automatic_renewal_is_told_with_its_cost_or_its_cause() -> None:
+    assert "It cost 10 credits." in renewed_mail(NAME, "Ada", 10)[1]
+    assert "It cost nothing." in renewed_mail(NAME, "Ada", 0)[1]
+    subject, text = not_renewed_mail(NAME, "Ada", "The balance is 3.")
+    assert subject == "shop.example.test could not be renewed by itself"
+    assert "The balance is 3." in text
