@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,15 @@ class Tx:
 
     connection: Connection
     now: datetime
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        """Return a part of the transaction: what is raised inside it undoes that part alone."""
+        return self.connection.begin_nested()
+
+
+def is_lost(error: Exception) -> bool:
+    """Tell whether an error says that the transaction as a whole can't go on: a lost connection, a deadlock, a full disk."""
+    return isinstance(error, OperationalError)
 
 
 def utc_now() -> datetime:

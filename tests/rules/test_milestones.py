@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a_subdomain import DAY, NAME, NOW
-from sublet.subdomains.brake import away_reason, jump_reason, losses_reason
+from sublet.subdomains.brake import away_reason, behind_reason, jump_reason, losses_reason
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.milestones import milestones_of, next_milestone_at, reached
 from sublet.subdomains.model import Subdomain
@@ -129,23 +129,33 @@ def test_more_than_a_week_away_stops(seen_at: datetime | None, stops: bool) -> N
     assert away_reason(NOW - 7 * DAY, NOW + timedelta(seconds=1)) is not None
 
 
+@pytest.mark.parametrize("ahead", [timedelta(), HOUR])
+def test_a_clock_before_its_own_last_look_stops(ahead: timedelta) -> None:
+    assert behind_reason(NOW + ahead, NOW) is None
+    assert behind_reason(None, NOW) is None
+    assert "before the sweep last ran" in str(behind_reason(NOW + HOUR + timedelta(seconds=1), NOW))
+
+
 @pytest.mark.parametrize(
-    ("lost", "due", "forecast", "granted", "names", "stops"),
+    ("lost", "to_trash", "to_purge", "forecast", "granted", "names", "stops"),
     [
-        (0, 20, 0, 0, 100, False),
-        (0, 21, 0, 0, 100, True),
-        (10, 11, 0, 0, 100, True),
-        (0, 50, 30, 0, 100, False),
-        (0, 51, 30, 0, 100, True),
-        (0, 1000, 0, 0, 100_000, False),
-        (0, 1001, 0, 0, 100_000, True),
-        (0, 1001, 0, 981, 2000, False),
+        (0, 20, 0, 0, 0, 100, False),
+        (0, 20, 1, 0, 0, 100, True),
+        (0, 21, 0, None, 0, 100, True),
+        (10, 1, 10, 0, 0, 100, True),
+        (0, 50, 0, 30, 0, 100, False),
+        (0, 51, 0, 30, 0, 100, True),
+        (0, 500, 500, 0, 0, 100_000, False),
+        (0, 501, 500, 0, 0, 100_000, True),
+        (0, 501, 500, 0, 981, 2000, False),
     ],
 )
 def test_losses_beyond_the_forecast_stop(
-    lost: int, due: int, forecast: int, granted: int, names: int, stops: bool
+    lost: int, to_trash: int, to_purge: int, forecast: int | None, granted: int, names: int, stops: bool
 ) -> None:
-    reason = losses_reason(lost=lost, due=due, forecast=forecast, granted=granted, names=names)
+    reason = losses_reason(
+        lost=lost, to_trash=to_trash, to_purge=to_purge, forecast=forecast, granted=granted, names=names
+    )
     assert (reason is not None) is stops
 
 
@@ -172,6 +182,8 @@ def test_a_reminder_says_what_happens_when_and_what_to_do(kind: str) -> None:
 def test_automatic_renewal_is_told_with_its_cost_or_its_cause() -> None:
     assert "It cost 10 credits." in renewed_mail(NAME, "Ada", 10)[1]
     assert "It cost nothing." in renewed_mail(NAME, "Ada", 0)[1]
-    subject, text = not_renewed_mail(NAME, "Ada", "The balance is 3.")
+    subject, text = not_renewed_mail(NAME, "Ada", "The balance is 3.", NOW)
     assert subject == "shop.example.test could not be renewed by itself"
     assert "The balance is 3." in text
+    assert "It expires on 21 November 2027" in text
+    assert "It expired on" in not_renewed_mail(NAME, "Ada", "Why", NAME.expires_at)[1]

@@ -12,6 +12,7 @@ from sublet.accounts.store import update_user
 from sublet.accounts.suspend_user import suspend_user
 from sublet.accounts.unsuspend_user import unsuspend_user
 from sublet.audit import audit_events
+from sublet.credits.adjust_credits import adjust_credits
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
@@ -208,6 +209,37 @@ def test_the_time_of_a_suspended_name_stands_still(registry: Registry) -> None:
     assert registry.live(days=29) == Counter(["trash_ends"])
     assert registry.live(days=1) == Counter(["purged"])
     assert name.id
+
+
+def test_what_counts_anew_after_a_suspension_is_told_anew(registry: Registry) -> None:
+    registry.register(NAME, nameservers=NS)
+    registry.live(days=370)
+    assert told(registry)[-1][0] == "expired"
+    for expected in ("expired", "trash_ends"):
+        registry.write(suspend, OPERATOR, NAME)
+        registry.live(days=100)
+        before = len(told(registry))
+        registry.write(unsuspend, OPERATOR, NAME)
+        registry.live(days=25)
+        assert [kind for kind, _ in told(registry)[before:]] == [expected]
+        if expected == "expired":
+            registry.live(days=5 + 25)  # to the trash, and its reminder
+    assert registry.doctor() == []
+
+
+def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) -> None:
+    """However late the attempts of the days before were: who buys credits on the last day keeps the name."""
+    name = registry.register(NAME, registration_mode="plus")
+    auto_renewing(registry, name, 50)
+    registry.write(adjust_credits, OPERATOR, "ann@example.org", -90)
+    registry.live(days=304)
+    for day in range(91):
+        registry.now = name.expires_at + (day - 60) * DAY + timedelta(seconds=day + 1)
+        registry.sweep()
+        if day == 89:
+            registry.grant("ann", 11)
+    assert registry.subdomain(name.id).trashed_at is None
+    assert registry.balance() == 0
 
 
 def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:

@@ -145,9 +145,12 @@ def edit(
     negative_ttl_seconds: option.NegativeTtlSeconds = None,
     apex_ttl_seconds: option.ApexTtlSeconds = None,
     delegation_ttl_seconds: option.DelegationTtlSeconds = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even where names would go to the trash or be purged at once.")
+    ] = False,
 ) -> Answer:
     """Change a platform domain; names that are held stay visible, changeable and renewable."""
-    edited = session.write(edit_zone_settings, domain, option.settings_from(locals()))
+    edited = session.write(edit_zone_settings, domain, option.settings_from(locals()), force=force)
     shown = session.read(lambda tx: _look(tx, edited))
     return Answer(_describe(shown), (f"The platform domain {edited.domain} is stored as asked.",))
 

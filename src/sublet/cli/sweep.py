@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from sublet.cli.output import Answer, facts
+from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
 from sublet.db import Tx
 from sublet.subdomains import sweep_store
@@ -15,34 +15,57 @@ from sublet.subdomains.stop_sweep import stop_sweep
 app = typer.Typer(
     help="The sweep: reminders, expired names to the trash, the trash emptied.", no_args_is_help=True
 )
-_DAYS = (1, 7, 30)
+_DAYS = (0, 1, 7, 30)
+_LOOKED_LATELY = timedelta(minutes=5)
 
 
 def _describe(tx: Tx) -> dict[str, Any]:
     state = sweep_store.find_clockwork(tx)
     stopped = state.stopped_at is not None and not state.resumed
+    lately = state.seen_at is not None and abs(tx.now - state.seen_at) <= _LOOKED_LATELY
+    ahead = []
+    for days in _DAYS:
+        to_trash, to_purge = sweep_store.count_losses_by_rule(tx, tx.now + timedelta(days=days))
+        ahead.append({"days": days, "to_trash": to_trash, "to_purge": to_purge})
     return {
-        "running": not stopped,
+        "running": lately and not stopped,
+        "stopped": stopped,
         "seen_at": state.seen_at,
         "stopped_at": state.stopped_at,
         "stopped_reason": state.stopped_reason,
-        "losses_now": sweep_store.count_losses(tx, tx.now),
-        **{
-            f"losses_in_{days}_days": sweep_store.count_losses(tx, tx.now + timedelta(days=days))
-            for days in _DAYS
-        },
         "names": sweep_store.count_names(tx),
+        "ahead": ahead,
     }
+
+
+def _lines(found: dict[str, Any]) -> tuple[str, ...]:
+    if found["stopped"]:
+        state = "stopped; `sublet sweep resume` lets it go on"
+    elif found["running"]:
+        state = "running"
+    else:
+        state = "not running: no `sublet serve` has looked at the names lately"
+    shown = {name: found[name] for name in ("seen_at", "stopped_at", "stopped_reason", "names")}
+    return facts(sweep=state, **shown)
+
+
+def _table(found: dict[str, Any]) -> Table:
+    when = {0: "now", 1: "within a day"}
+    rows = tuple(
+        (when.get(each["days"], f"within {each['days']} days"), each["to_trash"], each["to_purge"])
+        for each in found["ahead"]
+    )
+    return Table(("by their dates", "to the trash", "purged for good"), rows)
 
 
 def _answer(session: Session, *lines: str) -> Answer:
     found = session.read(_describe)
-    return Answer(found, lines or facts(**found))
+    return Answer(found, lines or _lines(found), None if lines else _table(found))
 
 
 @question(app, "status")
 def status(session: Session) -> Answer:
-    """Tell whether the sweep runs or why not, and how many names go to the trash or are purged by their dates."""
+    """Tell whether the sweep runs or why not, and how many names go to the trash or are purged by their dates and days."""
     return _answer(session)
 
 
@@ -57,4 +80,6 @@ def stop(session: Session) -> Answer:
 def resume(session: Session) -> Answer:
     """Let the sweep go on: the clock is right, and the names it stopped before losing may be lost."""
     session.write(resume_sweep)
-    return _answer(session, "The sweep goes on, at the worker's next look.")
+    return _answer(
+        session, "The sweep goes on at the worker's next look; see `sublet sweep status` in a minute."
+    )

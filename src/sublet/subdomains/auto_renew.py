@@ -20,7 +20,8 @@ ACCOUNT_SUSPENDED = "The account is suspended."
 def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
     """Try to renew a name for at most its ceiling; tell whether it was. Either is a milestone with its sentence.
 
-    Of several failures before one expiry the first alone is told by mail. Nothing is checked here but what the renewal
+    Of several failures for one reason before one expiry the first alone is told by mail. This mail is about money, so it is sent
+    to those too who want no reminders. Nothing is checked here but what the renewal
     itself asks; when it is to be tried says `lifecycle.auto_renew_at`.
     """
     store.update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
@@ -28,8 +29,8 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
     if user.suspended_at is None:
         payable = Payable(confirm=True, max_credits=subdomain.auto_renew_max_credits)
         try:
-            # Whatever refuses it does so before anything is written.
-            outcome = extend(tx, SYSTEM, user, subdomain, payable, action="renew", automatic=True)
+            with tx.savepoint():
+                outcome = extend(tx, SYSTEM, user, subdomain, payable, action="renew", automatic=True)
         except PriceChanged as refusal:
             why = f"It would cost {refusal.quote.price} credits, and the ceiling is {subdomain.auto_renew_max_credits}."
         except Refusal as refusal:
@@ -42,10 +43,8 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
 
 
 def _tell_renewed(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int) -> None:
-    mail_id = None
-    if user.reminders:
-        subject, text = renewed_mail(subdomain, user.name, charged_credits)
-        mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
+    subject, text = renewed_mail(subdomain, user.name, charged_credits)
+    mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
     detail = f"Renewed for {charged_credits} credits until {subdomain.expires_at:%Y-%m-%d}."
     milestone_store.insert_milestone(tx, subdomain.id, "auto_renewed", tx.now, detail=detail, mail_id=mail_id)
 
@@ -53,12 +52,12 @@ def _tell_renewed(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int
 def _tell_failed(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     opened_at = renewal_opens_at(subdomain)
     told = any(
-        each.kind == "auto_renew_failed" and each.created_at >= opened_at
+        each.mail_id is not None and each.detail == why and each.created_at >= opened_at
         for each in milestone_store.list_milestones(tx, subdomain.id)
     )
     mail_id = None
-    if user.reminders and not told:
-        subject, text = not_renewed_mail(subdomain, user.name, why)
+    if not told:
+        subject, text = not_renewed_mail(subdomain, user.name, why, tx.now)
         mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
     milestone_store.insert_milestone(
         tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id

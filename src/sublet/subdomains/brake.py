@@ -35,18 +35,31 @@ def away_reason(seen_at: datetime | None, now: datetime) -> str | None:
     )
 
 
-def losses_reason(*, lost: int, due: int, forecast: int, granted: int, names: int) -> str | None:
-    """Return why the sweep has to stop before it loses the names that are due, or None.
-
-    All are counts of names: `lost` within the last day, `due` now, `forecast` a day ago for the day since, `granted` by the
-    operator beyond it, `names` held in all.
-    """
-    allowed = forecast + granted + max(LOSSES_MIN, names // LOSSES_DIVISOR)
-    if lost + due <= allowed:
+def behind_reason(seen_at: datetime | None, now: datetime) -> str | None:
+    """Return why the sweep has to stop whose clock lies before its own last look, or None."""
+    if seen_at is None or seen_at - now <= JUMP_MAX:
         return None
     return (
-        f"{due} names of {names} would go to the trash or be purged now, after {lost} within a day; "
-        f"a day ago the dates said {forecast}. A clock or a setting may be wrong."
+        f"The clock says {now:%Y-%m-%d %H:%M} UTC, {shown(seen_at - now)} before the sweep last ran: "
+        "it is wrong, or was wrong then."
+    )
+
+
+def losses_reason(
+    *, lost: int, to_trash: int, to_purge: int, forecast: int | None, granted: int, names: int
+) -> str | None:
+    """Return why the sweep has to stop before it loses the names that are due, or None.
+
+    All are counts of names: `lost` within the last day; due now, `to_trash` and `to_purge`; `forecast` a day ago for the day since
+    (None: nothing was forecast yet); `granted` by the operator beyond it; `names` held in all.
+    """
+    allowed = (forecast or 0) + granted + max(LOSSES_MIN, names // LOSSES_DIVISOR)
+    if lost + to_trash + to_purge <= allowed:
+        return None
+    said = "no forecast was made yet" if forecast is None else f"a day ago the dates said {forecast}"
+    return (
+        f"Of {names} names {to_trash} would go to the trash now and {to_purge} be purged, after {lost} within a day; "
+        f"{said}. A clock or a setting may be wrong."
     )
 
 

@@ -34,6 +34,7 @@ def list_wrong_milestones(tx: Tx) -> Iterator[Violation]:
     )
     well = or_(
         kind.in_(OF_A_TERM) & ends_then,
+        and_(kind.in_(("expired", "trash_ends")), at >= about, this.in_(_events("subdomain.unsuspend"))),
         (kind == "auto_renewed") & renewed_then & (at == about),
         (kind == "auto_renew_failed") & (at == about),
         and_(kind == "trashed", at == about, this.in_(_events("subdomain.trash"))),

@@ -15,32 +15,52 @@ DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
 
 def edit_zone_settings(
-    tx: Tx, actor: Actor, identifier: str, settings: PlatformDomainSettings
+    tx: Tx, actor: Actor, identifier: str, settings: PlatformDomainSettings, *, force: bool = False
 ) -> PlatformDomain:
     """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
 
-    With other days every name of it is dated anew by the sweep; that asks first where many names would be lost by it.
+    With other days every name of it is dated anew by the sweep.
 
-    Raises:
+    Raises, in this order:
         NotFound, ValidationFailed: as `edit_platform_domain`.
         Conflict: a nameserver of the zone would stand at or below a name that a registrant holds.
+        Conflict: names would go to the trash or be purged at once by other days, and `force` is not given.
     """
     before = find_platform_domain(tx, identifier)
+    losses_before = (
+        sweep_store.count_losses_by_rule(tx, tx.now, before.id) if _days_given(settings) else (0, 0)
+    )
     edited = edit_platform_domain(tx, actor, identifier, settings)
-    held = [
-        each.fqdn
-        for each in publish_store.list_published(tx, edited.id)
-        if carries_the_zone(edited, each.fqdn)
-    ]
-    if held:
-        raise Conflict(
-            f"{held[0]} is held by a registrant, who would then answer for the whole zone; take another host name."
-        )
-    if edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
-        names = publish_store.list_published(tx, edited.id)
-        publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
+    if (edited.apex_nameservers, edited.soa_mname) != (before.apex_nameservers, before.soa_mname):
+        _refuse_held_nameservers(tx, edited)
     if any(getattr(edited, name) != getattr(before, name) for name in DAYS):
         # A sweep under way still goes by the days of before, and would store its dates after these.
         sweep_store.lock_clockwork(tx)
+        if not force:
+            _refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
         sweep_store.date_anew(tx, edited.id)
+    if edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
+        names = publish_store.list_published(tx, edited.id)
+        publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
     return edited
+
+
+def _days_given(settings: PlatformDomainSettings) -> bool:
+    return not settings.given().keys().isdisjoint(DAYS)
+
+
+def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
+    for each in publish_store.list_published(tx, edited.id):
+        if carries_the_zone(edited, each.fqdn):
+            raise Conflict(
+                f"{each.fqdn} is held by a registrant, who would then answer for the whole zone; take another host name."
+            )
+
+
+def _refuse_losses(before: tuple[int, int], after: tuple[int, int]) -> None:
+    to_trash, to_purge = (max(0, now - then) for then, now in zip(before, after, strict=True))
+    if to_trash or to_purge:
+        raise Conflict(
+            f"By these days {to_trash} names would go to the trash at once, and {to_purge} in the trash would be purged, "
+            "which nothing brings back. Give --force if that is meant."
+        )

@@ -144,16 +144,20 @@ def is_renewal_open(subdomain: Subdomain, now: datetime) -> bool:
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
     """Return when a name is next renewed by itself: when renewal opens, or a rest after the last attempt since then.
 
-    None where it is off, and where nobody may renew: in the trash, and held by the operator. An instant that has passed
-    means at once.
+    The last attempt is at the end of grace, before the name goes to the trash. None where it is off, and where nobody may
+    renew: in the trash, and held by the operator. An instant that has passed means at once.
     """
     if subdomain.auto_renew_max_credits is None:
         return None
-    if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
+    ends_at = grace_ends_at(subdomain)
+    if ends_at is None:
         return None
     opens_at = renewal_opens_at(subdomain)
     tried_at = subdomain.auto_renew_tried_at
-    return opens_at if tried_at is None or tried_at < opens_at else tried_at + AUTO_RENEW_REST
+    if tried_at is None or tried_at < opens_at:
+        return opens_at
+    again_at = tried_at + AUTO_RENEW_REST
+    return ends_at if tried_at < ends_at < again_at else again_at
 
 
 def is_restorable(subdomain: Subdomain, now: datetime) -> bool:

@@ -20,9 +20,10 @@ milestones = Table(
     Column("mail_id", ForeignKey(mails.c.id), unique=True),
     Column("created_at", Instant, nullable=False),
     UniqueConstraint("subdomain_id", "kind", "about"),
-    Index("ix_milestones_created_at", "created_at"),
     sqlite_autoincrement=True,
 )
+_LOST = milestones.c.kind.in_(("trashed", "purged"))
+Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgresql_where=_LOST)
 
 
 @dataclass(frozen=True, slots=True)

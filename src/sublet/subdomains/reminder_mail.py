@@ -23,25 +23,27 @@ def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> 
     cost = f"It cost {charged_credits} credits." if charged_credits else "It cost nothing."
     lines = [f"{subdomain.fqdn} was renewed by itself, as you asked.", cost]
     lines.append(f"It now expires on {_moment(subdomain.expires_at)}.")
-    return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)])
+    return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)], _ASKED_FOR)
 
 
-def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str) -> tuple[str, str]:
+def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
     """Return subject and text of the mail that tells why an automatic renewal was not made."""
+    expires = "expired" if subdomain.expires_at <= now else "expires"
     return _mail(
         f"{subdomain.fqdn} could not be renewed by itself",
         user_name,
         [
             f"{subdomain.fqdn} was to be renewed by itself, and was not: {why}",
-            f"It expires on {_moment(subdomain.expires_at)}. It is tried again every day until then and in the days of grace.",
-            _how_to_renew(subdomain),
+            f"It {expires} on {_moment(subdomain.expires_at)}. It is tried again every day, in the days of grace too.",
+            f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes what it may cost.",
         ],
+        _ASKED_FOR,
     )
 
 
 def _expires(subdomain: Subdomain) -> list[str]:
     return [
-        f"your name {subdomain.fqdn} expires on {_moment(subdomain.expires_at)}.",
+        f"Your name {subdomain.fqdn} expires on {_moment(subdomain.expires_at)}.",
         _how_to_renew(subdomain),
         _what_follows(subdomain, "If it is not renewed, it"),
     ]
@@ -49,7 +51,7 @@ def _expires(subdomain: Subdomain) -> list[str]:
 
 def _expired(subdomain: Subdomain) -> list[str]:
     return [
-        f"your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)}.",
+        f"Your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)}.",
         _how_to_renew(subdomain),
         _what_follows(subdomain, "It"),
     ]
@@ -57,7 +59,7 @@ def _expired(subdomain: Subdomain) -> list[str]:
 
 def _trashed(subdomain: Subdomain) -> list[str]:
     return [
-        f"your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)} and was not renewed.",
+        f"Your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)} and was not renewed.",
         "It is in the trash now, and no longer in the DNS.",
         _how_to_restore(subdomain),
     ]
@@ -65,7 +67,7 @@ def _trashed(subdomain: Subdomain) -> list[str]:
 
 def _trash_ends(subdomain: Subdomain) -> list[str]:
     return [
-        f"your name {subdomain.fqdn} is in the trash, and is about to be purged.",
+        f"Your name {subdomain.fqdn} is in the trash, and is about to be purged.",
         _how_to_restore(subdomain),
     ]
 
@@ -89,8 +91,11 @@ def _what_follows(subdomain: Subdomain, start: str) -> str:
     return f"{start} stays in the DNS and can still be renewed {when}; then it goes to the trash."
 
 
-def _mail(subject: str, user_name: str, paragraphs: list[str]) -> tuple[str, str]:
-    last = "You get this mail since reminders are on for your account; PUT /me/reminders turns them off."
+_REMINDER = "You get this mail since reminders are on for your account; PUT /me/reminders turns them off."
+_ASKED_FOR = "You get this mail since you have this name renewed by itself; PUT /subdomains/NAME/auto-renew turns that off."
+
+
+def _mail(subject: str, user_name: str, paragraphs: list[str], last: str = _REMINDER) -> tuple[str, str]:
     return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, last]) + "\n"
 
 

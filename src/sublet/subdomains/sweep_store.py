@@ -1,5 +1,6 @@
 """All SQL of the sweep: which names it has to look at, and which would be lost; the clockwork's own row; forecasts."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -7,18 +8,22 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     Integer,
     Table,
     Text,
+    case,
     delete,
     false,
     func,
     insert,
+    null,
     select,
     update,
 )
 
 from sublet.db import Tx
+from sublet.platform_domains.store import platform_domains
 from sublet.schema import Instant, metadata
 from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.store import subdomains
@@ -34,6 +39,7 @@ clockwork = Table(
     Column("resumed", Boolean, nullable=False, server_default=false()),
     Column("granted_losses", Integer, nullable=False, server_default="0"),
     Column("granted_at", Instant),
+    Column("granted_settled", Boolean, nullable=False, server_default=false()),
     CheckConstraint("id = 1", name="one"),
 )
 
@@ -50,7 +56,8 @@ class Clockwork:
     """The state of the sweep: when it last ran, whether it was stopped and why, what the operator then granted.
 
     `stopped_losses` is how many names it would have lost when it stopped; `resumed` says that the operator gave the
-    word, which the next sweep takes: from then on `granted_losses` may be lost beyond the forecast, within a day.
+    word, which the next sweep takes: from then on `granted_losses` may be lost beyond the forecast, within a day. When all
+    that was due is done the grant is settled: what is left of it counts for nothing.
     """
 
     seen_at: datetime | None
@@ -60,6 +67,7 @@ class Clockwork:
     resumed: bool
     granted_losses: int
     granted_at: datetime | None
+    granted_settled: bool
 
 
 _CLOCKWORK = select(*(clockwork.c[name] for name in Clockwork.__slots__))
@@ -93,15 +101,63 @@ def list_losses(tx: Tx, limit: int) -> list[tuple[int, int]]:
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
-    """How many names do their dates put into the trash, or purge from it, up to an instant?"""
+    """How many names do their dates put into the trash, or purge from it, up to an instant, as far as they were looked at?"""
     query = select(func.count()).select_from(subdomains).where(subdomains.c.loss_at <= until)
     return int(tx.connection.execute(query).scalar_one())
 
 
-def count_lost(tx: Tx, since: datetime, kinds: tuple[str, ...]) -> int:
-    """How many names did the sweep lose since an instant? By their milestones of these kinds."""
-    query = select(func.count(milestones.c.subdomain_id.distinct())).where(
-        (milestones.c.created_at > since) & milestones.c.kind.in_(kinds)
+def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
+    """How many names are to go to the trash now, and how many, there since before an instant, to be purged?"""
+    live = subdomains.c.trashed_at.is_(None)
+    query = (
+        select(live, func.count())
+        .where((subdomains.c.loss_at <= tx.now) & (live | (subdomains.c.trashed_at < trashed_before)))
+        .group_by(live)
+    )
+    found = {bool(row[0]): int(row[1]) for row in tx.connection.execute(query)}
+    return found.get(True, 0), found.get(False, 0)
+
+
+def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None = None) -> tuple[int, int]:
+    """How many names would go to the trash, and how many be purged, up to an instant, by the days as they are set now?
+
+    `lifecycle.lost_at` in SQL, whether the sweep has looked at the names or not; a test holds the two together. It reads them all.
+    """
+    days = select(platform_domains.c.id, platform_domains.c.grace_days, platform_domains.c.trash_days)
+    if platform_domain_id is not None:
+        days = days.where(platform_domains.c.id == platform_domain_id)
+    to_trash = to_purge = 0
+    for each_id, grace_days, trash_days in tx.connection.execute(days).all():
+        held = (subdomains.c.platform_domain_id == each_id) & subdomains.c.suspended_at.is_(None)
+        live = subdomains.c.trashed_at.is_(None) & _over(subdomains.c.expires_at, until, grace_days)
+        in_trash = subdomains.c.purged_at.is_(None) & _over(subdomains.c.trashed_at, until, trash_days)
+        to_trash += _count(tx, held & live)
+        to_purge += _count(tx, held & in_trash)
+    return to_trash, to_purge
+
+
+def _over(start: Column[datetime], until: datetime, days: int) -> ColumnElement[bool]:
+    bound = until - timedelta(days=days)
+    since = subdomains.c.unsuspended_at
+    return (start <= bound) & (since.is_(None) | (since <= bound))
+
+
+def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
+    return int(
+        tx.connection.execute(select(func.count()).select_from(subdomains).where(condition)).scalar_one()
+    )
+
+
+def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
+    """How many names did the sweep put into the trash since an instant, or purge that were there since before another?"""
+    counted = (milestones.c.kind == "trashed") | (
+        (milestones.c.kind == "purged") & (subdomains.c.trashed_at < trashed_before)
+    )
+    query = (
+        select(func.count(milestones.c.subdomain_id.distinct()))
+        .select_from(milestones.join(subdomains))
+        .where((milestones.c.created_at > since) & (milestones.c.created_at <= tx.now))
+        .where(milestones.c.kind.in_(("trashed", "purged")) & counted)
     )
     return int(tx.connection.execute(query).scalar_one())
 
@@ -128,13 +184,37 @@ def date_anew(tx: Tx, platform_domain_id: int) -> None:
     )
 
 
-def list_late(tx: Tx, limit: timedelta) -> list[int]:
-    """Which names should the sweep have looked at for longer than this?"""
+def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
+    """Leave a name alone until an instant: what is due of it can't be done."""
+    set_dates(tx, subdomain_id, due_at=until, loss_at=None)
+
+
+def look_at_the_future(tx: Tx) -> None:
+    """Have the sweep look at every name that was changed while the clock was ahead of now, and let it be renewed by itself."""
+    tried_at = subdomains.c.auto_renew_tried_at
+    tx.connection.execute(
+        update(subdomains)
+        .where((subdomains.c.updated_at > tx.now) & subdomains.c.released_at.is_(None))
+        .values(due_at=tx.now, auto_renew_tried_at=case((tried_at <= tx.now, tried_at), else_=null()))
+    )
+
+
+def find_late(tx: Tx, limit: timedelta) -> tuple[int, int] | None:
+    """How many names should the sweep have looked at for longer than this, and which is the first?"""
     long_ago = tx.now - limit
-    query = select(subdomains.c.id).where(
+    query = select(func.count(), func.min(subdomains.c.id)).where(
         (subdomains.c.due_at < long_ago) | (subdomains.c.loss_at < long_ago)
     )
-    return list(tx.connection.execute(query.order_by(subdomains.c.id)).scalars())
+    count, first = tx.connection.execute(query).one()
+    return (int(count), int(first)) if count else None
+
+
+def list_dates(tx: Tx) -> Iterator[tuple[int, datetime | None, datetime | None]]:
+    """Which dates are stored of the names that are not free again? Their ids, `due_at`, `loss_at`, by id."""
+    columns = (subdomains.c.id, subdomains.c.due_at, subdomains.c.loss_at)
+    query = select(*columns).where(subdomains.c.released_at.is_(None)).order_by(subdomains.c.id)
+    for row in tx.connection.execute(query.execution_options(yield_per=1000)):
+        yield row[0], row[1], row[2]
 
 
 def insert_forecast(tx: Tx, losses: int) -> None:
@@ -142,13 +222,21 @@ def insert_forecast(tx: Tx, losses: int) -> None:
     tx.connection.execute(insert(forecasts).values(made_at=tx.now, losses=losses))
 
 
-def find_forecast(tx: Tx, until: datetime | None = None) -> tuple[datetime, int] | None:
-    """Which is the newest forecast, or the newest made up to an instant? When it was made, and how many losses it told."""
-    query = select(forecasts.c.made_at, forecasts.c.losses).order_by(forecasts.c.made_at.desc()).limit(1)
-    if until is not None:
-        query = query.where(forecasts.c.made_at <= until)
-    row = tx.connection.execute(query).one_or_none()
-    return (row[0], row[1]) if row is not None else None
+def find_forecast(tx: Tx, until: datetime) -> int | None:
+    """How many losses did the newest forecast tell that was made up to an instant?"""
+    query = select(forecasts.c.losses).where(forecasts.c.made_at <= until)
+    return tx.connection.execute(query.order_by(forecasts.c.made_at.desc()).limit(1)).scalar_one_or_none()
+
+
+def find_oldest_forecast(tx: Tx) -> int | None:
+    """How many losses did the oldest forecast tell?"""
+    query = select(forecasts.c.losses).order_by(forecasts.c.made_at).limit(1)
+    return tx.connection.execute(query).scalar_one_or_none()
+
+
+def find_newest_forecast_at(tx: Tx) -> datetime | None:
+    """When was the newest forecast made?"""
+    return tx.connection.execute(select(func.max(forecasts.c.made_at))).scalar_one_or_none()
 
 
 def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:

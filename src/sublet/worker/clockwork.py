@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import structlog
@@ -39,7 +40,7 @@ class Clockwork:
     def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds) -> None:
         self._db = db
         self._monotonic = monotonic
-        self._last: tuple[datetime, float] | None = None
+        self._anchor: tuple[datetime, float] | None = None
         self._told_at: float | None = None
         self.done: Counter[str] = Counter()
         self.stopped = False
@@ -67,27 +68,26 @@ class Clockwork:
             log.info("sweep_resumed")
         if not due:
             return False
-        swept = await self._db.write(sweep)
+        swept = await self._db.write(sweep, now)
         self.done.update(swept.done)
+        for subdomain_id, error in swept.faults:
+            log.error("sweep_fault", subdomain_id=subdomain_id, exc_info=error)
         if swept.done:
             log.info("swept", **swept.done)
         return swept.more
 
     async def _watch_clocks(self, now: datetime) -> None:
+        """Stop the sweep where the two clocks have gone apart since they were first looked at, or since they last had."""
         monotonic = self._monotonic()
-        last, self._last = self._last, (now, monotonic)
-        if last is None:
+        if self._anchor is None:
+            self._anchor = (now, monotonic)
             return
-        reason = jump_reason(now - last[0], timedelta(seconds=monotonic - last[1]))
+        reason = jump_reason(now - self._anchor[0], timedelta(seconds=monotonic - self._anchor[1]))
         if reason is None:
             return
-        try:
+        with suppress(Conflict):  # it is stopped already
             await self._db.write(stop_sweep, SYSTEM, reason)
-        except Conflict:
-            return  # it is stopped already
-        except Unavailable:
-            self._last = last  # seen again at the next look
-            raise
+        self._anchor = (now, monotonic)
 
     def _tell(self, reason: str) -> None:
         self.stopped = True

@@ -4,6 +4,8 @@ Revision ID: 0002
 Revises: 0001
 """
 
+from datetime import UTC, datetime
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -35,7 +37,19 @@ def upgrade() -> None:
     )
     _create_tables()
     op.bulk_insert(sa.table("clockwork", sa.column("id")), [{"id": 1}])
+    _stop_where_names_have_expired()
     _refuse_changes()
+
+
+def _stop_where_names_have_expired() -> None:
+    """Names that nothing took so far are not to be lost at the first sweep, without a word to anybody."""
+    instant = sublet.schema.Instant()
+    now = datetime.now(UTC)
+    names = sa.table("subdomains", sa.column("expires_at", instant), sa.column("released_at", instant))
+    expired = sa.exists().where((names.c.expires_at <= now) & names.c.released_at.is_(None))
+    clockwork = sa.table("clockwork", sa.column("stopped_at", instant), sa.column("stopped_reason"))
+    reason = "This registry comes from a version without the sweep, and has expired names. See `sublet sweep status`."
+    op.execute(sa.update(clockwork).where(expired).values(stopped_at=now, stopped_reason=reason))
 
 
 def _create_tables() -> None:
@@ -89,7 +103,10 @@ def _create_tables() -> None:
         sa.UniqueConstraint("mail_id", name=op.f("uq_milestones_mail_id")),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_milestones_created_at", "milestones", ["created_at"])
+    lost = sa.text("kind IN ('trashed', 'purged')")
+    op.create_index(
+        "ix_milestones_lost", "milestones", ["created_at"], sqlite_where=lost, postgresql_where=lost
+    )
     op.create_table(
         "clockwork",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
@@ -100,6 +117,7 @@ def _create_tables() -> None:
         sa.Column("resumed", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.Column("granted_losses", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("granted_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("granted_settled", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.CheckConstraint("id = 1", name=op.f("ck_clockwork_one")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_clockwork")),
     )
