@@ -33,7 +33,7 @@ WANTED: dict[str, frozenset[str]] = {
         "unsuspend": f"{_OPERATOR} not_found conflict",
         "operator_restore": f"{_OPERATOR} not_found conflict",
         "purge": f"{_OPERATOR} not_found conflict",
-        "edit_platform_domain": f"{_OPERATOR} validation_failed",
+        "edit_platform_domain": f"{_OPERATOR} validation_failed conflict",
         "offer_mode": f"{_OPERATOR} validation_failed",
         "withdraw_offer": f"{_OPERATOR} not_found conflict",
         "set_label": f"{_OPERATOR} not_found validation_failed",

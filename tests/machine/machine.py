@@ -447,9 +447,9 @@ class _Moves(RuleBasedStateMachine):
         else:
             self.send("purge", None, how, what=what, release=verb == "release")
 
-    @move(2, domain=DOMAIN, changes=EDITS, how=HOWS)
-    def edit_platform_domain(self, domain: str, changes: dict[str, Any], how: How) -> None:
-        self.send("edit_platform_domain", None, how, domain=domain, changes=changes)
+    @move(2, domain=DOMAIN, changes=EDITS, force=st.booleans(), how=HOWS)
+    def edit_platform_domain(self, domain: str, changes: dict[str, Any], force: bool, how: How) -> None:
+        self.send("edit_platform_domain", None, how, domain=domain, changes=changes, force=force)
 
     @move(2, domain=DOMAIN, offer=OFFERS, how=HOWS)
     def offer_mode(self, domain: str, offer: dict[str, Any], how: How) -> None:

@@ -194,8 +194,8 @@ class OperatorModel(Model):
 
     # Platform domains
 
-    def edit_platform_domain(self, *, domain: str, changes: dict[str, Any]) -> Effect:
-        """`sublet domain edit`."""
+    def edit_platform_domain(self, *, domain: str, changes: dict[str, Any], force: bool) -> Effect:
+        """`sublet domain edit`: days that would take names at once are refused, unless that is meant."""
         place = self.places.get(domain)
         if place is None:
             raise Refused("not_found")
@@ -207,6 +207,12 @@ class OperatorModel(Model):
             or after["nameservers_min"] > after["nameservers_max"]
         ):
             raise Refused("validation_failed")
+        lost, before = self._taken(domain), place.settings
+        place.settings = after
+        more = [now > then for now, then in zip(self._taken(domain), lost, strict=True)]
+        place.settings = before
+        if any(more) and not force:
+            raise Refused("conflict")
 
         def effect() -> Any:
             if after != place.settings:
@@ -217,6 +223,16 @@ class OperatorModel(Model):
                 self.audit["platform_domain.edit"] += 1
 
         return effect
+
+    def _taken(self, domain: str) -> tuple[int, int]:
+        """How many names time takes by now: to the trash, and out of it."""
+        here = [each for each in self.names if each.domain == domain and not each.purged_at]
+        live = [self.grace_ends_at(each) for each in here if not each.trashed_at]
+        trashed = [self.trash_ends_at(each) for each in here if each.trashed_at]
+        return (
+            sum(bool(each and each <= self.now) for each in live),
+            sum(bool(each and each <= self.now) for each in trashed),
+        )
 
     def offer_mode(
         self, *, domain: str, mode: str, price: int | None, renewal_price: int | None, days: int | None

@@ -8,6 +8,8 @@ from machine.operator_model import OperatorModel
 from machine.world import DAY, Effect, Name, Pay, Refused
 
 AWAY = 7 * DAY
+SEEN = timedelta(minutes=1)
+"""How exact it is remembered when the sweep last ran."""
 PAUSE = timedelta(minutes=1)
 """How long a name that cooled off still has to wait when its removal was not published at the last look."""
 
@@ -49,13 +51,19 @@ class Registry(OperatorModel):
     def _tries(self, name: Name) -> bool:
         if name.auto_renew_max_credits is None or name.trashed_at or name.suspended_at:
             return False
-        opens_at = self.renewal_opens_at(name)
+        opens_at, ends_at = self.renewal_opens_at(name), self.grace_ends_at(name)
         tried_at = name.auto_renew_tried_at
-        return self.now >= (tried_at + DAY if tried_at and tried_at >= opens_at else opens_at)
+        if not tried_at or tried_at < opens_at:
+            return self.now >= opens_at
+        again_at = tried_at + DAY
+        if ends_at and tried_at < ends_at < again_at:  # the last one, before it is lost
+            again_at = ends_at
+        return self.now >= again_at
 
     def sweep(self, order: Sequence[int]) -> list[str]:
         """Do what time does; `order` is that of the attempts to renew, which draw on one balance. Gives what came of them."""
-        self.swept_at = self.now
+        if self.sweep_stops() or self.swept_at is None or self.now - self.swept_at >= SEEN:
+            self.swept_at = self.now
         came = [self._try(self.names[number - 1]) for number in order]
         for name in self.names:
             self._lose(name)

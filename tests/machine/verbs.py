@@ -169,7 +169,7 @@ CALLS: dict[str, Call] = {
     "operator_restore": lambda tx, actor, _, args: operator_restore(tx, actor, args["what"]),
     "purge": lambda tx, actor, _, args: purge(tx, actor, args["what"], release=args["release"]),
     "edit_platform_domain": lambda tx, actor, _, args: edit_zone_settings(
-        tx, actor, args["domain"], PlatformDomainSettings(**args["changes"])
+        tx, actor, args["domain"], PlatformDomainSettings(**args["changes"]), force=args["force"]
     ),
     "offer_mode": _offer,
     "withdraw_offer": lambda tx, actor, _, args: withdraw_offer(tx, actor, args["domain"], args["mode"]),

@@ -295,6 +295,7 @@ def test_a_name_that_can_not_be_worked_on_keeps_nobody_else_from_their_dates(
 ) -> None:
     fill(registry, 5)
     registry.live(days=394)
+
     def poisoned(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str) -> None:
         move_to_trash(tx, actor, subdomain, action=action)
         if subdomain.id == 3:
