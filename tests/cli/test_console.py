@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from operator_registry import ANNA, Registry, small_registry
+from sublet import audit
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.store import update_user
+from sublet.audit import Actor
 from sublet.cli.main import NOUNS, app
 from sublet.config import DESCRIPTIONS, Settings
+from sublet.db import Tx
 from sublet.migrations import newest_revision
 from sublet.schema_revision import needed_revision
 
@@ -109,6 +114,25 @@ def test_a_wrong_command_line_is_exit_code_2(words: list[str], tmp_path: Path) -
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr
     assert registry.rows() == before
+
+
+def test_the_doctor_shows_people_the_first_violations_of_a_kind_and_scripts_all(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+
+    def write_events_to_come(tx: Tx) -> None:
+        to_come = replace(tx, now=datetime(2099, 9, 23, 10, 57, 31, tzinfo=UTC))
+        for _ in range(25):
+            audit.record(to_come, Actor("operator"), "user.add", "user", 1)
+
+    registry.write(write_events_to_come)
+    shown = run(registry.url, "doctor")
+    assert shown.returncode == 1
+    of_kind = [line for line in shown.stdout.splitlines() if "audit_is_past" in line]
+    assert len(of_kind) == 21
+    assert "it is of 2099-09-23 10:57 UTC, which is to come" in of_kind[0]
+    assert of_kind[-1].split(None, 1)[1].strip() == "… and 5 more"
+    told = json.loads(run(registry.url, "doctor", "--json").stdout)
+    assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:

@@ -207,7 +207,8 @@ def test_an_answer_to_a_ticket_is_mailed_to_who_opened_it(registry: Registry) ->
     assert "\nDort drüben.\n" in told.text
     registry.write(close, OPERATOR, str(ticket_id))
     closing, _ = mails(registry)
-    assert closing.subject == told.subject
+    assert closing.subject == f"Closed: [T-{ticket_id:06d}] Wo ist er?"
+    assert "/reply" not in closing.text
     assert "This ticket was closed." in closing.text
 
 
