@@ -25,6 +25,7 @@ MAIL = Mail(
     next_attempt_at=NOW,
     error=None,
     sent_at=None,
+    logged_at=None,
     given_up_at=None,
     created_at=NOW,
 )
