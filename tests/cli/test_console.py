@@ -23,6 +23,8 @@ from sublet.config import DESCRIPTIONS, Settings
 from sublet.db import Tx
 from sublet.migrations import newest_revision
 from sublet.schema_revision import needed_revision
+from sublet.tickets.model import OpenTicket
+from sublet.tickets.open_ticket import open_ticket
 
 pytestmark = pytest.mark.slow
 
@@ -135,6 +137,26 @@ def test_the_doctor_shows_people_the_first_violations_of_a_kind_and_scripts_all(
     assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25
 
 
+def test_an_answer_says_whether_it_is_mailed(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    smtp = {"SUBLET_MAIL_TRANSPORT": "smtp", "SUBLET_MAIL_FROM": "a@example.net", "SUBLET_SMTP_HOST": "m"}
+    asked = OpenTicket(subject="When?", message="When?")
+    registry.write(open_ticket, Actor(kind="user", user_id=1), asked)
+    number = answer(registry.url, "ticket", "list")[0]["number"]
+    words = ["ticket", "reply", number, "--message", "Soon."]
+    registry.write(lambda tx: update_user(tx, 1, email="new@example.org"))
+    for settings, mailed in (
+        (smtp, f"Mailed to {ANNA}."),
+        ({}, f"Not mailed to {ANNA}: mail_transport is log."),
+    ):
+        assert run(registry.url, *words, **settings).stdout == f"{number} is answered.\n{mailed}\n"
+    closed = run(registry.url, "ticket", "close", number, **smtp)
+    assert closed.stdout == f"{number} is closed.\nMailed to {ANNA}.\n"
+    shown = run(registry.url, "mail", "list").stdout
+    assert "Closed: [" in shown
+    assert ANNA in shown
+
+
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     done = run(small_registry(tmp_path).url, "user", "list", SUBLET_DATABSE_URL="x")
     assert (done.returncode, done.stdout) == (2, "")
@@ -206,6 +228,7 @@ def test_every_command_has_help_and_every_reading_one_a_table(tmp_path: Path) ->
         ["subdomain", "list", "--user", ANNA],
         ["subdomain", "show", "alpha.example.test"],
         ["ticket", "list"],
+        ["mail", "list"],
         ["zone", "check", "example.test"],
         ["settings"],
     ):

@@ -98,6 +98,11 @@ def find_mail(tx: Tx, mail_id: int) -> Mail | None:
     return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.id == mail_id)).one_or_none())
 
 
+def find_by_reference(tx: Tx, reference: str) -> Mail | None:
+    """Which mail is about this?"""
+    return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.reference == reference)).one_or_none())
+
+
 def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
     """Which mail has this id? Locked, so that nobody claims it meanwhile."""
     query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update()
