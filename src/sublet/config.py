@@ -29,7 +29,7 @@ class Settings:
     dns_addresses: str = ""
     """Public addresses of the built-in name server, comma-separated: what apex nameservers inside a zone resolve to."""
     public_url: str = ""
-    """Where clients reach the API, for links and the OpenAPI document; empty: the listen address."""
+    """Where clients reach the service, without `/api/v1`, for the OpenAPI document; empty: the listen address."""
     free_quota: int = 5
     publish_wait_ms: int = 1000
     """How long a change waits for its publication before it is answered with what is then true."""
@@ -78,7 +78,7 @@ DESCRIPTIONS: dict[str, str] = {
     "http_listen": "Where the API listens, host:port; port 0 picks a free one.",
     "dns_listen": "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
     "dns_addresses": "Public addresses of the built-in name server: what apex nameservers inside a zone resolve to.",
-    "public_url": "Where clients reach the API, for links and the OpenAPI document; empty: the listen address.",
+    "public_url": "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     "free_quota": "How many free names a user may hold who has no quota of its own.",
     "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
     "rate_limits": "on or off, the limit on failed authentication included.",
@@ -116,10 +116,12 @@ def _addresses(name: str, text: str) -> None:
 def _check_mail(settings: Settings) -> None:
     if settings.mail_from:
         parse_mail_from(settings.mail_from)
+    _mail_server("smtp_host", settings.smtp_host)
     if settings.mail_transport == "smtp":
-        for name in ("smtp_host", "mail_from"):
-            if not getattr(settings, name):
-                raise SettingsError(f"{name}: is needed with mail_transport = smtp")
+        missing = [name for name in ("smtp_host", "mail_from") if not getattr(settings, name)]
+        if missing:
+            verb = "is" if len(missing) == 1 else "both are"
+            raise SettingsError(f"{' and '.join(missing)}: {verb} needed with mail_transport = smtp")
     if not 1 <= settings.smtp_port <= 65535:
         raise SettingsError(f"smtp_port: {settings.smtp_port} is not 1 to 65535")
     if bool(settings.smtp_username) != bool(settings.smtp_password_file):
@@ -128,6 +130,18 @@ def _check_mail(settings: Settings) -> None:
         raise SettingsError(
             "smtp_security: with smtp_username it is starttls or tls; a password is never sent in clear"
         )
+
+
+def _mail_server(name: str, text: str) -> None:
+    if not text:
+        return
+    try:
+        ip_address(text)
+    except ValueError:
+        if re.fullmatch(r"[^\s/:,@\[\]]+", text) is None or not text.isprintable():
+            raise SettingsError(
+                f"{name}: {text!r} is no host name and no IP address; the port is smtp_port"
+            ) from None
 
 
 def parse_mail_from(text: str) -> tuple[str, str]:
@@ -139,8 +153,17 @@ def parse_mail_from(text: str) -> tuple[str, str]:
     found = getaddresses([text])
     name, address = found[0] if len(found) == 1 else ("", "")
     local, at, domain = address.rpartition("@")
-    good = address.isascii() and address.isprintable() and not any(char in ' "@<>' for char in local)
-    if not (text.isprintable() and at and local and re.fullmatch(r"[A-Za-z0-9.-]+", domain) and good):
+    whole = text.strip() == address or text.strip().endswith(f"<{address}>")
+    good = (
+        whole and address.isascii() and address.isprintable() and not any(char in ' "@<>' for char in local)
+    )
+    if not (
+        text.isprintable()
+        and at
+        and local
+        and re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost", domain)
+        and good
+    ):
         raise SettingsError(f"mail_from: {text!r} is not name@example.net or Name <name@example.net>")
     return name, address
 

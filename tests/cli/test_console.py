@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,17 @@ import pytest
 from typer.testing import CliRunner
 
 from operator_registry import ANNA, Registry, small_registry
+from sublet import audit
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.store import update_user
+from sublet.audit import Actor
 from sublet.cli.main import NOUNS, app
 from sublet.config import DESCRIPTIONS, Settings
+from sublet.db import Tx
 from sublet.migrations import newest_revision
 from sublet.schema_revision import needed_revision
+from sublet.tickets.model import OpenTicket
+from sublet.tickets.open_ticket import open_ticket
 
 pytestmark = pytest.mark.slow
 
@@ -111,6 +118,45 @@ def test_a_wrong_command_line_is_exit_code_2(words: list[str], tmp_path: Path) -
     assert registry.rows() == before
 
 
+def test_the_doctor_shows_people_the_first_violations_of_a_kind_and_scripts_all(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+
+    def write_events_to_come(tx: Tx) -> None:
+        to_come = replace(tx, now=datetime(2099, 9, 23, 10, 57, 31, tzinfo=UTC))
+        for _ in range(25):
+            audit.record(to_come, Actor("operator"), "user.add", "user", 1)
+
+    registry.write(write_events_to_come)
+    shown = run(registry.url, "doctor")
+    assert shown.returncode == 1
+    of_kind = [line for line in shown.stdout.splitlines() if "audit_is_past" in line]
+    assert len(of_kind) == 21
+    assert "it is of 2099-09-23 10:57 UTC, which is to come" in of_kind[0]
+    assert of_kind[-1].split(None, 1)[1].strip() == "… and 5 more"
+    told = json.loads(run(registry.url, "doctor", "--json").stdout)
+    assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25
+
+
+def test_an_answer_says_whether_it_is_mailed(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    smtp = {"SUBLET_MAIL_TRANSPORT": "smtp", "SUBLET_MAIL_FROM": "a@example.net", "SUBLET_SMTP_HOST": "m"}
+    asked = OpenTicket(subject="When?", message="When?")
+    registry.write(open_ticket, Actor(kind="user", user_id=1), asked)
+    number = answer(registry.url, "ticket", "list")[0]["number"]
+    words = ["ticket", "reply", number, "--message", "Soon."]
+    registry.write(lambda tx: update_user(tx, 1, email="new@example.org"))
+    for settings, mailed in (
+        (smtp, f"Mailed to {ANNA}."),
+        ({}, f"Not mailed to {ANNA}: mail_transport is log."),
+    ):
+        assert run(registry.url, *words, **settings).stdout == f"{number} is answered.\n{mailed}\n"
+    closed = run(registry.url, "ticket", "close", number, **smtp)
+    assert closed.stdout == f"{number} is closed.\nMailed to {ANNA}.\n"
+    shown = run(registry.url, "mail", "list").stdout
+    assert "Closed: [" in shown
+    assert ANNA in shown
+
+
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     done = run(small_registry(tmp_path).url, "user", "list", SUBLET_DATABSE_URL="x")
     assert (done.returncode, done.stdout) == (2, "")
@@ -182,6 +228,7 @@ def test_every_command_has_help_and_every_reading_one_a_table(tmp_path: Path) ->
         ["subdomain", "list", "--user", ANNA],
         ["subdomain", "show", "alpha.example.test"],
         ["ticket", "list"],
+        ["mail", "list"],
         ["zone", "check", "example.test"],
         ["settings"],
     ):

@@ -17,8 +17,16 @@ from sublet.subdomains import store
 from sublet.subdomains.auto_renew import auto_renew
 
 NS1 = "ns1.provider.example"
+PLUS_RENEWAL = 10
 MEMBERS = ["event", "at", "past", "detail", "by", "expires_at", "charged_credits"]
-OFF = {"enabled": False, "max_credits": None, "next_attempt_at": None, "last_attempt": None}
+OFF = {
+    "enabled": False,
+    "max_credits": None,
+    "renewal_price_credits": 0,
+    "next_attempt_at": None,
+    "last_attempt": None,
+}
+OFF_PLUS = {**OFF, "renewal_price_credits": PLUS_RENEWAL}
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +151,7 @@ def test_it_is_set_and_shown(shop: RunningService) -> None:
     user = newcomer(shop, credit_count=50)
     fqdn = plus(shop, user)
     path = f"/subdomains/{fqdn}/auto-renew"
-    assert shop.call(user, "GET", path).json() == {"ok": True, "auto_renew": OFF}
+    assert shop.call(user, "GET", path).json() == {"ok": True, "auto_renew": OFF_PLUS}
     done = set_(shop, user, fqdn, {"enabled": True, "max_credits": 20}).json()
     opens_at = next(
         each["at"] for each in seen(shop, user, fqdn)["timeline"] if each["event"] == "renewal_opens"
@@ -151,6 +159,7 @@ def test_it_is_set_and_shown(shop: RunningService) -> None:
     assert done["auto_renew"] == {
         "enabled": True,
         "max_credits": 20,
+        "renewal_price_credits": PLUS_RENEWAL,
         "next_attempt_at": opens_at,
         "last_attempt": None,
     }
@@ -159,9 +168,26 @@ def test_it_is_set_and_shown(shop: RunningService) -> None:
     assert shop.call(user, "GET", path).json() == {"ok": True, "auto_renew": done["auto_renew"]}
     assert ("auto_renew", None) in words(seen(shop, user, fqdn), past=False)
     assert shop.operator("subdomain", "show", fqdn)["auto_renew_max_credits"] == 20
-    assert set_(shop, user, fqdn, {"enabled": False}).json()["auto_renew"] == OFF
-    assert set_(shop, user, fqdn, {"enabled": False, "max_credits": None}).json()["auto_renew"] == OFF
+    assert set_(shop, user, fqdn, {"enabled": False}).json()["auto_renew"] == OFF_PLUS
+    assert set_(shop, user, fqdn, {"enabled": False, "max_credits": None}).json()["auto_renew"] == OFF_PLUS
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 40
+
+
+def test_what_a_renewal_would_cost_is_told_before_its_window_opens(shop: RunningService) -> None:
+    """The price of now: the label's own where it has one, the offer's else; whoever may only read the name sees it too."""
+    user = newcomer(shop, credit_count=50)
+    fqdn = plus(shop, user)
+    path = f"/subdomains/{fqdn}/auto-renew"
+    token = shop.issue_token(user.email, "subdomains:read")
+    domain = fqdn.partition(".")[2]
+    shop.operator(
+        *("label", "set", domain, fqdn.partition(".")[0], "--class", "standard"), *("--renewal-price", "33")
+    )
+    assert shop.call(token, "GET", path).json()["auto_renew"]["renewal_price_credits"] == 33
+    put = set_(shop, user, fqdn, {"enabled": True, "max_credits": 0})
+    assert put.json()["auto_renew"]["renewal_price_credits"] == 33
+    shop.operator("label", "unset", domain, fqdn.partition(".")[0])
+    assert shop.call(token, "GET", path).json()["auto_renew"]["renewal_price_credits"] == PLUS_RENEWAL
 
 
 @pytest.mark.parametrize(
@@ -187,6 +213,8 @@ def test_what_it_does_not_take(shop: RunningService, body: Any, status: int, fie
     answer = set_(shop, user, fqdn, body)
     assert answer.status_code == status, answer.text
     assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
+    if body == {}:
+        assert answer.json()["message"].endswith("Say whether it is renewed by itself: true or false.")
     assert shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"] == OFF
 
 

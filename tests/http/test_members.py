@@ -9,12 +9,14 @@ import pytest
 from sublet.dns.types import DnskeyInput, DsInput
 from sublet.errors import InvalidRequest, ValidationFailed
 from sublet.http.bodies import (
+    AutoRenewBody,
     Dnskey,
     DsRecord,
     NameserversBody,
     NoBody,
     PageQuery,
     RegisterBody,
+    RemindersBody,
     RenewBody,
     SubdomainsQuery,
     ds_inputs,
@@ -100,6 +102,21 @@ def test_a_misspelt_member_is_told_what_was_meant() -> None:
     read_members({"nameserver": []}, RegisterBody, reading)
     assert reading.malformed[0].message == "unknown field `nameserver`; did you mean `nameservers`?"
     assert "nameservers" in invalid_request(reading.malformed).message
+
+
+def test_of_a_small_body_all_members_are_told_where_none_is_alike() -> None:
+    reading = Reading()
+    read_members({"reminders": False, "enable": True}, RemindersBody, reading)
+    read_members({"zzz": 1}, AutoRenewBody, reading)
+    read_members({"zzz": 1}, RegisterBody, reading)
+    read_members({"zzz": 1}, NoBody, reading)
+    assert [each.message for each in reading.malformed] == [
+        "unknown field `reminders`; it takes `enabled`",
+        "unknown field `enable`; did you mean `enabled`?",
+        "unknown field `zzz`; it takes `enabled`, `max_credits`",
+        "unknown field `zzz`",
+        "unknown field `zzz`",
+    ]
 
 
 def test_a_long_unknown_member_is_not_echoed_whole() -> None:

@@ -109,6 +109,19 @@ def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
         ("MAIL_FROM", "a@example.net, b@example.net"),
         ("MAIL_FROM", "ädä@example.net"),
         ("MAIL_FROM", "Names <names@>"),
+        ("MAIL_FROM", "Names <names@example.net"),
+        ("MAIL_FROM", "names@example.net>"),
+        ("MAIL_FROM", "Names names@example.net"),
+        ("MAIL_FROM", "names@example"),
+        ("MAIL_FROM", "names@.example.net"),
+        ("MAIL_FROM", "names@example..net"),
+        ("SMTP_HOST", "smtp://mail.example.net"),
+        ("SMTP_HOST", "mail.example.net:587"),
+        ("SMTP_HOST", "mail.example.net/"),
+        ("SMTP_HOST", "mail.example.net other.example.net"),
+        ("SMTP_HOST", " mail.example.net"),
+        ("SMTP_HOST", "[::1]"),
+        ("SMTP_HOST", "::1:587x"),
         ("SMTP_PORT", "0"),
         ("SMTP_PORT", "65536"),
         ("SMTP_SECURITY", "ssl"),
@@ -165,6 +178,9 @@ def test_whole_numbers_of_the_environment(value: str) -> None:
         ("Example Names <names@example.net>", "Example Names", "names@example.net"),
         ('"Names, Inc." <names@example.net>', "Names, Inc.", "names@example.net"),
         ("Über Namen <names@example.net>", "Über Namen", "names@example.net"),
+        ("names@localhost", "", "names@localhost"),
+        ("<names@example.net>", "", "names@example.net"),
+        (" names@example.net ", "", "names@example.net"),
     ],
 )
 def test_senders(text: str, name: str, address: str) -> None:
@@ -174,11 +190,17 @@ def test_senders(text: str, name: str, address: str) -> None:
 SMTP = {"mail_transport": "smtp", "mail_from": "names@example.net", "smtp_host": "mail.example.net"}
 
 
+@pytest.mark.parametrize("host", ["mail.example.net", "mail", "192.0.2.25", "::1", "2001:db8::25"])
+def test_mail_servers(host: str) -> None:
+    assert Settings(smtp_host=host).smtp_host == host
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
         ({"smtp_host": ""}, "smtp_host: is needed"),
         ({"mail_from": ""}, "mail_from: is needed"),
+        ({"mail_from": "", "smtp_host": ""}, "^smtp_host and mail_from: both are needed"),
         ({"smtp_username": "ada"}, "give both, or neither"),
         ({"smtp_password_file": "/etc/password"}, "give both, or neither"),
         (

@@ -25,6 +25,7 @@ MAIL = Mail(
     next_attempt_at=NOW,
     error=None,
     sent_at=None,
+    logged_at=None,
     given_up_at=None,
     created_at=NOW,
 )
@@ -146,6 +147,11 @@ def test_a_mail_about_a_ticket_reads_well() -> None:
         "-- \n"
         'Your ticket T-000123, "Wo ist mein Name?", was opened on 2026-11-21.\n'
         "Answers to this mail are not read. Reply with POST /support/tickets/T-000123/reply instead.\n"
+    )
+    closed = replace(TICKET, status="closed")
+    assert mail_subject(closed) == "Closed: [T-000123] Wo ist mein Name?"
+    assert mail_text(closed, "System", "Zu.").endswith(
+        "\nAnswers to this mail are not read. To go on, open a new ticket: POST /support/tickets.\n"
     )
     assert mail_text(replace(TICKET, subdomain=None), "Olga", "Dort.").startswith(
         "Olga wrote in your ticket T-000123:\n"

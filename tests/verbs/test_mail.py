@@ -17,7 +17,7 @@ from sublet.audit import Actor, audit_events
 from sublet.db import Tx
 from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
 from sublet.mail import store
-from sublet.mail.attempts import LEASE
+from sublet.mail.attempts import BACK_OFF_MAX, LEASE
 from sublet.mail.check_mail import check_mail
 from sublet.mail.claim import claim
 from sublet.mail.model import Failure, Mail
@@ -151,6 +151,57 @@ def test_a_late_failure_of_an_old_claim_does_not_count_a_late_success_does(regis
     assert mail(registry, mail_id).error is None
 
 
+def test_what_was_only_logged_was_not_sent_and_can_be(registry: Registry) -> None:
+    mail_id = put(registry)
+    assert registry.write(record_delivery, claimed(registry), None, delivers=False) == "logged"
+    found = mail(registry, mail_id)
+    assert (found.state, found.logged_at, found.sent_at) == ("logged", START, None)
+    registry.advance(days=2)
+    assert registry.write(claim) is None
+    assert registry.read(check_mail) == []
+    assert registry.write(retry, OPERATOR, mail_id).state == "waiting"
+    assert registry.write(record_delivery, claimed(registry), None) == "sent"
+    assert mail(registry, mail_id).state == "sent"
+
+
+@pytest.mark.parametrize("failure", [AWAY, REFUSED])
+def test_a_failure_undoes_no_retry_that_was_asked_for_meanwhile(registry: Registry, failure: Failure) -> None:
+    mail_id = put(registry)
+    registry.advance(days=3)
+    attempt = claimed(registry)
+    registry.advance(seconds=1)
+    registry.write(retry, OPERATOR, mail_id)
+    registry.write(record_delivery, attempt, failure)
+    assert mail(registry, mail_id).next_attempt_at == registry.now
+    assert claimed(registry).attempts == 2
+
+
+def test_mail_that_a_clock_ahead_put_off_is_due(registry: Registry) -> None:
+    """An hour is the longest pause; what waits for longer was written by a clock that was ahead, and the doctor says so."""
+    registry.advance(days=100)
+    put(registry, "put in")
+    put(registry, "tried")
+    for _ in range(2):
+        registry.write(record_delivery, claimed(registry), AWAY)
+    registry.advance(days=-100)
+    assert registry.read(store.is_any_due)
+    assert {claimed(registry).reference, claimed(registry).reference} == {"put in", "tried"}
+    assert registry.write(claim) is None
+    assert not registry.read(store.is_any_due)
+    found = registry.read(check_mail)
+    assert [each.invariant for each in found] == ["mail_is_past"] * 2
+    assert "which is to come" in found[0].message
+
+
+def test_the_longest_pause_is_waited_out(registry: Registry) -> None:
+    mail_id = put(registry)
+    attempt = claimed(registry)
+    registry.write(store.record_failure, attempt, "no", registry.now + BACK_OFF_MAX)
+    assert registry.write(claim) is None
+    registry.now += BACK_OFF_MAX
+    assert claimed(registry).id == mail_id
+
+
 def test_the_same_cannot_be_told_twice(registry: Registry) -> None:
     put(registry, "once")
     with pytest.raises(IntegrityError):
@@ -207,7 +258,8 @@ def test_an_answer_to_a_ticket_is_mailed_to_who_opened_it(registry: Registry) ->
     assert "\nDort drüben.\n" in told.text
     registry.write(close, OPERATOR, str(ticket_id))
     closing, _ = mails(registry)
-    assert closing.subject == told.subject
+    assert closing.subject == f"Closed: [T-{ticket_id:06d}] Wo ist er?"
+    assert "/reply" not in closing.text
     assert "This ticket was closed." in closing.text
 
 

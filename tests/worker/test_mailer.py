@@ -18,6 +18,7 @@ from sublet.accounts.store import find_user
 from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
 from sublet.mail import store
+from sublet.mail.attempts import LEASE
 from sublet.mail.model import Mail
 from sublet.mail.outbox import enqueue
 from sublet.worker import mailer as mailer_module
@@ -260,6 +261,31 @@ def test_a_server_that_falls_silent_is_left(registry: Registry, monkeypatch: pyt
     assert mails(registry)["a"].error == "The mail server took too long."
 
 
+def test_a_server_that_never_greets_is_left_and_asked_once_at_a_time(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "CONNECTING_MAX_SECONDS", 0.2)
+    put(registry, "a", "b")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        mailer = mailer_to(registry, port)
+        for _ in range(2):
+            send(registry, mailer)
+        listening.settimeout(10)
+        first, _ = listening.accept()
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+        first.close()
+    told = f"The mail server 127.0.0.1:{port} can't be used: it took too long."
+    assert {each.error for each in mails(registry).values()} == {told}
+
+
+def test_a_mail_as_a_whole_takes_less_than_its_claim_lasts() -> None:
+    longest = smtp.CONNECTING_MAX_SECONDS + smtp.SENDING_MAX_SECONDS + mailer_module.FINISH_SECONDS
+    assert longest < LEASE.total_seconds()
+
+
 @contextmanager
 def second_database(registry: Registry, url: str) -> Iterator[Database]:
     second = open_database(url, lambda: registry.now)
@@ -359,7 +385,9 @@ def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:
     assert "mail_sent" not in {line["event"] for line in lines}
     assert "A secret" not in str(lines)
     assert "ann@example.org" not in str(lines)
-    assert states(registry) == {"ticket:1:message:2": "sent"}
+    assert states(registry) == {"ticket:1:message:2": "logged"}
+    assert mailer.outcomes == {"logged": 1}
+    assert mails(registry)["ticket:1:message:2"].logged_at == registry.now
 
 
 def test_a_change_wakes_the_mailer(registry: Registry) -> None:

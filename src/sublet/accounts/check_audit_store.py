@@ -83,7 +83,7 @@ def list_events_to_come(tx: Tx, clocks_apart: timedelta) -> Iterator[Violation]:
     query = select(audit_events.c.id, audit_events.c.at).where(audit_events.c.at > tx.now + clocks_apart)
     for event_id, at in tx.connection.execute(query):
         yield Violation(
-            "audit_is_past", "audit_event", event_id, f"it is of {at.isoformat()}, which is to come"
+            "audit_is_past", "audit_event", event_id, f"it is of {at:%Y-%m-%d %H:%M} UTC, which is to come"
         )
 
 

@@ -8,7 +8,7 @@ from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
-from sublet.cli.user import Reason, User
+from sublet.cli.user import ReasonForUser, User
 from sublet.credits import store
 from sublet.credits.adjust_credits import adjust_credits
 from sublet.credits.grant_credits import grant_credits
@@ -50,7 +50,7 @@ def adjust(
     credit_count: Annotated[
         int, typer.Argument(metavar="CREDITS", help="How many to add; below 0, to take (-5).")
     ],
-    reason: Reason = None,
+    reason: ReasonForUser = None,
 ) -> Answer:
     """Correct a user's balance, up or down."""
     return answer(session.write(adjust_credits, user, credit_count, reason))
@@ -65,7 +65,7 @@ def refund(
     credit_count: Annotated[
         int | None, typer.Option("--credits", metavar="N", help="A part of it; else all of it.")
     ] = None,
-    reason: Reason = None,
+    reason: ReasonForUser = None,
 ) -> Answer:
     """Give back what was charged, or a part of it; once."""
     return answer(session.write(refund_charge, transfer_id, credit_count, reason))

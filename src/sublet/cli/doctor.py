@@ -16,6 +16,9 @@ from sublet.tickets.check_tickets import check_tickets
 
 app = typer.Typer()
 
+SHOWN_MAX = 20
+"""How many violations of one invariant are shown to people; --json has all."""
+
 
 @question(app, "doctor")
 def doctor(session: Session) -> Answer:
@@ -28,11 +31,23 @@ def doctor(session: Session) -> Answer:
     value = {"healthy": not violations, "violations": violations}
     if not violations:
         return Answer(value, ("No invariant is broken.",))
-    rows = tuple(
-        (each.invariant, f"{each.object_type} {each.object_id}", each.message) for each in violations
-    )
+    rows = _rows(violations)
     lines = (f"{len(violations)} broken:",)
     return Answer(value, lines, Table(("invariant", "object", "what"), rows), exit_code=REFUSED)
+
+
+def _rows(violations: list[Violation]) -> tuple[tuple[str, str, str], ...]:
+    kinds: dict[str, list[Violation]] = {}
+    for each in violations:
+        kinds.setdefault(each.invariant, []).append(each)
+    rows = []
+    for invariant, found in kinds.items():
+        rows += [
+            (invariant, f"{each.object_type} {each.object_id}", each.message) for each in found[:SHOWN_MAX]
+        ]
+        if len(found) > SHOWN_MAX:
+            rows.append((invariant, "", f"… and {len(found) - SHOWN_MAX} more"))
+    return tuple(rows)
 
 
 def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:

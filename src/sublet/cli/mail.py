@@ -17,7 +17,7 @@ app = typer.Typer(help="See what is mailed, and send it again.", no_args_is_help
 
 _SHOWN = (
     "id", "reference", "user_id", "recipient", "subject", "state", "attempts", "next_attempt_at", "error", "sent_at",
-    "given_up_at", "created_at",
+    "logged_at", "given_up_at", "created_at",
 )  # fmt: skip
 
 
@@ -46,17 +46,16 @@ def list_(
     rows = tuple(
         (
             each.id,
-            each.reference,
+            each.created_at,
             each.recipient,
             each.subject,
             each.state,
             each.attempts,
-            each.sent_at,
             each.error,
         )
         for each in mails
     )
-    columns = ("id", "reference", "to", "subject", "state", "attempts", "sent", "error")
+    columns = ("id", "created", "to", "subject", "state", "attempts", "error")
     return Answer([_describe(each) for each in mails], table=Table(columns, rows, "There are no such mails."))
 
 
@@ -65,6 +64,6 @@ def retry(
     session: Session,
     mail: Annotated[int, typer.Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
 ) -> Answer:
-    """Send a mail now instead of at its next attempt, one that was given up too."""
+    """Send a mail now instead of at its next attempt, one that was logged or given up too."""
     found = session.write(retry_verb, mail)
     return Answer(_describe(found), (f"The mail {found.id} is sent as soon as the service runs.",))

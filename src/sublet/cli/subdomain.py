@@ -9,7 +9,7 @@ from sublet.accounts.find import find_user
 from sublet.accounts.store import list_users
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
-from sublet.cli.user import Reason
+from sublet.cli.user import ReasonForUser
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.find import find_platform_domain
@@ -114,7 +114,7 @@ def show(session: Session, name: Name) -> Answer:
 
 
 @change(app, "suspend")
-def suspend(session: Session, name: Name, reason: Reason = None) -> Answer:
+def suspend(session: Session, name: Name, reason: ReasonForUser = None) -> Answer:
     """Hold a name: it leaves the DNS, and its user can only read it."""
     held = session.write(suspend_verb, name, reason)
     return _answer(session, held, f"{held.fqdn} is suspended.")

@@ -9,8 +9,10 @@ from sublet.cli.output import Answer, Table, facts, shown_cell
 from sublet.cli.session import Session, change, question
 from sublet.errors import FieldError, validation_failed
 from sublet.ids import ticket_number
+from sublet.mail.store import find_by_reference
 from sublet.tickets.close import close as close_verb
 from sublet.tickets.find import find_for_staff
+from sublet.tickets.mail_requester import mail_reference
 from sublet.tickets.model import MESSAGE_FORMATS, TICKET_STATUSES, TICKET_TYPES, Ticket, TicketFilter
 from sublet.tickets.staff_reply import staff_reply
 from sublet.tickets.store import list_tickets
@@ -25,6 +27,17 @@ def _describe(ticket: Ticket, *, with_messages: bool = True) -> dict[str, Any]:
     own = {name: getattr(ticket, name) for name in Ticket.__slots__ if name != "messages"}
     messages = {"messages": ticket.messages} if with_messages else {}
     return {"id": own.pop("id"), "number": ticket_number(ticket.id), **own, **messages}
+
+
+def _mailed(session: Session, ticket: Ticket) -> tuple[str, ...]:
+    """Return the line about the mail that brings the newest message of ours; none where there is no such mail."""
+    ours = [each for each in ticket.messages if each.author_type != "user"]
+    mail = session.read(find_by_reference, mail_reference(ticket.id, ours[-1].id)) if ours else None
+    if mail is None:
+        return ()
+    if session.settings.mail_transport == "log":
+        return (f"Not mailed to {mail.recipient}: mail_transport is log.",)
+    return (f"Mailed to {mail.recipient}.",)
 
 
 @question(app, "list")
@@ -105,7 +118,9 @@ def reply(
     text = sys.stdin.read() if message is None else message
     done = session.write(staff_reply, ticket, text, author, message_format=message_format)
     found = session.read(find_for_staff, str(done.id))
-    return Answer(_describe(found), (f"{ticket_number(done.id)} is {found.status}.",))
+    return Answer(
+        _describe(found), (f"{ticket_number(done.id)} is {found.status}.", *_mailed(session, found))
+    )
 
 
 @change(app, "close")
@@ -113,4 +128,4 @@ def close(session: Session, ticket: TicketName) -> Answer:
     """Close a ticket; that is final."""
     done = session.write(close_verb, ticket)
     found = session.read(find_for_staff, str(done.id))
-    return Answer(_describe(found), (f"{ticket_number(done.id)} is closed.",))
+    return Answer(_describe(found), (f"{ticket_number(done.id)} is closed.", *_mailed(session, found)))

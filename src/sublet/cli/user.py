@@ -33,6 +33,9 @@ FreeQuota = Annotated[
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")
 ]
+ReasonForUser = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why; the user reads it too.")
+]
 
 
 def describe(member: Member) -> dict[str, Any]:

@@ -34,7 +34,8 @@ class WorkerMetrics(Collector):
             "1 while the sweep waits for the operator's word.",
             self._clockwork.stopped,
         )
-        outcomes = {outcome: self._mailer.outcomes[outcome] for outcome in ("sent", "failed", "given_up")}
+        kinds = ("sent", "logged", "failed", "given_up")
+        outcomes = {outcome: self._mailer.outcomes[outcome] for outcome in kinds}
         yield _counter("sublet_mails", "Attempts to send a mail, by outcome.", "outcome", outcomes)
         yield GaugeMetricFamily(
             "sublet_mails_waiting", "Mails that wait to be sent.", value=self._mailer.outbox.waiting

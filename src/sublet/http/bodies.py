@@ -241,7 +241,9 @@ def sent_ceiling(body: AutoRenewBody) -> int | None:
         ValidationFailed: `enabled` is missing; `max_credits` is missing where it is true, or sent where it is false.
     """
     if body.enabled is None:
-        raise validation_failed([FieldError("enabled", "required", "Say whether it is renewed by itself.")])
+        raise validation_failed(
+            [FieldError("enabled", "required", "Say whether it is renewed by itself: true or false.")]
+        )
     if body.enabled and body.max_credits is None:
         sentence = "Say how many credits a renewal may cost at most; 0 renews only while it is free."
         raise validation_failed([FieldError("max_credits", "required", sentence)])

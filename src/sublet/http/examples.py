@@ -257,6 +257,7 @@ TIMELINE = {
 _AUTO_RENEW = {
     "enabled": True,
     "max_credits": 20,
+    "renewal_price_credits": 10,
     "next_attempt_at": "2027-09-22T09:30:00.000000Z",
     "last_attempt": {
         "at": "2026-09-22T09:30:00.000000Z",

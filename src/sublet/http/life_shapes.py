@@ -61,10 +61,14 @@ class AttemptShape(Struct, kw_only=True, frozen=True):
 
 
 class AutoRenewShape(Struct, kw_only=True, frozen=True):
-    """The automatic renewal of a subdomain: off where `max_credits` is null."""
+    """The automatic renewal of a subdomain: off where `max_credits` is null.
+
+    `renewal_price_credits` is what a renewal would cost now, by list price.
+    """
 
     enabled: bool
     max_credits: Credits | None
+    renewal_price_credits: Credits
     next_attempt_at: Moment | None
     last_attempt: AttemptShape | None
 

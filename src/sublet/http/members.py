@@ -20,6 +20,8 @@ from sublet.errors import FieldError, InvalidRequest
 from sublet.http.bodies import Dnskey, DsEntry, DsRecord
 
 QUERY_PARAMETERS_MAX = 64
+TOLD_WHOLE_MAX = 4
+"""Up to how many members an object is told whole to whoever sent one that resembles none of them."""
 _NAMES = {bool: "true or false", int: "an integer", str: "a text"}
 _Wrong = list[FieldError]
 
@@ -83,9 +85,12 @@ def _alternatives(kind: Any, metas: list[msgspec.Meta]) -> list[Any]:
     return [kind]
 
 
-def _unknown(name: str, known: typing.Iterable[str], what: str) -> str:
+def _unknown(name: str, known: typing.Collection[str], what: str) -> str:
     close = difflib.get_close_matches(name[:64], list(known), n=1)
-    return f"unknown {what} `{name[:64]}`" + (f"; did you mean `{close[0]}`?" if close else "")
+    hint = f"; did you mean `{close[0]}`?" if close else ""
+    if not close and 0 < len(known) <= TOLD_WHOLE_MAX:
+        hint = f"; it takes {', '.join(f'`{each}`' for each in known)}"
+    return f"unknown {what} `{name[:64]}`{hint}"
 
 
 def read_members(

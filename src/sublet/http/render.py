@@ -126,13 +126,14 @@ def timeline_answer(
 
 
 def auto_renew_shape(
-    subdomain: Subdomain, last_attempt: AutoRenewAttempt | None, now: datetime
+    subdomain: Subdomain, renewal_price_credits: int, last_attempt: AutoRenewAttempt | None, now: datetime
 ) -> life_shapes.AutoRenewShape:
-    """Return a name's automatic renewal; an attempt that is due is due now."""
+    """Return a name's automatic renewal, with what a renewal costs now; an attempt that is due is due now."""
     next_attempt_at = auto_renew_at(subdomain)
     return life_shapes.AutoRenewShape(
         enabled=subdomain.auto_renew_max_credits is not None,
         max_credits=subdomain.auto_renew_max_credits,
+        renewal_price_credits=renewal_price_credits,
         next_attempt_at=max(next_attempt_at, now) if next_attempt_at else None,
         last_attempt=msgspec.convert(last_attempt, life_shapes.AttemptShape, from_attributes=True)
         if last_attempt

@@ -42,7 +42,7 @@ from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.publish_store import is_settled
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
-from sublet.subdomains.renew import renew
+from sublet.subdomains.renew import list_price_of_renewal, renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
@@ -226,7 +226,8 @@ def _may_spend(call: Call[Any, Any]) -> bool:
 
 def _auto_renew(tx: Tx, subdomain: Subdomain) -> life_shapes.AutoRenewShape:
     terms = term_store.list_terms(tx, subdomain.id, BEHIND_MAX)
-    return auto_renew_shape(subdomain, last_attempt(terms, list_milestones(tx, subdomain.id)), tx.now)
+    attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
+    return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
 
 
 def _shape(tx: Tx, call: Call[Any, Any], subdomain: Subdomain) -> shapes.SubdomainShape:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from sublet.accounts.check_accounts import CLOCKS_APART
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.mail import store
@@ -10,12 +11,12 @@ WAITING_MAX = timedelta(days=1)
 
 
 def check_mail(tx: Tx) -> list[Violation]:
-    """Return every mail that waits for longer than a day, with why.
+    """Return every mail that waits for longer than a day, with why; and every one that was put in at an instant to come.
 
-    The table's constraints hold the rest: a mail waits, was sent or was given up, and no reference is there twice. One that
+    The table's constraints hold the rest: a mail waits, was sent, logged or given up, and no reference is there twice. One that
     was given up is no fault of the registry's; `sublet mail list` shows it.
     """
-    return [
+    late = [
         Violation(
             "no_mail_waits",
             "mail",
@@ -24,3 +25,13 @@ def check_mail(tx: Tx) -> list[Violation]:
         )
         for mail in store.list_waiting_since(tx, tx.now - WAITING_MAX)
     ]
+    to_come = [
+        Violation(
+            "mail_is_past",
+            "mail",
+            mail.id,
+            f"{mail.reference} is of {mail.created_at:%Y-%m-%d %H:%M} UTC, which is to come",
+        )
+        for mail in store.list_to_come(tx, tx.now + CLOCKS_APART)
+    ]
+    return late + to_come

@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail to a user, in plain text: it waits for `next_attempt_at`, or it was sent, or it was given up.
+    """A mail to a user, in plain text: it waits for `next_attempt_at`, or it was sent, or only logged, or given up.
 
     `reference` says what it is about, and is unique for ever: the same can't be told twice. `attempts` counts those
     begun, `error` is why the last one failed.
@@ -22,14 +22,17 @@ class Mail:
     next_attempt_at: datetime | None
     error: str | None
     sent_at: datetime | None
+    logged_at: datetime | None
     given_up_at: datetime | None
     created_at: datetime
 
     @property
     def state(self) -> str:
-        """What became of it: waiting, sent or given up."""
+        """What became of it: waiting, sent, logged (`mail_transport` was log) or given up."""
         if self.sent_at is not None:
             return "sent"
+        if self.logged_at is not None:
+            return "logged"
         return "given up" if self.given_up_at is not None else "waiting"
 
 

@@ -1,4 +1,4 @@
-"""Send a mail now instead of at its next attempt, one that was given up too (the operator's `sublet mail retry`)."""
+"""Send a mail now instead of at its next attempt, one that was logged or given up too (the operator's `sublet mail retry`)."""
 
 from sublet import audit
 from sublet.audit import Actor

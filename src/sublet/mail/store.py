@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -15,11 +16,13 @@ from sqlalchemy import (
     Text,
     func,
     insert,
+    or_,
     select,
     update,
 )
 
 from sublet.db import Tx
+from sublet.mail.attempts import BACK_OFF_MAX
 from sublet.mail.model import Mail, Outbox
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -36,11 +39,12 @@ mails = Table(
     Column("next_attempt_at", Instant),
     Column("error", Text),
     Column("sent_at", Instant),
+    Column("logged_at", Instant),
     Column("given_up_at", Instant),
     Column("created_at", Instant, nullable=False),
     CheckConstraint(
-        "(next_attempt_at IS NOT NULL AND sent_at IS NULL AND given_up_at IS NULL)"
-        " OR (next_attempt_at IS NULL AND (sent_at IS NULL) <> (given_up_at IS NULL))",
+        "CASE WHEN next_attempt_at IS NULL THEN 0 ELSE 1 END + CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END"
+        " + CASE WHEN logged_at IS NULL THEN 0 ELSE 1 END + CASE WHEN given_up_at IS NULL THEN 0 ELSE 1 END = 1",
         name="state",
     ),
     sqlite_autoincrement=True,
@@ -59,6 +63,7 @@ _MAIL = (
     mails.c.next_attempt_at,
     mails.c.error,
     mails.c.sent_at,
+    mails.c.logged_at,
     mails.c.given_up_at,
     mails.c.created_at,
 )
@@ -93,21 +98,32 @@ def find_mail(tx: Tx, mail_id: int) -> Mail | None:
     return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.id == mail_id)).one_or_none())
 
 
+def find_by_reference(tx: Tx, reference: str) -> Mail | None:
+    """Which mail is about this?"""
+    return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.reference == reference)).one_or_none())
+
+
 def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
     """Which mail has this id? Locked, so that nobody claims it meanwhile."""
     query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update()
     return _mail(tx.connection.execute(query).one_or_none())
 
 
+def _due(now: datetime) -> ColumnElement[bool]:
+    # No pause is longer than the longest: what lies further ahead was written while the clock was ahead.
+    at = mails.c.next_attempt_at
+    return WAITING & or_(at <= now, at > now + BACK_OFF_MAX)
+
+
 def is_any_due(tx: Tx) -> bool:
     """Is any mail to be sent now?"""
-    query = select(mails.c.id).where(mails.c.next_attempt_at <= tx.now).limit(1)
+    query = select(mails.c.id).where(_due(tx.now)).limit(1)
     return tx.connection.execute(query).first() is not None
 
 
 def lock_due(tx: Tx) -> Mail | None:
     """Which mail is to be sent now, the longest due first? Locked; those that another worker has locked are passed over."""
-    query = select(*_MAIL).where(mails.c.next_attempt_at <= tx.now)
+    query = select(*_MAIL).where(_due(tx.now))
     query = query.order_by(mails.c.next_attempt_at, mails.c.id).limit(1).with_for_update(skip_locked=True)
     return _mail(tx.connection.execute(query).one_or_none())
 
@@ -124,15 +140,28 @@ def record_sent(tx: Tx, mail_id: int) -> None:
     tx.connection.execute(
         update(mails)
         .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
-        .values(sent_at=tx.now, next_attempt_at=None, given_up_at=None, error=None)
+        .values(sent_at=tx.now, next_attempt_at=None, logged_at=None, given_up_at=None, error=None)
     )
 
 
-def record_failure(tx: Tx, mail_id: int, attempts: int, error: str, next_attempt_at: datetime | None) -> None:
-    """Store why an attempt failed and when the next one is due (None: it is given up), unless a newer attempt has begun."""
+def record_logged(tx: Tx, mail_id: int) -> None:
+    """Store that the log alone was told of a mail that waited."""
     tx.connection.execute(
         update(mails)
-        .where((mails.c.id == mail_id) & (mails.c.attempts == attempts) & WAITING)
+        .where((mails.c.id == mail_id) & WAITING)
+        .values(logged_at=tx.now, next_attempt_at=None, error=None)
+    )
+
+
+def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime | None) -> None:
+    """Store why the attempt of a claim failed and when the next one is due (None: it is given up).
+
+    Not where a newer attempt has begun, or another instant was set meanwhile, by the operator's `mail retry`.
+    """
+    ours = (mails.c.attempts == claimed.attempts) & (mails.c.next_attempt_at == claimed.next_attempt_at)
+    tx.connection.execute(
+        update(mails)
+        .where((mails.c.id == claimed.id) & ours)
         .values(
             error=error,
             next_attempt_at=next_attempt_at,
@@ -142,11 +171,11 @@ def record_failure(tx: Tx, mail_id: int, attempts: int, error: str, next_attempt
 
 
 def set_due(tx: Tx, mail_id: int) -> None:
-    """Have a mail that was not sent be sent now, one that was given up too."""
+    """Have a mail that was not sent be sent now, one that was only logged or given up too."""
     tx.connection.execute(
         update(mails)
         .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
-        .values(next_attempt_at=tx.now, given_up_at=None)
+        .values(next_attempt_at=tx.now, logged_at=None, given_up_at=None)
     )
 
 
@@ -170,5 +199,12 @@ def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> lis
 def list_waiting_since(tx: Tx, before: datetime) -> list[Mail]:
     """Which mails were put in before an instant and still wait, the oldest first?"""
     query = select(*_MAIL).where(WAITING & (mails.c.created_at < before))
+    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
+    return [Mail(*row) for row in rows]
+
+
+def list_to_come(tx: Tx, after: datetime) -> list[Mail]:
+    """Which mails were put in after an instant that is still to come?"""
+    query = select(*_MAIL).where(mails.c.created_at > after)
     rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
     return [Mail(*row) for row in rows]

@@ -61,9 +61,7 @@ def extend(
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
-    offer = _held_under(tx, subdomain)
-    listed = platform_domain_store.find_label(tx, subdomain.platform_domain_id, subdomain.label)
-    list_price = renewal_price(offer, listed)
+    offer, list_price = _priced(tx, subdomain)
     coupon, errors = check_payable(
         tx,
         user,
@@ -106,6 +104,17 @@ def extend(
         after={"expires_at": expires_at.isoformat(), "charged_credits": quote.price},
     )
     return outcome
+
+
+def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
+    """Return what a renewal of a name costs now in credits, before coupons, whether it may be renewed now or not."""
+    return _priced(tx, subdomain)[1]
+
+
+def _priced(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
+    offer = _held_under(tx, subdomain)
+    listed = platform_domain_store.find_label(tx, subdomain.platform_domain_id, subdomain.label)
+    return offer, renewal_price(offer, listed)
 
 
 def _held_under(tx: Tx, subdomain: Subdomain) -> Offer:

@@ -1,5 +1,7 @@
 """Close a ticket: the operator's verb; closed is final (docs/spec-choices.md, "Tickets")."""
 
+from dataclasses import replace
+
 from sublet import audit
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
@@ -43,5 +45,6 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         before={"status": ticket.status},
         after={"status": "closed"},
     )
-    mail_requester(tx, ticket, message_id, SYSTEM_AUTHOR_NAME, CLOSING_MESSAGE)
+    closed = replace(ticket, status="closed")
+    mail_requester(tx, closed, message_id, SYSTEM_AUTHOR_NAME, CLOSING_MESSAGE)
     return Outcome(ticket.id)

@@ -7,6 +7,11 @@ from sublet.tickets.mail_text import mail_subject, mail_text
 from sublet.tickets.model import Ticket
 
 
+def mail_reference(ticket_id: int, message_id: int) -> str:
+    """Return the reference of the mail that brings a message of a ticket."""
+    return f"ticket:{ticket_id}:message:{message_id}"
+
+
 def mail_requester(tx: Tx, ticket: Ticket, message_id: int, author_name: str, message: str) -> None:
     """Put a message of staff or the system into the outbox, to the address that the ticket was opened from.
 
@@ -17,7 +22,7 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, author_name: str, me
     enqueue(
         tx,
         user,
-        reference=f"ticket:{ticket.id}:message:{message_id}",
+        reference=mail_reference(ticket.id, message_id),
         subject=mail_subject(ticket),
         text=mail_text(ticket, author_name, message),
         recipient=ticket.requester_email,

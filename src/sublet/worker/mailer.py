@@ -34,7 +34,7 @@ log = structlog.get_logger()
 class Mailer:
     """Sends what is in the outbox.
 
-    `outcomes` counts attempts by what became of them ("sent", "failed", "given_up"), for the metrics; `outbox` says
+    `outcomes` counts attempts by what became of them ("sent", "logged", "failed", "given_up"), for the metrics; `outbox` says
     what waited when it was last counted, `oldest_seconds` for how long the oldest of it had.
     """
 
@@ -125,7 +125,7 @@ class Mailer:
     async def _record(self, mail: Mail, failure: Failure | None) -> str:
         while True:  # what is not recorded is sent again
             try:
-                return await self._db.write(record_delivery, mail, failure)
+                return await self._db.write(record_delivery, mail, failure, delivers=self._transport.delivers)
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
 

@@ -22,8 +22,10 @@ from sublet.worker.transport import NotSent, ServerAway
 
 TIMEOUT_SECONDS = 20.0
 """For each operation of the network."""
+CONNECTING_MAX_SECONDS = 60.0
+"""For a connection as a whole, over all addresses of the server, till it is secured and let in."""
 SENDING_MAX_SECONDS = 90.0
-"""For a mail as a whole, over a connection that stands: with the connection's own limits well below a claim's lease."""
+"""For a mail as a whole, over a connection that stands: together with the limit before well below a claim's lease."""
 REPLY_CHARACTERS_MAX = 300
 
 
@@ -70,9 +72,12 @@ def smtp_server(settings: Settings) -> SmtpServer:
 class SmtpTransport:
     """Sends through one connection until it is closed; opens another for the next mail."""
 
+    delivers = True
+
     def __init__(self, server: SmtpServer) -> None:
         self._server = server
         self._client: smtplib.SMTP | None = None
+        self._connecting: asyncio.Task[smtplib.SMTP] | None = None
         self._sending = False
 
     async def send(self, mail: Mail) -> None:
@@ -83,7 +88,7 @@ class SmtpTransport:
             NotSent: it refused the mail (permanent: with 5xx, the recipient or the text), or was not heard of any more.
         """
         if self._client is None or self._client.sock is None:
-            self._client = await asyncio.to_thread(_connect, self._server)
+            self._client = await self._connected()
         self._sending = True
         try:
             async with asyncio.timeout(SENDING_MAX_SECONDS):
@@ -96,6 +101,21 @@ class SmtpTransport:
             raise
         self._sending = False
         log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
+
+    async def _connected(self) -> smtplib.SMTP:
+        # A name may have many addresses, each with its own limit. A thread can't be ended, so the next attempt waits for it.
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server))
+        connecting = self._connecting
+        try:
+            async with asyncio.timeout(CONNECTING_MAX_SECONDS):
+                return await asyncio.shield(connecting)
+        except TimeoutError:
+            where = f"{self._server.host}:{self._server.port}"
+            raise ServerAway(f"The mail server {where} can't be used: it took too long.") from None
+        finally:
+            if connecting.done():
+                self._connecting = None
 
     async def close(self) -> None:
         """Take leave of the server; in the middle of a mail, hang up."""

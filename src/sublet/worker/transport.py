@@ -22,7 +22,9 @@ class ServerAway(NotSent):
 
 
 class Transport(Protocol):
-    """Where mail goes; called for one mail after the other."""
+    """Where mail goes; called for one mail after the other. `delivers` tells whether it goes to anybody."""
+
+    delivers: bool
 
     async def send(self, mail: Mail) -> None:
         """Send a mail; returns once somebody else answers for it.
@@ -37,6 +39,8 @@ class Transport(Protocol):
 
 class LogTransport:
     """Tells the log which mail would have been sent: neither address nor text."""
+
+    delivers = False
 
     async def send(self, mail: Mail) -> None:
         """Write a line."""

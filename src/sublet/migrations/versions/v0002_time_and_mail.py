@@ -65,12 +65,13 @@ def _create_tables() -> None:
         sa.Column("next_attempt_at", sublet.schema.Instant(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("sent_at", sublet.schema.Instant(), nullable=True),
+        sa.Column("logged_at", sublet.schema.Instant(), nullable=True),
         sa.Column("given_up_at", sublet.schema.Instant(), nullable=True),
         sa.Column("created_at", sublet.schema.Instant(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_mails_user_id")),
         sa.CheckConstraint(
-            "(next_attempt_at IS NOT NULL AND sent_at IS NULL AND given_up_at IS NULL)"
-            " OR (next_attempt_at IS NULL AND (sent_at IS NULL) <> (given_up_at IS NULL))",
+            "CASE WHEN next_attempt_at IS NULL THEN 0 ELSE 1 END + CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END"
+            " + CASE WHEN logged_at IS NULL THEN 0 ELSE 1 END + CASE WHEN given_up_at IS NULL THEN 0 ELSE 1 END = 1",
             name=op.f("ck_mails_state"),
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_mails")),
