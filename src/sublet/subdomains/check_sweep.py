@@ -18,7 +18,7 @@ def check_sweep(tx: Tx) -> list[Violation]:
     state = sweep_store.find_clockwork(tx)
     if state.stopped_at is not None and not state.resumed:
         sentence = (
-            f"stopped at {state.stopped_at:%Y-%m-%d %H:%M} UTC: {state.stopped_reason} "
+            f"stopped at {state.stopped_at:%Y-%m-%d %H:%M} UTC: {str(state.stopped_reason).rstrip('.')}. "
             "`sublet sweep resume` lets it go on."
         )
         return [*found, Violation("sweep_runs", "sweep", 1, sentence)]
