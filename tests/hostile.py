@@ -63,8 +63,12 @@ def prepare(service: RunningService) -> Target:
     return Target(service, user, domain["id"])
 
 
+MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at"}
+"""Columns that change without a request: when a token was last used, and what the sweep notes when it looks."""
+
+
 def stored(target: Target) -> Rows:
-    """Return every row of every table, except when a token was last used, which reading moves too."""
+    """Return every row of every table, except when a token was last used, which reading moves too, and when the sweep looks."""
     with sqlite3.connect(target.service.settings.database_url.removeprefix("sqlite:///")) as connection:
         names = [
             name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -73,7 +77,7 @@ def stored(target: Target) -> Rows:
         for name in names:
             cursor = connection.execute(f'SELECT * FROM "{name}"')  # noqa: S608 - a name from the database
             kept = [
-                index for index, (column, *_) in enumerate(cursor.description) if column != "last_used_at"
+                index for index, (column, *_) in enumerate(cursor.description) if column not in MOVED_BY_TIME
             ]
             rows[name] = sorted((tuple(row[index] for index in kept) for row in cursor), key=repr)
     connection.close()
