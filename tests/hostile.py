@@ -63,7 +63,7 @@ def prepare(service: RunningService) -> Target:
     return Target(service, user, domain["id"])
 
 
-MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at"}
+MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at", "made_at", "losses"}
 """Columns that change without a request: when a token was last used, and what the sweep notes when it looks."""
 
 
@@ -71,7 +71,10 @@ def stored(target: Target) -> Rows:
     """Return every row of every table, except when a token was last used, which reading moves too, and when the sweep looks."""
     with sqlite3.connect(target.service.settings.database_url.removeprefix("sqlite:///")) as connection:
         names = [
-            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            name
+            for (name,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'forecasts'"
+            )
         ]
         rows = {}
         for name in names:

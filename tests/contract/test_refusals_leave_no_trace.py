@@ -19,8 +19,17 @@ from sublet.schema import metadata
 
 pytestmark = pytest.mark.slow
 
-NOT_COMPARED = frozenset({("tokens", "last_used_at")})
-"""Columns that requests change whatever comes of them: the coarse time of a token's last use."""
+NOT_COMPARED = frozenset(
+    {
+        ("tokens", "last_used_at"),
+        ("subdomains", "due_at"),
+        ("subdomains", "loss_at"),
+        ("clockwork", "seen_at"),
+        ("forecasts", "made_at"),
+        ("forecasts", "losses"),
+    }
+)
+"""Columns that change whatever comes of a request: the coarse time of a token's last use, and what the sweep notes when it looks."""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +48,8 @@ def dump(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
     found = {}
     for table in metadata.sorted_tables:
         columns = [column for column in table.columns if (table.name, column.name) not in NOT_COMPARED]
+        if not columns:
+            continue
         rows = tx.connection.execute(select(*columns).order_by(*table.primary_key.columns))
         found[table.name] = [tuple(row) for row in rows]
     return found
