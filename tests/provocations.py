@@ -136,7 +136,7 @@ def token_expired(service: RunningService) -> Iterator[Send]:
     days = str(service.clock.ahead.days + 1)
     issued = service.operator("token", "issue", user.email, "--name", "short", "--expires-in-days", days)
     assert service.call(issued["token"], "GET", "/me").status_code == 200
-    service.clock.advance(days=1)
+    service.clock.pass_time(days=1)
     yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": fresh()})
 
 

@@ -228,7 +228,7 @@ def check_one_life_is_lived(service: RunningService, count: int = 100, rounds: i
         )
         wait_until(lambda: zone_is_right(service), 30)
         service.clock.advance(days=365 + 30, seconds=1)
-        wait_until(lambda: not service.operator("sweep", "status")["running"])
+        wait_until(lambda: service.operator("sweep", "status")["stopped"])
         before = service.call(ada, "GET", "/credits").json()["credit_balance"]
         by_users = [each for each in CONTENDERS if each != "sweep"] * count
         whose = [*by_users[: count - SWEEPS], *["sweep"] * SWEEPS]

@@ -64,7 +64,7 @@ def _arm(point: str) -> None:
 def _count_down(statements: int) -> None:
     left = statements
 
-    def watched(tx: Tx) -> Any:
+    def watched(tx: Tx, *args: Any) -> Any:
         def count(*_: Any) -> None:
             nonlocal left
             left -= 1
@@ -73,7 +73,7 @@ def _count_down(statements: int) -> None:
 
         event.listen(tx.connection, "after_cursor_execute", count)
         try:
-            return sweep(tx)
+            return sweep(tx, *args)
         finally:
             event.remove(tx.connection, "after_cursor_execute", count)
 
