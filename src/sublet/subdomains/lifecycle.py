@@ -177,7 +177,7 @@ def restorable_until(subdomain: Subdomain) -> datetime | None:
     """Return when a name in the trash is purged: until then it may be restored. None when it is not there, or held."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return None
-    return _free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
+    return free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
 
 
 def grace_ends_at(subdomain: Subdomain) -> datetime | None:
@@ -193,7 +193,7 @@ def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
 
 
 def _end_of_grace(subdomain: Subdomain) -> datetime:
-    return _free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
+    return free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
 
 
 def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
@@ -208,7 +208,7 @@ def lost_at(subdomain: Subdomain) -> datetime | None:
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
-def _free_since(subdomain: Subdomain, start: datetime) -> datetime:
+def free_since(subdomain: Subdomain, start: datetime) -> datetime:
     """Grace and trash count anew from the end of a suspension: while a name is held its user can do nothing about it."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.subdomains.lifecycle import lost_at, renewal_opens_at, restorable_until
+from sublet.subdomains.lifecycle import free_since, lost_at, renewal_opens_at, restorable_until
 from sublet.subdomains.model import Subdomain
 
 REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
@@ -47,22 +47,17 @@ def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
     found = [
         Milestone("renewal_opens", renewal_opens_at(subdomain), expires_at, told=False),
         *(Milestone(kind, at, expires_at, told=True) for kind, at in reminders if at > began_at),
-        Milestone("expired", expires_at, _free_since(subdomain, expires_at), told=True),
+        Milestone("expired", expires_at, free_since(subdomain, expires_at), told=True),
     ]
     return tuple(sorted(found, key=lambda each: each.at))
 
 
 def _in_trash(subdomain: Subdomain, trashed_at: datetime) -> tuple[Milestone, ...]:
-    until, since = restorable_until(subdomain), _free_since(subdomain, trashed_at)
+    until, since = restorable_until(subdomain), free_since(subdomain, trashed_at)
     if until is None or until - since < SHORT_TRASH:
         return ()
     at = until - min(TRASH_REMINDER, (until - since) / 2)
     return (Milestone("trash_ends", at, since, told=True),)
-
-
-def _free_since(subdomain: Subdomain, start: datetime) -> datetime:
-    """What counts anew from the end of a suspension is told anew."""
-    return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
 def reached(

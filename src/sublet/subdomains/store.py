@@ -99,14 +99,17 @@ for _column in (subdomains.c.due_at, subdomains.c.loss_at):
 DATED_BY = frozenset(
     {
         "expires_at",
+        "period_days",
+        "last_renewed_at",
         "suspended_at",
+        "unsuspended_at",
         "trashed_at",
         "purged_at",
         "released_at",
         "auto_renew_max_credits",
     }
 )
-"""The columns that the dates of a name's life are reckoned from."""
+"""The columns that the dates of a name's life are reckoned from, with the days of its platform domain (`edit_zone_settings.DAYS`)."""
 
 _OWN = [
     name
