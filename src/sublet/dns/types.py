@@ -1,7 +1,7 @@
 """The shapes that the DNS code shares: a delegation, what a user sends for one, a record, a zone's apex."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +115,31 @@ class ZoneView:
     apex: Apex
     records: Mapping[str, tuple[Record, ...]]
     existing: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TsigKey:
+    """A key for signed messages (RFC 8945): its name without the final dot, `hmac-sha256` or better, the secret in base64."""
+
+    name: str
+    algorithm: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Primary:
+    """A primary server that takes our updates of a zone: its name in the settings, its IP address and port, our key there."""
+
+    name: str
+    address: str
+    port: int
+    key: TsigKey
+
+
+@dataclass(frozen=True, slots=True)
+class Secondary:
+    """A secondary server of a zone that we watch: its host name, as apex NS records have it, its IP address and port."""
+
+    host: str
+    address: str
+    port: int
