@@ -37,6 +37,7 @@ NAME = Subdomain(
     released_at=None,
     created_at=NOW,
     updated_at=NOW,
+    generation_at=NOW,
     renewal_window_days=60,
     grace_days=30,
     trash_days=30,

@@ -10,6 +10,7 @@ import pytest
 from service import RunningService, running_service
 from serving import free_address
 from sublet.db import Database
+from sublet.worker.primary_zone import FindPrimary
 from sublet.worker.publisher import Publisher
 
 
@@ -22,18 +23,18 @@ class Outage:
 
     def down(self) -> None:
         """From now on the name server can't be reached by the publisher."""
-        self.publisher._address = free_address()
+        self.publisher.built_in.address = free_address()
 
     def up(self) -> None:
         """The name server is back."""
-        self.publisher._address = self.service.dns
+        self.publisher.built_in.address = self.service.dns
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Let names wait, so that they become one batch."""
 
-        async def publish_nothing() -> bool:
-            return False
+        async def publish_nothing() -> None:
+            return
 
         self.publisher.publish_waiting = publish_nothing  # type: ignore[method-assign]
         try:
@@ -49,8 +50,8 @@ def service_with_outage(
     """Run a service with the platform domain example.test, and give its publisher into the test's hands."""
     made: list[Publisher] = []
 
-    def make(db: Database, address: tuple[str, int]) -> Publisher:
-        made.append(Publisher(db, address))
+    def make(db: Database, address: tuple[str, int], find_primary: FindPrimary) -> Publisher:
+        made.append(Publisher(db, address, find_primary))
         return made[-1]
 
     with monkeypatch.context() as patch:

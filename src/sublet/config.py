@@ -19,6 +19,44 @@ class SettingsError(Exception):
     """A setting is unknown or has no good value; the message says which and what would be good."""
 
 
+KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
+"""What a TSIG key may be (RFC 8945, section 6): SHA-256 or better."""
+
+PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
+"""With a primary's name in capitals (`-` and `.` as `_`): the environment variable that may have its key's secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrimarySettings:
+    """A primary server: where it takes our updates, and which key we have there; the secret is in a file or the environment."""
+
+    name: str
+    address: str
+    key_name: str
+    port: int = 53
+    key_algorithm: str = "hmac-sha256"
+    key_file: str = ""
+    batch_max: int = 100
+    """How many names one UPDATE carries at most."""
+
+    def __post_init__(self) -> None:
+        place = f"primaries.{self.name}"
+        if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", self.name) is None or self.name == "built-in":
+            raise SettingsError(
+                f"{place}: a name has a-z, 0-9, dot, hyphen and underscore, and isn't built-in"
+            )
+        _addresses(f"{place}.address", self.address)
+        if not self.address or "," in self.address:
+            raise SettingsError(f"{place}.address: give one IP address")
+        if not 1 <= self.port <= 65535:
+            raise SettingsError(f"{place}.port: {self.port} is not 1 to 65535")
+        if not 1 <= self.batch_max <= 1000:
+            raise SettingsError(f"{place}.batch_max: {self.batch_max} is not 1 to 1000")
+        if re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", self.key_name) is None:
+            raise SettingsError(f"{place}.key_name: {self.key_name!r} is no key's name")
+        _one_of(f"{place}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. Listen addresses are `host:port` (IPv6 as `[::1]:80`); port 0 picks a free one."""
@@ -51,6 +89,8 @@ class Settings:
     """The file that has the password: no secret is a setting, since settings are shown."""
     log_format: str = "text"
     log_level: str = "info"
+    primaries: tuple["PrimarySettings", ...] = ()
+    """The primary servers that platform domains may name: tables `[primaries.NAME]` of the settings file."""
 
     def __post_init__(self) -> None:
         _one_of("rate_limits", self.rate_limits, ("on", "off"))
@@ -96,6 +136,7 @@ DESCRIPTIONS: dict[str, str] = {
     "smtp_password_file": "The file that has the password for it.",
     "log_format": "text, for people, or json.",
     "log_level": "debug, info, warning or error.",
+    "primaries": "The primary servers that platform domains may name: tables [primaries.NAME] of the settings file.",
 }
 """What each setting means, in a sentence: for `sublet settings`; docs/settings.md says more."""
 
@@ -191,12 +232,19 @@ def load_settings(config: Path | None = None, environ: Mapping[str, str] | None 
     values: dict[str, Any] = _from_file(path) if path else {}
     types = {field.name: field.type for field in fields(Settings)}
     for name, text in environment.items():
-        if name.startswith("SUBLET_") and name != "SUBLET_CONFIG":
+        if (
+            name.startswith("SUBLET_")
+            and name != "SUBLET_CONFIG"
+            and not name.startswith(PRIMARY_KEY_VARIABLE)
+        ):
             values[name.removeprefix("SUBLET_").lower()] = text
     for name, value in values.items():
         if name not in types:
             raise SettingsError(f"unknown setting {name!r}; `sublet settings` lists those there are")
-        values[name] = _typed(name, value, int if types[name] in (int, "int") else str)
+        if name == "primaries":
+            values[name] = _primaries(value)
+        else:
+            values[name] = _typed(name, value, int if types[name] in (int, "int") else str)
     return Settings(**values)
 
 
@@ -205,6 +253,25 @@ def _from_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"can't read the settings file {path}: {error}") from error
+
+
+def _primaries(value: Any) -> tuple[PrimarySettings, ...]:
+    if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
+        raise SettingsError("primaries: give tables [primaries.NAME] in the settings file")
+    return tuple(_primary(name, table) for name, table in value.items())
+
+
+def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
+    types = {field.name: field.type for field in fields(PrimarySettings) if field.name != "name"}
+    given: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in types:
+            raise SettingsError(f"primaries.{name}: unknown setting {key!r}; there are {', '.join(types)}")
+        given[key] = _typed(f"primaries.{name}.{key}", value, int if types[key] in (int, "int") else str)
+    missing = [key for key in ("address", "key_name") if key not in given]
+    if missing:
+        raise SettingsError(f"primaries.{name}: {' and '.join(missing)} missing")
+    return PrimarySettings(name, **given)
 
 
 def _typed(name: str, value: Any, kind: type) -> Any:

@@ -1,14 +1,14 @@
 """The pages hold what the code does: settings, commands, errors, endpoints, metrics, links, files."""
 
 import re
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
 from service import RunningService
-from sublet.config import Settings
+from sublet.config import PrimarySettings, Settings
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
 from sublet.http.routes import ENDPOINTS
@@ -50,8 +50,17 @@ def test_every_setting_is_explained_with_its_default() -> None:
             f"`{field.default}`" if field.default != "" else "empty",
         ]
         for field in fields(Settings)
+        if field.name != "primaries"
     }
+    of_primary = [field for field in fields(PrimarySettings) if field.name != "name"]
+    wanted |= {f"`primaries.NAME.{field.name}`": ["", _default(field)] for field in of_primary}
     assert told == wanted
+
+
+def _default(field: Field[object]) -> str:
+    if field.default is MISSING:
+        return "needed"
+    return f"`{field.default}`" if field.default != "" else "empty"
 
 
 def test_every_error_code_is_explained_with_its_status() -> None:

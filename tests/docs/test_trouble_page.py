@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_NAMED = re.compile(r'(?:Violation|Fault)\(\s*"([a-z_]+)"|\("([a-z_]+)", [a-z]+_problem\(')
+_NAMED = re.compile(r'(?:Violation|\bFault)\(\s*"([a-z_]+)"|\("([a-z_]+)", [a-z]+_problem\(')
 
 
 def test_every_invariant_has_a_line_that_says_what_to_do() -> None:

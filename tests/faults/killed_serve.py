@@ -6,6 +6,7 @@ Run as a program by `serving.py`; only the tests know it.
 import os
 import signal
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
@@ -16,10 +17,10 @@ from sublet.db import Tx
 from sublet.http import subdomains as endpoints
 from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store
-from sublet.subdomains.publishing import Result, record_publication
+from sublet.subdomains.publishing import Batch, Result, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.sweep import sweep
-from sublet.worker import clockwork, mailer, publisher, smtp
+from sublet.worker import built_in_zone, clockwork, mailer, publisher, smtp
 
 
 def _killed(fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -44,7 +45,7 @@ def _arm(point: str) -> None:
     elif point == "committed":  # registered and committed, nothing begun
         _replace(publisher, "begin_publication", _killed())
     elif point == "written_ahead":  # A is committed, the zone is as it was
-        _replace(publisher, "change_zone", _killed())
+        _replace(built_in_zone, "change_zone", _killed())
     elif point == "changing_zone":  # the zone is changed, not committed
         _replace(zone_store, "apply_changes", _killed(zone_store.apply_changes))
     elif point == "published":  # the zone is changed, nothing is recorded
@@ -85,11 +86,12 @@ def _without_write_ahead() -> None:
     insert = publish_store.insert_published_owners
     _replace(publish_store, "insert_published_owners", lambda *_: None)
 
-    def record(tx: Tx, results: Mapping[int, Result]) -> None:
-        record_publication(tx, results)
+    def record(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
+        took = record_publication(tx, results, batch)
         for subdomain_id, result in results.items():
             there = publish_store.list_published_owners(tx, subdomain_id)
             insert(tx, subdomain_id, {record.owner for record in result.item.desired} - there)
+        return took
 
     _replace(publisher, "record_publication", record)
 

@@ -178,7 +178,7 @@ def test_an_implausible_repair_stops_and_asks(outage: Outage) -> None:
                 nameservers=NAMESERVERS,
                 nameserver_count=len(NAMESERVERS),
                 updated_at=tx.now,
-                **next_generation(),
+                **next_generation(tx.now),
             )
         )
 
@@ -219,9 +219,9 @@ def test_one_poison_name_keeps_nobody_else_back(outage: Outage, monkeypatch: pyt
                 service.register(ada, name, nameservers=NAMESERVERS)
         wait_until(lambda: _shown(service, ada, poison)["status"] == "failed", 20)
         assert sizes[0] == 50, "it was not one batch"
-        assert {owner for owner, _, _ in standing(service)} == set(names) - {poison}
+        wait_until(lambda: {owner for owner, _, _ in standing(service)} == set(names) - {poison}, 20)
         for name in names:
             expected = "failed" if name == poison else "active"
-            assert _shown(service, ada, name)["status"] == expected
+            wait_until(lambda of=name, is_to_be=expected: _shown(service, ada, of)["status"] == is_to_be)  # type: ignore[misc]
     wait_until(lambda: zone_is_right(service), 20)
     assert service.delegation(poison) == set(NAMESERVERS)

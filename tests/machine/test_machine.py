@@ -38,7 +38,7 @@ def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_the_dns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "followed_by_dns", lambda _subdomain: {})
+    monkeypatch.setattr(store, "followed_by_dns", lambda _subdomain, _now: {})
 
 
 def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "smtp_password_file": "",
     "log_format": "text",
     "log_level": "info",
+    "primaries": (),
 }
 
 

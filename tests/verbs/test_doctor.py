@@ -143,7 +143,7 @@ def _time_takes(tx: Tx, name: str) -> None:
     """What the sweep does to a name, all at once."""
     found = store.find_unreleased(tx, name)
     assert found is not None
-    store.update_subdomain(tx, found.id, trashed_at=tx.now, **store.followed_by_dns(found))
+    store.update_subdomain(tx, found.id, trashed_at=tx.now, **store.followed_by_dns(found, tx.now))
     audit.record(tx, SYSTEM, "subdomain.trash", "subdomain", found.id)
     end_trash(tx, SYSTEM, found)
     end_cooling_off(tx, SYSTEM, found)

@@ -61,7 +61,9 @@ def test_a_change_from_an_old_row_is_a_generation_of_its_own(registry: Registry)
     registry.publish()
     # Whoever read the row before that change: what it now stores must not count as published.
     registry.write(
-        lambda tx: store.update_subdomain(tx, held.id, suspended_at=tx.now, **store.followed_by_dns(held))
+        lambda tx: store.update_subdomain(
+            tx, held.id, suspended_at=tx.now, **store.followed_by_dns(held, tx.now)
+        )
     )
     found = registry.subdomain(held.id)
     assert found.generation > found.published_generation

@@ -92,12 +92,14 @@ def add(
     negative_ttl_seconds: option.NegativeTtlSeconds = None,
     apex_ttl_seconds: option.ApexTtlSeconds = None,
     delegation_ttl_seconds: option.DelegationTtlSeconds = None,
+    primary: option.Primary = None,
+    secondary: option.SecondaryOption = None,
     zone_file: Annotated[
         Path | None, typer.Option("--zone-file", metavar="FILE", help="Adopt the records of this zone file.")
     ] = None,
 ) -> Answer:
     """Add a platform domain: open, offering `free`, unless said otherwise."""
-    said = option.settings_from(locals())
+    said = option.settings_from(session.settings, locals())
     text = _read(zone_file) if zone_file is not None else None
 
     added = session.write(add_platform_domain, domain, said, names_held=list_names_held, zone_file=text)
@@ -145,12 +147,16 @@ def edit(
     negative_ttl_seconds: option.NegativeTtlSeconds = None,
     apex_ttl_seconds: option.ApexTtlSeconds = None,
     delegation_ttl_seconds: option.DelegationTtlSeconds = None,
+    primary: option.Primary = None,
+    secondary: option.SecondaryOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="Even where names would go to the trash or be purged at once.")
     ] = False,
 ) -> Answer:
     """Change a platform domain; names that are held stay visible, changeable and renewable."""
-    edited = session.write(edit_zone_settings, domain, option.settings_from(locals()), force=force)
+    edited = session.write(
+        edit_zone_settings, domain, option.settings_from(session.settings, locals()), force=force
+    )
     shown = session.read(lambda tx: _look(tx, edited))
     return Answer(_describe(shown), (f"The platform domain {edited.domain} is stored as asked.",))
 

@@ -1,12 +1,20 @@
 """The options that `domain add` and `domain edit` share: one for each setting of a platform domain."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
+from ipaddress import ip_address
 from typing import Annotated, Any
 
 import typer
 
+from sublet.config import Settings
+from sublet.dns.types import Secondary
+from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.settings import PlatformDomainSettings
+
+BUILT_IN = "built-in"
+"""What `--primary` says for no primary of one's own."""
 
 PublicName = Annotated[
     str | None, typer.Option("--public-name", metavar="NAME", help="What people call it; else the domain.")
@@ -55,13 +63,71 @@ NegativeTtlSeconds = Annotated[int | None, typer.Option("--negative-ttl-seconds"
 ApexTtlSeconds = Annotated[int | None, typer.Option("--apex-ttl-seconds", metavar="N")]
 DelegationTtlSeconds = Annotated[int | None, typer.Option("--delegation-ttl-seconds", metavar="N")]
 
+Primary = Annotated[
+    str | None,
+    typer.Option(
+        "--primary",
+        metavar="NAME",
+        help=f"The primary server of its zone, as the settings name it; {BUILT_IN}: the built-in name server.",
+    ),
+]
+SecondaryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secondary",
+        metavar="HOST=ADDRESS[:PORT]",
+        help="Repeated: the secondary servers to watch; none: no longer any.",
+    ),
+]
 
-def settings_from(arguments: Mapping[str, Any]) -> PlatformDomainSettings:
-    """Return what the options of a command say, by their names."""
+
+def settings_from(settings: Settings, arguments: Mapping[str, Any]) -> PlatformDomainSettings:
+    """Return what the options of a command say, by their names.
+
+    Raises:
+        ValidationFailed: the primary is none of the settings', or a secondary is not HOST=ADDRESS[:PORT].
+    """
+    primary = arguments["primary"]
+    known = [each.name for each in settings.primaries]
+    if primary is not None and primary not in (BUILT_IN, *known):
+        there_are = ", ".join(known) or "none"
+        sentence = f"The settings have no primary {primary!r} (there are: {there_are}); see docs/settings.md."
+        raise validation_failed([FieldError("primary", "value_invalid", sentence)])
     said = {
         field.name: arguments[field.name]
         for field in fields(PlatformDomainSettings)
         if field.name in arguments
     }
     nameservers = arguments["apex_nameserver"]
-    return PlatformDomainSettings(**said, apex_nameservers=tuple(nameservers) if nameservers else None)
+    return PlatformDomainSettings(
+        **said | {"primary": "" if primary == BUILT_IN else primary},
+        apex_nameservers=tuple(nameservers) if nameservers else None,
+        secondaries=_secondaries(arguments["secondary"]),
+    )
+
+
+def _secondaries(texts: list[str] | None) -> tuple[Secondary, ...] | None:
+    if not texts:
+        return None
+    return () if texts == ["none"] else tuple(parse_secondary(text) for text in texts)
+
+
+def parse_secondary(text: str) -> Secondary:
+    """Return the secondary server that `HOST=ADDRESS` or `HOST=ADDRESS:PORT` means, an IPv6 address with a port in brackets.
+
+    Raises:
+        ValidationFailed: it is neither.
+    """
+    host, equals, where = text.partition("=")
+    bracketed = re.fullmatch(r"\[(?P<address>[^\]]+)\](:(?P<port>\d{1,5}))?", where)
+    plain = re.fullmatch(r"(?P<address>[^:]+)(:(?P<port>\d{1,5}))?", where)
+    found = bracketed or plain
+    address, port = (found["address"], int(found["port"] or 53)) if found else (where, 53)
+    try:
+        ip_address(address)
+    except ValueError:
+        equals = ""
+    if not (host and equals and 1 <= port <= 65535):
+        sentence = f"{text!r} is not HOST=ADDRESS[:PORT], such as ns2.example.net=192.0.2.54."
+        raise validation_failed([FieldError("secondary", "value_invalid", sentence)])
+    return Secondary(host, str(ip_address(address)), port)

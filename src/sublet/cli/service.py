@@ -26,6 +26,7 @@ from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
 from sublet.migrations import is_current
+from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.view_zone import view_zone
 from sublet.worker.clockwork import Clockwork, Monotonic, monotonic_seconds
 from sublet.worker.mailer import Mailer
@@ -87,7 +88,8 @@ async def _serve(
 ) -> None:
     metrics = Metrics()
     async with _name_server(settings, db, metrics) as dns_address:
-        publisher, clockwork = Publisher(db, dns_address), Clockwork(db, monotonic)
+        publisher = Publisher(db, dns_address, lambda name: find_primary(settings.primaries, name))
+        clockwork = Clockwork(db, monotonic)
         mailer = Mailer(db, transport)
         metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
         async with _running(publisher.run(), clockwork.run(), mailer.run()) as workers:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 from sublet import audit
 from sublet.audit import Actor
@@ -11,7 +10,7 @@ from sublet.dns.names import InvalidName, ancestors, parse_domain_name
 from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.platform_domains import store, zone_store
 from sublet.platform_domains.model import Offer, PlatformDomain
-from sublet.platform_domains.settings import PlatformDomainSettings, check_settings, default_settings
+from sublet.platform_domains.settings import PlatformDomainSettings, check_settings, default_settings, plain
 from sublet.platform_domains.zone_file import InvalidZoneFile, ZoneFile, parse_zone_file
 
 FIRST_OFFER = ("free", 0, 0, 365)
@@ -61,7 +60,7 @@ def add_platform_domain(
         raise Conflict(
             f"{held[0]} is registered, or was until a short while ago; a platform domain can't lie at or below it."
         )
-    platform_domain_id = store.insert_platform_domain(tx, domain=canonical, **_columns(values))
+    platform_domain_id = store.insert_platform_domain(tx, domain=canonical, **plain(values))
     mode, price, renewal_price, period_days = FIRST_OFFER
     offer = Offer(platform_domain_id, mode, price, renewal_price, period_days, None)
     store.replace_offer(tx, offer)
@@ -73,7 +72,7 @@ def add_platform_domain(
         "platform_domain.add",
         "platform_domain",
         platform_domain_id,
-        after={"domain": canonical, **_columns(values), "adopted_records": len(records)},
+        after={"domain": canonical, **plain(values), "adopted_records": len(records)},
     )
     platform_domain = store.find_platform_domain(tx, platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - just added
@@ -89,7 +88,3 @@ def _parse(domain: str, zone_file: str | None) -> tuple[str, ZoneFile | None]:
         return canonical, parse_zone_file(zone_file, canonical) if zone_file is not None else None
     except InvalidZoneFile as error:
         raise validation_failed([FieldError("zone_file", "value_invalid", f"{error}.")]) from None
-
-
-def _columns(values: dict[str, Any]) -> dict[str, Any]:
-    return {**values, "apex_nameservers": list(values["apex_nameservers"])}

@@ -14,6 +14,7 @@ from sublet.platform_domains.settings import (
     PlatformDomainSettings,
     check_settings,
     default_settings,
+    plain,
 )
 
 
@@ -44,18 +45,14 @@ def edit_platform_domain(
         if "serial" not in after and any(name in APEX_FIELDS for name in after):
             after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; 0 is left out, as everywhere here
         before = {name: now[name] for name in after}
-        store.update_platform_domain(tx, found.id, **_plain(after))
+        store.update_platform_domain(tx, found.id, **plain(after))
         audit.record(
             tx,
             actor,
             "platform_domain.edit",
             "platform_domain",
             found.id,
-            before=_plain(before),
-            after=_plain(after),
+            before=plain(before),
+            after=plain(after),
         )
     return find_platform_domain(tx, str(found.id))
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from sublet.dns.types import Secondary
+
 MODES = ("free", "plus", "premium", "special")
 """The registration modes of the API, in the spec's order. `admin` exists in the spec only to be refused."""
 
@@ -11,7 +13,11 @@ LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 
 @dataclass(frozen=True, slots=True)
 class PlatformDomain:
-    """A platform domain; days and counts are integers, `domain` a lower-case A-label name without the final dot."""
+    """A platform domain; days and counts are integers, `domain` a lower-case A-label name without the final dot.
+
+    `primary` is the name that the settings give the primary server of its zone; empty: the built-in name server. `serial` and the
+    apex settings are the built-in one's.
+    """
 
     id: int
     domain: str
@@ -40,6 +46,8 @@ class PlatformDomain:
     negative_ttl_seconds: int
     apex_ttl_seconds: int
     delegation_ttl_seconds: int
+    primary: str
+    secondaries: tuple[Secondary, ...]
     created_at: datetime
     updated_at: datetime
 

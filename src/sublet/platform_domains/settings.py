@@ -1,13 +1,15 @@
 """What the operator may set of a platform domain, its defaults and its limits (rules; no SQL)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sublet.accounts.fields import check_text
 from sublet.dns.names import InvalidName, parse_host_name, shown
+from sublet.dns.types import Secondary
 from sublet.errors import FieldError
 
+SECONDARIES_MAX = 13
 SECONDS_MAX = 2**31 - 1
 """The longest TTL (RFC 2181, section 8); the SOA's times stay within it too."""
 APEX_FIELDS = (
@@ -28,7 +30,8 @@ class PlatformDomainSettings:
     """What the operator says of a platform domain; None says nothing: the default on adding, as it is on editing.
 
     Days and counts are integers. `premium_length_max` is the longest label that is premium by its length alone, 0 for
-    none. `soa_rname` is a name, or the mailbox that it stands for.
+    none. `soa_rname` is a name, or the mailbox that it stands for. `primary` is a name of the settings' primaries, empty for the
+    built-in name server; `secondaries` are watched, never written to.
     """
 
     public_name: str | None = None
@@ -56,6 +59,8 @@ class PlatformDomainSettings:
     negative_ttl_seconds: int | None = None
     apex_ttl_seconds: int | None = None
     delegation_ttl_seconds: int | None = None
+    primary: str | None = None
+    secondaries: tuple[Secondary, ...] | None = None
 
     def given(self) -> dict[str, Any]:
         """Return what is said, by name."""
@@ -92,7 +97,20 @@ def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None)
         "negative_ttl_seconds": 300,
         "apex_ttl_seconds": 3600,
         "delegation_ttl_seconds": 3600,
+        "primary": "",
+        "secondaries": (),
     }
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as they are stored and audited: lists instead of tuples, a secondary as its host, address and port."""
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Secondary):
+        return [value.host, value.address, value.port]
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 _RANGES: dict[str, tuple[int, int]] = {
@@ -131,7 +149,20 @@ def check_settings(values: dict[str, Any]) -> tuple[dict[str, Any], list[FieldEr
     checked["apex_nameservers"] = _hosts(values["apex_nameservers"], errors)
     checked["soa_mname"] = _host("soa_mname", values["soa_mname"], errors)
     checked["soa_rname"] = _host("soa_rname", _mailbox_name(values["soa_rname"]), errors)
+    checked["secondaries"] = _secondaries(values["secondaries"], errors)
     return checked, errors
+
+
+def _secondaries(given: Sequence[Secondary], errors: list[FieldError]) -> tuple[Secondary, ...]:
+    if len(given) > SECONDARIES_MAX:
+        errors.append(FieldError("secondaries", "value_invalid", f"At most {SECONDARIES_MAX} are watched."))
+    checked = tuple(
+        replace(each, host=_host(f"secondaries[{index}]", each.host, errors))
+        for index, each in enumerate(given[:SECONDARIES_MAX])
+    )
+    if len({each.host for each in checked}) < len(checked):
+        errors.append(FieldError("secondaries", "nameserver_duplicate", "A secondary is there twice."))
+    return checked
 
 
 def _mailbox_name(text: str) -> str:

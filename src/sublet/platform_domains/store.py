@@ -1,6 +1,7 @@
 """All SQL of platform domains, their offers, labels and grants."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -20,6 +21,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Tx
+from sublet.dns.types import Secondary
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -53,6 +55,8 @@ platform_domains = Table(
     Column("negative_ttl_seconds", Integer, nullable=False),
     Column("apex_ttl_seconds", Integer, nullable=False),
     Column("delegation_ttl_seconds", Integer, nullable=False),
+    Column("primary", String(63), nullable=False),
+    Column("secondaries", JSON, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
     sqlite_autoincrement=True,
@@ -102,13 +106,15 @@ label_grants = Table(
 
 _COLUMNS = tuple(platform_domains.c[name] for name in PlatformDomain.__slots__)
 _APEX_NAMESERVERS = PlatformDomain.__slots__.index("apex_nameservers")
+_SECONDARIES = PlatformDomain.__slots__.index("secondaries")
 _OFFER = tuple(offers.c[name] for name in Offer.__slots__)
 
 
 def _platform_domain(row: Iterable[object]) -> PlatformDomain:
-    values = list(row)
-    values[_APEX_NAMESERVERS] = tuple(values[_APEX_NAMESERVERS])  # type: ignore[arg-type] # JSON gives a list
-    return PlatformDomain(*values)  # type: ignore[arg-type]
+    values: list[Any] = list(row)
+    values[_APEX_NAMESERVERS] = tuple(values[_APEX_NAMESERVERS])  # JSON gives a list
+    values[_SECONDARIES] = tuple(Secondary(*each) for each in values[_SECONDARIES])
+    return PlatformDomain(*values)
 
 
 def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:

@@ -1,7 +1,8 @@
 """The published state of the built-in name server: what it answers with is what stands in `zone_records`.
 
 It is a zone like any other server's: it does not know which records are the registry's. Apex SOA and NS are not in it; they
-are made from the platform domain's settings and serial.
+are made from the platform domain's settings and serial. Of a zone on a primary of one's own it has what the last check found there
+that is not ours: such names can't be registered.
 """
 
 from collections import defaultdict
@@ -88,6 +89,11 @@ def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
         .order_by(zone_records.c.owner_key, zone_records.c.type, zone_records.c.rdata)
     )
     return [Record(*row) for row in rows]
+
+
+def delete_records(tx: Tx, platform_domain_id: int) -> None:
+    """Take all records out of the zone."""
+    tx.connection.execute(delete(zone_records).where(zone_records.c.platform_domain_id == platform_domain_id))
 
 
 def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -> None:

@@ -114,7 +114,7 @@ def list_waiting_too_long(tx: Tx, limit: timedelta) -> Iterator[Violation]:
     """Which names wait for their publication for longer than this?"""
     query = select(subdomains.c.id, subdomains.c.fqdn, subdomains.c.provision_error).where(
         (subdomains.c.generation != subdomains.c.published_generation)
-        & (subdomains.c.updated_at < tx.now - limit)
+        & (subdomains.c.generation_at < tx.now - limit)
     )
     for subdomain_id, fqdn, error in tx.connection.execute(query):
         yield Violation(

@@ -27,6 +27,6 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:
     """Put a live name into the trash; nothing is checked here. `action` is what the audit calls it."""
-    followed = store.followed_by_dns(subdomain)
+    followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
     audit.record(tx, actor, action, "subdomain", subdomain.id, after={"trashed_at": tx.now.isoformat()})

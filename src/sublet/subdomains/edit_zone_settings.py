@@ -3,6 +3,7 @@
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
+from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
@@ -19,7 +20,8 @@ def edit_zone_settings(
 ) -> PlatformDomain:
     """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
 
-    With other days every name of it is dated anew by the sweep.
+    With other days every name of it is dated anew by the sweep. On another primary every delegated name is published anew, and
+    counts as such only when that one serves it; the zone on the server that it leaves stays there as it is.
 
     Raises, in this order:
         NotFound, ValidationFailed: as `edit_platform_domain`.
@@ -39,10 +41,19 @@ def edit_zone_settings(
         if not force:
             _refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
         sweep_store.date_anew(tx, edited.id)
-    if edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
+    if edited.primary != before.primary:
+        _leave_server(tx, edited.id)
+    if (edited.delegation_ttl_seconds, edited.primary) != (before.delegation_ttl_seconds, before.primary):
         names = publish_store.list_published(tx, edited.id)
         publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
     return edited
+
+
+def _leave_server(tx: Tx, platform_domain_id: int) -> None:
+    """Forget what stands on the server that the zone is leaving; what the new one has is found out by the first check."""
+    zone_store.delete_records(tx, platform_domain_id)
+    zone_state_store.forget_zone_state(tx, platform_domain_id)
+    zone_state_store.update_zone_state(tx, platform_domain_id, rebuilt_at=tx.now)  # to be checked as a whole
 
 
 def _days_given(settings: PlatformDomainSettings) -> bool:

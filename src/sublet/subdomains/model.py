@@ -48,6 +48,7 @@ class Subdomain:
     released_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    generation_at: datetime
     renewal_window_days: int
     grace_days: int
     trash_days: int

@@ -48,13 +48,18 @@ def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
     return sorted(row[0] for row in rows)
 
 
-def list_waiting(tx: Tx, platform_domain_id: int, limit: int) -> list[Subdomain]:
-    """Which names of this platform domain wait for publication? Those longest unchanged first: a fair order."""
+def list_waiting(
+    tx: Tx, platform_domain_id: int, limit: int, among: Collection[int] | None = None
+) -> list[Subdomain]:
+    """Which names of this platform domain wait for publication? Those longest unchanged first: a fair order.
+
+    `among` are the ids of those that are asked about, None for all.
+    """
+    waiting = (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED & _due(tx.now)
+    if among is not None:
+        waiting &= subdomains.c.id.in_(list(among))
     query = (
-        select_subdomains()
-        .where((subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED & _due(tx.now))
-        .order_by(subdomains.c.updated_at, subdomains.c.id)
-        .limit(limit)
+        select_subdomains().where(waiting).order_by(subdomains.c.generation_at, subdomains.c.id).limit(limit)
     )
     return fetch(tx, query)
 
@@ -124,6 +129,21 @@ def list_sent_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, frozen
     return {subdomain_id: frozenset(owners) for subdomain_id, owners in found.items()}
 
 
+def mark_owners_sent(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Record that a change of the zone had these owner names, each given with its subdomain's id."""
+    rows = [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners]
+    if rows:
+        tx.connection.execute(
+            update(published_owners)
+            .where(
+                (published_owners.c.subdomain_id == bindparam("of"))
+                & (published_owners.c.owner == bindparam("at"))
+            )
+            .values(sent=True),
+            rows,
+        )
+
+
 def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
     """Record that a change of the zone has all owner names of these subdomains."""
     tx.connection.execute(
@@ -190,7 +210,7 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     tx.connection.execute(
         update(subdomains)
         .where(subdomains.c.id.in_(list(subdomain_ids)))
-        .values(updated_at=tx.now, **next_generation())
+        .values(updated_at=tx.now, **next_generation(tx.now))
     )
 
 

@@ -1,65 +1,76 @@
 """From rows to the zone: what the publisher does inside transactions (the sending lies between, outside any).
 
-A: `begin_publication` reads what is desired now and writes ahead which owner names may get into the zone. Then the zone is
-changed and read back. B: `record_publication` records the outcome for exactly the generation that was sent. The queue is a
-level, not a log: doing any of it again is harmless, and a crash anywhere is repaired by doing it again. Without the
+A: `begin_publication` reads what is desired now and writes ahead which owner names may get into the zone, and behind which fence.
+Then the zone is changed and read back. B: `record_publication` records the outcome for exactly the generation that was sent. The
+queue is a level, not a log: doing any of it again is harmless, and a crash anywhere is repaired by doing it again. Without the
 write-ahead, a crash after sending would leave the old records in the zone for ever.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
+from sublet.dns.update import new_fence
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
 
 BATCH_MAX = 100
 BACK_OFF_MAX_SECONDS = 60.0
+ZONE_BACK_OFF_MAX_SECONDS = 10.0
+"""How long a zone with a problem rests at most: all that waits goes on within this time of its return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One name of a batch: the generation that is sent, the records desired, the owners that are or may be in the zone.
 
-    Whether an owner may already be in use is asked where the zone is changed: there alone it is known what was sent.
+    `new_owners` are those at which nothing of ours was ever put, as far as is known: they must not be in use.
     """
 
     subdomain_id: int
     fqdn: str
     generation: int
+    generation_at: datetime | None
     attempts: int
     desired: tuple[Record, ...]
     owners: frozenset[str]
+    new_owners: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one update of one zone carries."""
+    """What one update of one zone carries; on a `primary` of one's own from its `fence` (None: it has none) to `next_fence`."""
 
     platform_domain_id: int
     zone: str
     items: tuple[Item, ...]
+    primary: str = ""
+    fence: str | None = None
+    next_fence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """What came of one item: published with the zone's serial, or the sentence that says why not.
 
-    `nothing_sent` tells that the name was refused before any record of it could get into the zone.
+    `cause` is one of `dns.primary.CAUSES`. `nothing_sent` tells that the name was refused before any record of it could
+    get into the zone.
     """
 
     item: Item
     serial: int | None = None
     error: str | None = None
+    cause: str | None = None
     nothing_sent: bool = False
 
 
@@ -70,14 +81,17 @@ def desired_records(subdomain: Subdomain, ttl_seconds: int) -> tuple[Record, ...
     return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
 
 
-def begin_publication(tx: Tx, platform_domain_id: int, limit: int = BATCH_MAX) -> Batch | None:
-    """Return the names that wait under a platform domain, written ahead; None when none does."""
+def begin_publication(
+    tx: Tx, platform_domain_id: int, limit: int = BATCH_MAX, among: Collection[int] | None = None
+) -> Batch | None:
+    """Return the names that wait under a platform domain (`among` these ids, if given), written ahead; None when none does."""
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is not None:
         zone_store.lock_zone(tx, platform_domain_id)  # two publishers don't write ahead the same at once
-    waiting = publish_store.list_waiting(tx, platform_domain_id, limit)
+    waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among)
     if platform_domain is None or not waiting:
         return None
+    sent = publish_store.list_sent_owners(tx, [subdomain.id for subdomain in waiting])
     items = []
     for subdomain in waiting:
         before = publish_store.list_published_owners(tx, subdomain.id)
@@ -89,38 +103,132 @@ def begin_publication(tx: Tx, platform_domain_id: int, limit: int = BATCH_MAX) -
                 subdomain_id=subdomain.id,
                 fqdn=subdomain.fqdn,
                 generation=subdomain.generation,
+                generation_at=subdomain.generation_at,
                 attempts=subdomain.attempts,
                 desired=desired,
                 owners=before | wanted,
+                new_owners=wanted - sent.get(subdomain.id, frozenset()),
             )
         )
-    return Batch(platform_domain_id, platform_domain.domain, tuple(items))
+    return _fenced(tx, platform_domain, tuple(items))
 
 
-def record_publication(tx: Tx, results: Mapping[int, Result]) -> None:
-    """Record what came of a batch, by subdomain id; one audit event for each name whose outcome is new."""
-    for subdomain_id, result in results.items():
+def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
+    """Return an update that carries no name: it tells whether the zone takes any at all. None on the built-in name server."""
+    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    if platform_domain is None or not platform_domain.primary:
+        return None
+    zone_store.lock_zone(tx, platform_domain_id)
+    return _fenced(tx, platform_domain, ())
+
+
+def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) -> Batch:
+    if not platform_domain.primary:
+        return Batch(platform_domain.id, platform_domain.domain, items)
+    next_fence = new_fence()
+    owners = tuple((item.subdomain_id, owner) for item in items for owner in sorted(item.new_owners))
+    fence = zone_state_store.find_zone_state(tx, platform_domain.id).fence
+    zone_state_store.insert_zone_update(tx, platform_domain.id, next_fence, owners)
+    return Batch(
+        platform_domain.id, platform_domain.domain, items, platform_domain.primary, fence, next_fence
+    )
+
+
+def settle_fence(tx: Tx, platform_domain_id: int, found: str | None) -> str:
+    """Learn from what stands at the fence of a zone which of our updates was applied; tell what that means.
+
+    - "same": it is as we knew it. An update that was sent may still be applied.
+    - "applied": it is what one of our updates sets: that one was applied, and none of the others ever can be.
+    - "rebuilt": it is neither, so the zone is not as we left it. It is taken as it is, and has to be checked as a whole.
+    """
+    zone_store.lock_zone(tx, platform_domain_id)
+    state = zone_state_store.find_zone_state(tx, platform_domain_id)
+    owners = None if found is None else zone_state_store.find_zone_update(tx, platform_domain_id, found)
+    if owners is not None:
+        publish_store.mark_owners_sent(tx, owners)
+        zone_state_store.delete_zone_updates(tx, platform_domain_id)
+        zone_state_store.update_zone_state(tx, platform_domain_id, fence=found)
+        return "applied"
+    if found == state.fence:
+        return "same"
+    zone_state_store.delete_zone_updates(tx, platform_domain_id)
+    zone_state_store.update_zone_state(tx, platform_domain_id, fence=found, rebuilt_at=tx.now)
+    after = {"fence_expected": state.fence, "fence_found": found}
+    audit.record(tx, SYSTEM, "zone.found_rebuilt", "platform_domain", platform_domain_id, after=after)
+    return "rebuilt"
+
+
+def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | None = None) -> list[timedelta]:
+    """Record what came of names, by subdomain id; return for those newly published how long that took from their change.
+
+    `batch` is what was applied; only one on a primary has anything to be recorded itself. One audit event for each name whose
+    outcome is new.
+    """
+    if batch is not None and batch.primary:
+        settle_fence(tx, batch.platform_domain_id, batch.next_fence)
+        state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
+        if state.problem is not None or state.next_attempt_at is not None:
+            zone_state_store.update_zone_state(tx, batch.platform_domain_id, **NO_PROBLEM)
+    took = []
+    for result in results.values():
         item = result.item
-        if result.error is None and result.serial is not None:
-            gone = item.owners - {record.owner for record in item.desired}
-            newly = publish_store.record_success(tx, subdomain_id, item.generation, result.serial, gone)
-            if newly:
-                published = {"published_generation": item.generation, "serial": result.serial}
-                audit.record(tx, SYSTEM, "subdomain.publish", "subdomain", subdomain_id, after=published)
-        else:
-            sentence = result.error or "The name server did not answer as asked."
-            publish_store.record_failure(
-                tx, subdomain_id, item.generation, sentence, tx.now + back_off(item.attempts)
-            )
-            if result.nothing_sent:
-                # What stands in the zone at these owners isn't ours, and must never be deleted as if it were.
-                publish_store.delete_unsent_owners(tx, subdomain_id)
-            if item.attempts == 0:
-                failed = {"generation": item.generation, "provision_error": sentence}
-                audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", subdomain_id, after=failed)
+        if result.error is not None or result.serial is None:
+            _record_failure(tx, result, tx.now + back_off(item.attempts))
+            continue
+        gone = item.owners - {record.owner for record in item.desired}
+        if publish_store.record_success(tx, item.subdomain_id, item.generation, result.serial, gone):
+            published = {"published_generation": item.generation, "serial": result.serial}
+            audit.record(tx, SYSTEM, "subdomain.publish", "subdomain", item.subdomain_id, after=published)
+            took.append(tx.now - (item.generation_at or tx.now))
+    return took
 
 
-def back_off(attempts: int) -> timedelta:
-    """Return how long to wait after so many failures before: doubling from 1 s, at most a minute, jittered."""
-    seconds = min(BACK_OFF_MAX_SECONDS, 2.0 ** min(attempts, 10))
+NO_PROBLEM: dict[str, object] = {
+    "problem": None,
+    "problem_detail": None,
+    "problem_at": None,
+    "attempts": 0,
+    "next_attempt_at": None,
+}
+
+
+def record_refusal(tx: Tx, result: Result) -> None:
+    """Record that one name was refused alone, while the zone takes others."""
+    _record_failure(tx, result, tx.now + back_off(result.item.attempts))
+
+
+def record_zone_fault(
+    tx: Tx, platform_domain_id: int, items: Sequence[Item], cause: str, detail: str, sentence: str
+) -> None:
+    """Record that nothing can be published in a zone now, and when it is tried again; the items are told the sentence."""
+    state = zone_state_store.find_zone_state(tx, platform_domain_id)
+    next_attempt_at = tx.now + back_off(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
+    zone_state_store.update_zone_state(
+        tx,
+        platform_domain_id,
+        problem=cause,
+        problem_detail=detail,
+        problem_at=state.problem_at if state.problem is not None else tx.now,
+        attempts=state.attempts + 1,
+        next_attempt_at=next_attempt_at,
+    )
+    for item in items:
+        _record_failure(tx, Result(item, error=sentence, cause=cause), next_attempt_at)
+
+
+def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
+    item = result.item
+    sentence = result.error or "The name server did not answer as asked."
+    publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
+    if result.nothing_sent:
+        # What stands in the zone at these owners isn't ours, and must never be deleted as if it were.
+        publish_store.delete_unsent_owners(tx, item.subdomain_id)
+    if item.attempts == 0:
+        failed = {"generation": item.generation, "provision_error": sentence}
+        audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", item.subdomain_id, after=failed)
+
+
+def back_off(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
+    """Return how long to wait after so many failures before: doubling from 1 s up to a most, jittered."""
+    seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret

@@ -42,7 +42,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
     `follow` has the DNS look once more, as at any change; without it the generation stays, for a name of which it is
     confirmed that nothing stands there.
     """
-    followed = store.followed_by_dns(subdomain) if follow else {}
+    followed = store.followed_by_dns(subdomain, tx.now) if follow else {}
     store.update_subdomain(
         tx,
         subdomain.id,

@@ -39,7 +39,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
 
 def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Take a name out of the trash; nothing is checked here."""
-    followed = store.followed_by_dns(subdomain)
+    followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(tx, subdomain.id, trashed_at=None, **followed)
     audit.record(
         tx,

@@ -1,6 +1,7 @@
 """All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
 
 from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -68,6 +69,7 @@ subdomains = Table(
     Column("loss_at", Instant),
     Column("auto_renew_tried_at", Instant),
     Column("auto_renew_max_credits", BIG_ID),
+    Column("generation_at", Instant),
     CheckConstraint("published_generation <= generation", name="generation"),
     CheckConstraint("purged_at IS NULL OR trashed_at IS NOT NULL", name="purged"),
     CheckConstraint("released_at IS NULL OR purged_at IS NOT NULL", name="released"),
@@ -260,6 +262,7 @@ def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | 
                     created_at=tx.now,
                     updated_at=tx.now,
                     due_at=tx.now,
+                    generation_at=tx.now,
                     **values,
                 )
                 .returning(subdomains.c.id)
@@ -291,23 +294,24 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
         subdomain.id,
         **delegation_columns(delegation),
         **_counts(delegation),
-        **next_generation(),
+        **next_generation(tx.now),
     )
 
 
-def next_generation() -> dict[str, Any]:
-    """Return the columns that tell the publisher that the DNS has to follow a change.
+def next_generation(now: datetime) -> dict[str, Any]:
+    """Return the columns that tell the publisher that the DNS has to follow a change, made now.
 
     Counted by the database: a generation that two writers would both call the next one could pass for published.
     """
     return {
         "generation": subdomains.c.generation + 1,
+        "generation_at": now,
         "provision_error": None,
         "attempts": 0,
         "next_attempt_at": None,
     }
 
 
-def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
+def followed_by_dns(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
     """Return the columns of the next generation for a name that was, or may be, in the DNS; else none."""
-    return next_generation() if subdomain.generation > 0 else {}
+    return next_generation(now) if subdomain.generation > 0 else {}

@@ -25,7 +25,7 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
     refuse_gone(subdomain)
     if subdomain.suspended_at is not None:
         raise Conflict(f"{subdomain.fqdn} is suspended already.")
-    followed = store.followed_by_dns(subdomain)
+    followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
     audit.record(
         tx,

@@ -22,7 +22,7 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     refuse_gone(subdomain)
     if subdomain.suspended_at is None:
         raise Conflict(f"{subdomain.fqdn} is not suspended.")
-    followed = store.followed_by_dns(subdomain)
+    followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(
         tx, subdomain.id, suspended_at=None, suspended_reason=None, unsuspended_at=tx.now, **followed
     )

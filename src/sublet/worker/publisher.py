@@ -1,124 +1,185 @@
 """The publisher: brings what the registry wants into the zones, and believes only what it reads back.
 
-Level-triggered: it looks which names' generation is not the published one, and works on those, a batch a zone. A change in this
-process wakes it at once; changes of other processes (the operator's command line) are seen within `POLL_SECONDS`.
+Level-triggered: it looks which names' generation is not the published one, and works on those, a batch a zone. Each zone has a task
+of its own, so that one whose name server is away keeps no other back; what comes while one message is under way goes with the
+next. A change in this process wakes it at once; changes of other processes (the operator's command line) are seen within
+`POLL_SECONDS`.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import structlog
 
-from sublet.db import Database
-from sublet.dns.types import Record
-from sublet.dns.verify import ReadBackFailed, matches, read_back
+from sublet.db import Database, Tx
+from sublet.dns.primary import PrimaryFault
+from sublet.dns.types import Primary
 from sublet.errors import Unavailable
+from sublet.platform_domains import zone_state_store
 from sublet.subdomains import publish_store
-from sublet.subdomains.change_zone import ZoneChanged, change_zone
-from sublet.subdomains.publishing import Batch, Item, Result, begin_publication, record_publication
+from sublet.subdomains.publishing import (
+    Batch,
+    Result,
+    begin_probe,
+    begin_publication,
+    record_publication,
+    record_refusal,
+    record_zone_fault,
+)
+from sublet.worker.built_in_zone import BuiltInZone
+from sublet.worker.judgement import IN_USE, NOT_APPLIED, SENTENCES
+from sublet.worker.primary_zone import FindPrimary, PrimaryZone
+from sublet.worker.zones import BatchRefused, BatchStale, Zone
 
 POLL_SECONDS = 0.25
-READ_BACK_TIMEOUT_SECONDS = 5.0
 FAULT_PAUSE_SECONDS = 1.0
-IN_USE = "The name is in use in the zone by records that the registry did not write; the operator has to look at it."
-DIFFERENT = "The name server does not answer with this delegation yet; it is tried again by itself."
-NOT_APPLIED = "The name server refused this delegation; the operator has to look at it."
+STALE_PAUSE_SECONDS = 0.05
 log = structlog.get_logger()
 
 
-class Publisher:
-    """Publishes through the built-in name server, which listens at `address`.
+def _no_primary(name: str) -> Primary:
+    raise PrimaryFault("settings", f"the settings have no primary {name!r}", certain=True)
 
-    `outcomes` counts what became of names ("published", "failed"), for the metrics.
+
+class Publisher:
+    """Publishes through the built-in name server, which listens at `address`, and the primaries that `find_primary` gives.
+
+    `outcomes` counts what became of names ("published", "failed"), `causes` why not, by `dns.primary.CAUSES`. `on_published` is
+    told how long each name took from its change to its publication.
     """
 
-    def __init__(self, db: Database, address: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        db: Database,
+        address: tuple[str, int],
+        find_primary: FindPrimary = _no_primary,
+        *,
+        on_published: Callable[[timedelta], None] = lambda _: None,
+    ) -> None:
         self._db = db
-        self._address = address
+        self.built_in = BuiltInZone(db, address)
+        self._find_primary = find_primary
+        self._on_published = on_published
+        self._zones: dict[int, PrimaryZone] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         self.outcomes: Counter[str] = Counter()
+        self.causes: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Publish for ever; a fault is logged and waited out, it never ends the loop."""
-        while True:
-            try:
-                if not await self.publish_waiting():
+        try:
+            while True:
+                try:
+                    await self.publish_waiting()
                     await self._db.changed(POLL_SECONDS)
-            except Unavailable:
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
-            except Exception:
-                log.exception("publisher_fault")
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+                except Unavailable:
+                    await asyncio.sleep(FAULT_PAUSE_SECONDS)
+                except Exception:
+                    log.exception("publisher_fault")
+                    await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def publish_waiting(self) -> bool:
-        """Publish one batch of every platform domain where names wait; tell whether there was any."""
-        waiting = await self._db.read(publish_store.list_waiting_platform_domain_ids)
-        for platform_domain_id in waiting:
-            batch = await self._db.write(begin_publication, platform_domain_id)
-            if batch is not None:
-                await self._publish(batch)
-        return bool(waiting)
+    async def publish_waiting(self) -> None:
+        """Have every zone in which names wait published by a task of its own; those that have one go on."""
+        for platform_domain_id in await self._db.read(_list_waiting):
+            if platform_domain_id not in self._tasks:
+                task = asyncio.create_task(self._publish_zone(platform_domain_id))
+                self._tasks[platform_domain_id] = task
+                task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
 
-    async def _publish(self, batch: Batch) -> None:
-        results = await self._send(batch)
-        await self._db.write(record_publication, {result.item.subdomain_id: result for result in results})
-        failed = sum(result.error is not None for result in results)
-        self.outcomes.update(published=len(results) - failed, failed=failed)
-        log.info("published", zone=batch.zone, names=len(results) - failed, failed=failed)
-
-    async def _send(self, batch: Batch) -> list[Result]:
-        """Change the zone and read it back; a batch that is refused whole is halved until the poison stands alone."""
+    async def _publish_zone(self, platform_domain_id: int) -> None:
+        """Publish batch by batch until nothing waits in a zone, or it has to rest."""
         try:
-            changed = await self._db.write(change_zone, batch)
+            while (batch := await self._db.write(begin_publication, platform_domain_id)) is not None:
+                if not await self._publish(batch):
+                    return
         except Unavailable:
-            raise
+            await asyncio.sleep(FAULT_PAUSE_SECONDS)
         except Exception:
-            log.exception(
-                "zone_change_refused", zone=batch.zone, names=[item.fqdn for item in batch.items][:10]
-            )
-            if len(batch.items) == 1:
-                return [Result(batch.items[0], error=NOT_APPLIED, nothing_sent=True)]
-            middle = len(batch.items) // 2
-            halves = (batch.items[:middle], batch.items[middle:])
-            return [
-                result
-                for items in halves
-                for result in await self._send(Batch(batch.platform_domain_id, batch.zone, items))
-            ]
-        return await self._read_back(batch, changed)
+            log.exception("publisher_fault", platform_domain_id=platform_domain_id)
+            await asyncio.sleep(FAULT_PAUSE_SECONDS)
 
-    async def _read_back(self, batch: Batch, changed: ZoneChanged) -> list[Result]:
-        # Stale ones are neither published nor failed: they wait in their newer generation.
-        left_out = changed.refused_ids | changed.stale_ids
-        sent = [item for item in batch.items if item.subdomain_id not in left_out]
-        refused = [
-            Result(item, error=IN_USE, nothing_sent=True)
-            for item in batch.items
-            if item.subdomain_id in changed.refused_ids
-        ]
-        if not sent:
-            return refused
-        gone = sorted({owner for item in sent for owner in item.owners - _owners(item)})
+    async def _publish(self, batch: Batch) -> bool:
+        """Publish a batch; one that is refused whole is halved until the poison stands alone. Tell whether the zone goes on."""
         try:
-            served = await read_back(
-                self._address,
-                [item.fqdn for item in sent],
-                timeout_seconds=READ_BACK_TIMEOUT_SECONDS,
-                also_absent=gone,
-            )
-        except ReadBackFailed as error:
-            log.warning("read_back_failed", zone=batch.zone, error=str(error))
-            return refused + [Result(item, error=DIFFERENT) for item in sent]
-        return refused + [_judge(item, served, changed.serial) for item in sent]
+            results = await self._zone(batch).send(batch)
+        except BatchStale:
+            await asyncio.sleep(STALE_PAUSE_SECONDS)  # another publisher may be at work in this zone
+            return True
+        except PrimaryFault as fault:
+            await self._rest(batch, fault)
+            return False
+        except BatchRefused as refusal:
+            return await self._narrow(batch, refusal)
+        by_id = {result.item.subdomain_id: result for result in results}
+        for took in await self._db.write(record_publication, by_id, batch):
+            self._on_published(took)
+        self._count(batch.zone, results)
+        return True
+
+    async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:
+        """Find out what is refused: the zone's every change, or some names of the batch."""
+        if refusal.cause != "in_use" and batch.primary:
+            fault = await self._probe(batch)
+            if fault is not None:
+                await self._rest(batch, fault)
+                return False
+        if len(batch.items) == 1:
+            sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
+            result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
+            await self._db.write(record_refusal, result)
+            self._count(batch.zone, [result])
+            log.warning("name_refused", zone=batch.zone, name=batch.items[0].fqdn, detail=str(refusal))
+            return True
+        middle = len(batch.items) // 2
+        for items in (batch.items[:middle], batch.items[middle:]):
+            among = [item.subdomain_id for item in items]
+            half = await self._db.write(begin_publication, batch.platform_domain_id, len(among), among)
+            if half is not None and not await self._publish(half):
+                return False
+        return True
+
+    async def _probe(self, batch: Batch) -> PrimaryFault | None:
+        """Send an update without any name; return why the zone takes none, None where it does."""
+        probe = await self._db.write(begin_probe, batch.platform_domain_id)
+        if probe is None:
+            return None
+        try:
+            await self._zone(probe).send(probe)
+            await self._db.write(record_publication, {}, probe)
+        except PrimaryFault as fault:
+            return fault
+        except BatchStale:
+            pass  # something has changed; the names will tell
+        return None
+
+    async def _rest(self, batch: Batch, fault: PrimaryFault) -> None:
+        """Let a zone in which nothing can be published rest for a moment."""
+        sentence = SENTENCES.get(fault.cause, NOT_APPLIED)
+        await self._db.write(
+            record_zone_fault, batch.platform_domain_id, batch.items, fault.cause, str(fault), sentence
+        )
+        self._count(batch.zone, [Result(item, error=sentence, cause=fault.cause) for item in batch.items])
+        log.warning("zone_fault", zone=batch.zone, cause=fault.cause, detail=str(fault))
+
+    def _zone(self, batch: Batch) -> Zone:
+        if not batch.primary:
+            return self.built_in
+        return self._zones.setdefault(batch.platform_domain_id, PrimaryZone(self._db, self._find_primary))
+
+    def _count(self, zone: str, results: Sequence[Result]) -> None:
+        causes = [result.cause or "failure" for result in results if result.error is not None]
+        self.causes.update(causes)
+        self.outcomes.update(published=len(results) - len(causes), failed=len(causes))
+        if results:
+            log.info("published", zone=zone, names=len(results) - len(causes), failed=len(causes))
 
 
-def _owners(item: Item) -> frozenset[str]:
-    return frozenset(record.owner for record in item.desired)
-
-
-def _judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
-    """Published is only what the server answers with exactly, and of which nothing older is left."""
-    left_over = [owner for owner in item.owners - _owners(item) if served[owner]]
-    if left_over or not matches(item.desired, served[item.fqdn]):
-        return Result(item, error=DIFFERENT)
-    return Result(item, serial=serial)
+def _list_waiting(tx: Tx) -> list[int]:
+    resting = zone_state_store.list_resting_platform_domain_ids(tx)
+    return [each for each in publish_store.list_waiting_platform_domain_ids(tx) if each not in resting]

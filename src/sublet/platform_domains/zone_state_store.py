@@ -1,0 +1,183 @@
+"""All SQL of what is known of zones on primary servers: the fence, updates that may be under way, problems, the last check."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    update,
+)
+
+from sublet.db import Tx
+from sublet.platform_domains.store import platform_domains
+from sublet.schema import BIG_ID, Instant, metadata
+
+STALE_AFTER = timedelta(hours=1)
+"""For how long an update whose outcome is unknown is remembered: none waits longer in a server's queue."""
+
+zone_states = Table(
+    "zone_states",
+    metadata,
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), primary_key=True, autoincrement=False),
+    Column("fence", String(64)),
+    Column("rebuilt_at", Instant),
+    Column("problem", String(32)),
+    Column("problem_detail", Text),
+    Column("problem_at", Instant),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", Instant),
+    Column("checked_at", Instant),
+    Column("checked_serial", BIG_ID),
+    Column("missing", Integer, nullable=False),
+    Column("different", Integer, nullable=False),
+    Column("orphaned", Integer, nullable=False),
+    Column("foreign_records", Integer, nullable=False),
+    Column("repair_stopped_at", Instant),
+    Column("repair_stopped_reason", Text),
+)
+
+zone_updates = Table(
+    "zone_updates",
+    metadata,
+    Column("fence", String(64), primary_key=True),
+    Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
+    Column("owners", JSON, nullable=False),
+    Column("sent_at", Instant, nullable=False),
+    Index("ix_zone_updates_platform_domain_id", "platform_domain_id"),
+)
+"""Updates that may be applied or not, by the fence that they set; `owners` are those that they put to use first."""
+
+Owners = tuple[tuple[int, str], ...]
+"""Owner names, each with the id of the subdomain that it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneState:
+    """What is known of a zone on a primary.
+
+    `fence` is what stands at its fence by our last knowledge; None: nothing of ours. `rebuilt_at` is set while the zone is known
+    to be another than we left it, until a whole check. `problem` is one of `dns.primary.CAUSES` since `problem_at`, after so many
+    `attempts`. `checked_serial` and the counts are those of the last whole check.
+    """
+
+    platform_domain_id: int
+    fence: str | None = None
+    rebuilt_at: datetime | None = None
+    problem: str | None = None
+    problem_detail: str | None = None
+    problem_at: datetime | None = None
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
+    checked_at: datetime | None = None
+    checked_serial: int | None = None
+    missing: int = 0
+    different: int = 0
+    orphaned: int = 0
+    foreign_records: int = 0
+    repair_stopped_at: datetime | None = None
+    repair_stopped_reason: str | None = None
+
+
+_STATE = select(*(zone_states.c[name] for name in ZoneState.__slots__))
+
+
+def find_zone_state(tx: Tx, platform_domain_id: int) -> ZoneState:
+    """What is known of this zone?"""
+    row = tx.connection.execute(
+        _STATE.where(zone_states.c.platform_domain_id == platform_domain_id)
+    ).one_or_none()
+    return ZoneState(platform_domain_id) if row is None else ZoneState(*row)
+
+
+def update_zone_state(tx: Tx, platform_domain_id: int, **values: object) -> None:
+    """Store what became known of a zone; its row is made when there is first something to store."""
+    changed = tx.connection.execute(
+        update(zone_states).where(zone_states.c.platform_domain_id == platform_domain_id).values(**values)
+    )
+    if changed.rowcount == 0:
+        first = {"attempts": 0, "missing": 0, "different": 0, "orphaned": 0, "foreign_records": 0}
+        tx.connection.execute(
+            insert(zone_states).values(platform_domain_id=platform_domain_id, **{**first, **values})
+        )
+
+
+def forget_zone_state(tx: Tx, platform_domain_id: int) -> None:
+    """Forget what is known of a zone: it is on another server from now on."""
+    for table in (zone_updates, zone_states):
+        tx.connection.execute(delete(table).where(table.c.platform_domain_id == platform_domain_id))
+
+
+def list_zone_states(tx: Tx) -> dict[int, ZoneState]:
+    """What is known of all zones on primaries, by platform domain?"""
+    return {row[0]: ZoneState(*row) for row in tx.connection.execute(_STATE)}
+
+
+def list_resting_platform_domain_ids(tx: Tx) -> frozenset[int]:
+    """Which zones had a problem, and are not to be tried again yet?"""
+    rows = tx.connection.execute(
+        select(zone_states.c.platform_domain_id).where(zone_states.c.next_attempt_at > tx.now)
+    )
+    return frozenset(row[0] for row in rows)
+
+
+def try_zone_now(tx: Tx, platform_domain_id: int) -> None:
+    """Have a zone with a problem tried again at once."""
+    tx.connection.execute(
+        update(zone_states)
+        .where(
+            (zone_states.c.platform_domain_id == platform_domain_id)
+            & zone_states.c.next_attempt_at.is_not(None)
+        )
+        .values(next_attempt_at=None)
+    )
+
+
+def insert_zone_update(tx: Tx, platform_domain_id: int, fence: str, owners: Owners) -> None:
+    """Write ahead that an update that sets this fence may be sent; those of long ago are forgotten."""
+    of_zone = zone_updates.c.platform_domain_id == platform_domain_id
+    tx.connection.execute(
+        delete(zone_updates).where(of_zone & (zone_updates.c.sent_at < tx.now - STALE_AFTER))
+    )
+    tx.connection.execute(
+        insert(zone_updates).values(
+            fence=fence,
+            platform_domain_id=platform_domain_id,
+            owners=[list(each) for each in owners],
+            sent_at=tx.now,
+        )
+    )
+
+
+def find_zone_update(tx: Tx, platform_domain_id: int, fence: str) -> Owners | None:
+    """Which owners were put to use by the update of this zone that sets this fence? None: no such update is known."""
+    row = tx.connection.execute(
+        select(zone_updates.c.owners).where(
+            (zone_updates.c.platform_domain_id == platform_domain_id) & (zone_updates.c.fence == fence)
+        )
+    ).one_or_none()
+    return None if row is None else tuple((int(each[0]), str(each[1])) for each in row[0])
+
+
+def delete_zone_updates(tx: Tx, platform_domain_id: int) -> None:
+    """Forget the updates of this zone: one of them was applied, or the zone is another, so none can be any more."""
+    tx.connection.execute(delete(zone_updates).where(zone_updates.c.platform_domain_id == platform_domain_id))
+
+
+def list_zones_on_primaries(tx: Tx) -> list[tuple[int, str, str]]:
+    """Which platform domains have a primary of the settings? Id, domain and the primary's name."""
+    rows = tx.connection.execute(
+        select(platform_domains.c.id, platform_domains.c.domain, platform_domains.c.primary)
+        .where(platform_domains.c.primary != "")
+        .order_by(platform_domains.c.id)
+    )
+    return [(row[0], row[1], row[2]) for row in rows]

@@ -1,0 +1,59 @@
+"""A zone on the built-in name server: changed in the database, read back over the network."""
+
+import structlog
+
+from sublet.db import Database
+from sublet.dns.verify import ReadBackFailed, read_back
+from sublet.errors import Unavailable
+from sublet.subdomains.change_zone import ZoneChanged, change_zone
+from sublet.subdomains.publishing import Batch, Result
+from sublet.worker.judgement import IN_USE, SENTENCES, absent_owners, judge
+from sublet.worker.zones import BatchRefused
+
+READ_BACK_TIMEOUT_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+class BuiltInZone:
+    """The zones of the built-in name server, which listens at `address`."""
+
+    def __init__(self, db: Database, address: tuple[str, int]) -> None:
+        self._db = db
+        self.address = address
+
+    async def send(self, batch: Batch) -> list[Result]:
+        """As `Zone.send`."""
+        try:
+            changed = await self._db.write(change_zone, batch)
+        except Unavailable:
+            raise
+        except Exception as error:
+            log.exception(
+                "zone_change_refused", zone=batch.zone, names=[item.fqdn for item in batch.items][:10]
+            )
+            raise BatchRefused("refused", str(error)) from error
+        return await self._read_back(batch, changed)
+
+    async def _read_back(self, batch: Batch, changed: ZoneChanged) -> list[Result]:
+        # Stale ones are neither published nor failed: they wait in their newer generation.
+        left_out = changed.refused_ids | changed.stale_ids
+        sent = [item for item in batch.items if item.subdomain_id not in left_out]
+        refused = [
+            Result(item, error=IN_USE, cause="in_use", nothing_sent=True)
+            for item in batch.items
+            if item.subdomain_id in changed.refused_ids
+        ]
+        if not sent:
+            return refused
+        try:
+            served = await read_back(
+                self.address,
+                [item.fqdn for item in sent],
+                timeout_seconds=READ_BACK_TIMEOUT_SECONDS,
+                also_absent=absent_owners(sent),
+            )
+        except ReadBackFailed as error:
+            log.warning("read_back_failed", zone=batch.zone, error=str(error))
+            return refused + [Result(item, error=SENTENCES["read_back"], cause="read_back") for item in sent]
+        return refused + [judge(item, served, changed.serial) for item in sent]

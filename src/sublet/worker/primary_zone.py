@@ -1,0 +1,109 @@
+"""A zone on a primary server of one's own: changed by fenced UPDATE messages, read back from the same server."""
+
+from collections.abc import Callable
+
+import dns.exception
+import structlog
+
+from sublet.db import Database
+from sublet.dns.plan import ImplausiblePlan, plan_changes
+from sublet.dns.primary import PrimaryFault, read_fence, send_update
+from sublet.dns.types import Primary
+from sublet.dns.update import MESSAGE_BYTES_MAX, build_update
+from sublet.dns.verify import ReadBackFailed, read_back
+from sublet.subdomains.publishing import Batch, Result, settle_fence
+from sublet.worker.judgement import absent_owners, judge
+from sublet.worker.zones import BatchRefused, BatchStale
+
+TIMEOUT_SECONDS = 5.0
+"""How long a primary may take for one message, and for being read back."""
+
+OF_THE_BATCH = frozenset({"in_use", "refused", "failure", "not_understood"})
+"""Causes that may lie in what a message carries; the others concern the zone as a whole."""
+
+FindPrimary = Callable[[str], Primary]
+log = structlog.get_logger()
+
+
+class PrimaryZone:
+    """One zone on a primary; `find_primary` gives the primary of a name, with its key.
+
+    It knows whether it is certain what stands at the fence: at first, and after whatever was not told for certain, it asks.
+    """
+
+    def __init__(self, db: Database, find_primary: FindPrimary) -> None:
+        self._db = db
+        self._find_primary = find_primary
+        self._is_certain = False
+
+    async def send(self, batch: Batch) -> list[Result]:
+        """As `Zone.send`."""
+        primary = self._find_primary(batch.primary)
+        if not self._is_certain:
+            await self._settle(primary, batch)
+        try:
+            message = build_update(
+                plan_changes(
+                    batch.zone,
+                    (owner for item in batch.items for owner in item.owners),
+                    (record for item in batch.items for record in item.desired),
+                ),
+                fence=batch.fence,
+                next_fence=batch.next_fence,
+                unused=(owner for item in batch.items for owner in item.new_owners),
+            )
+            if len(message.to_wire()) > MESSAGE_BYTES_MAX:
+                raise BatchRefused("not_understood", "the message would be too long")
+        except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
+            log.exception("zone_change_refused", zone=batch.zone)
+            raise BatchRefused("refused", str(error)) from error
+        self._is_certain = False
+        try:
+            await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)
+        except PrimaryFault as fault:
+            await self._understand(primary, batch, fault)
+        self._is_certain = True
+        return await self._read_back(primary, batch)
+
+    async def _settle(self, primary: Primary, batch: Batch) -> None:
+        """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""
+        found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
+        meaning = await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        self._is_certain = True
+        if meaning == "rebuilt":
+            log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
+        if meaning != "same":
+            raise BatchStale
+
+    async def _understand(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
+        """Return if the message was applied after all; else raise what its failure means."""
+        if fault.cause == "unsigned":
+            raise fault
+        if not (fault.certain or fault.cause == "no_answer"):
+            raise fault
+        try:
+            found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
+        except PrimaryFault:
+            raise fault from None
+        if found.value == batch.next_fence:
+            return
+        await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        self._is_certain = fault.certain
+        if fault.cause == "fence" or found.value != batch.fence:
+            raise BatchStale from fault
+        if fault.certain and fault.cause in OF_THE_BATCH and batch.items:
+            raise BatchRefused(fault.cause, str(fault)) from fault
+        raise fault
+
+    async def _read_back(self, primary: Primary, batch: Batch) -> list[Result]:
+        try:
+            served = await read_back(
+                (primary.address, primary.port),
+                [item.fqdn for item in batch.items],
+                timeout_seconds=TIMEOUT_SECONDS,
+                also_absent=absent_owners(batch.items),
+            )
+            after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
+        except ReadBackFailed as error:
+            raise PrimaryFault("read_back", str(error)) from error
+        return [judge(item, served, after.serial) for item in batch.items]

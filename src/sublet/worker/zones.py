@@ -1,0 +1,33 @@
+"""What the publisher knows of a zone: it can be sent a batch, and this is what may come of that."""
+
+from typing import Protocol
+
+from sublet.subdomains.publishing import Batch, Result
+
+
+class BatchRefused(Exception):  # noqa: N818 - said by a name server of a batch, no fault of ours
+    """A batch was refused whole, and nothing of it is in the zone: something in it can't be had, for this cause."""
+
+    def __init__(self, cause: str, detail: str) -> None:
+        super().__init__(detail)
+        self.cause = cause
+
+
+class BatchStale(Exception):  # noqa: N818 - as above
+    """The zone has changed since the batch was begun, so nothing of it was applied: it is to be begun anew."""
+
+
+class Zone(Protocol):
+    """A zone on whatever name server it stands."""
+
+    async def send(self, batch: Batch) -> list[Result]:
+        """Change the zone by a batch, read back what is served then, and tell what came of each name.
+
+        Names of which something newer waits by now are left out.
+
+        Raises:
+            BatchRefused: nothing was applied; halves of the batch may be.
+            BatchStale: nothing was applied; the same batch begun anew may be.
+            PrimaryFault: nothing can be published in this zone now; whether the batch was applied is not known.
+            Unavailable: the database can't be used.
+        """
