@@ -31,7 +31,8 @@ from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 KINDS = tuple(PRIMARIES)
 READY_SECONDS = 30.0
 """How long a start may take on a loaded machine."""
-OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY")
+OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
+"""What the servers add by themselves; the last one is BIND's note on how far its signing is."""
 
 
 def missing_programs(*kinds: str) -> list[str]:

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from sublet.dns.server_config.bind import bind_primary
 from sublet.dns.server_config.knot import knot_primary, knot_secondary
 from sublet.dns.server_config.model import SecondarySite, ServerConfig, Site
+from sublet.dns.server_config.powerdns import powerdns_primary
 
 if TYPE_CHECKING:
     from name_servers import NameServerProcess
@@ -89,5 +91,92 @@ class Knot:
         """The start does."""
 
 
-PRIMARIES: dict[str, Program] = {"knot": Knot()}
+class Bind:
+    programs = ("named", "named-checkconf", "nsupdate")
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        return bind_primary(site)
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        raise NotImplementedError
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        # The port of rndc (953) is one for all on a machine; the tests want none.
+        configuration = Path(server.configuration)
+        if "controls" not in configuration.read_text(encoding="utf-8"):
+            with configuration.open("a", encoding="utf-8") as file:
+                file.write("controls { };\n")
+        return f"named -g -c {shlex.quote(server.configuration)}"
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        lines = [f"server {server.address} {server.port}", f"zone {server.zone}."]
+        for verb, owner, *rest in changes:
+            lines.append(" ".join(["update", verb, f"{owner.rstrip('.')}.", *rest]))
+        text = "\n".join([*lines, "send", ""])
+        server.run(["nsupdate", "-k", f"{server.folder}/r/session.key"], text)
+
+    def forget(self, server: "NameServerProcess") -> None:
+        for journal in (server.folder / "s").glob("*.jnl"):
+            journal.unlink()
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        """The start does."""
+
+
+class PowerDns:
+    programs = ("pdns_server", "pdnsutil", "sqlite3")
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        return powerdns_primary(site)
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        raise NotImplementedError
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        # As Debian's unit starts it.
+        return (
+            f"pdns_server --config-dir={shlex.quote(str(server.folder / 'c'))} "
+            "--guardian=no --daemon=no --disable-syslog --write-pid=no"
+        )
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        for verb, owner, *rest in changes:
+            name = owner.rstrip(".")
+            if verb == "add":
+                ttl, kind, *rdata = rest
+                self._tool(
+                    server, "add-record", server.zone, _inside(server, name), kind, ttl, " ".join(rdata)
+                )
+            else:
+                self._delete(server, name, rest)
+        self._tool(server, "increase-serial", server.zone)
+        self._tool(server, "rectify-zone", server.zone)
+
+    def _delete(self, server: "NameServerProcess", name: str, rest: list[str]) -> None:
+        kinds = {each.type for each in server.records() if each.owner == name}
+        for kind in kinds if not rest else [rest[0]]:
+            kept = [each for each in server.records() if (each.owner, each.type) == (name, kind)]
+            kept = [each for each in kept if len(rest) > 1 and each.rdata != " ".join(rest[1:])]
+            self._tool(server, "delete-rrset", server.zone, _inside(server, name), kind)
+            for each in kept:
+                ttl = str(each.ttl_seconds)
+                self._tool(server, "add-record", server.zone, _inside(server, name), kind, ttl, each.rdata)
+
+    def _tool(self, server: "NameServerProcess", *words: str) -> None:
+        server.run(["pdnsutil", f"--config-dir={server.folder}/c", *words])
+
+    def forget(self, server: "NameServerProcess") -> None:
+        """A loaded zone replaces what was there."""
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        self._tool(server, "load-zone", server.zone, zone_file)
+        self._tool(server, "rectify-zone", server.zone)
+
+
+def _inside(server: "NameServerProcess", name: str) -> str:
+    """Return a name as pdnsutil takes it: what stands before the zone."""
+    return "@" if name == server.zone else name.removesuffix(f".{server.zone}")
+
+
+PRIMARIES: dict[str, Program] = {"knot": Knot(), "bind": Bind(), "powerdns": PowerDns()}
 SECONDARIES: dict[str, Program] = {"knot": Knot()}
