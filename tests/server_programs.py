@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from sublet.dns.server_config.bind import bind_primary
 from sublet.dns.server_config.knot import knot_primary, knot_secondary
 from sublet.dns.server_config.model import SecondarySite, ServerConfig, Site
+from sublet.dns.server_config.nsd import nsd_secondary
 from sublet.dns.server_config.powerdns import powerdns_primary
 
 if TYPE_CHECKING:
@@ -173,10 +174,32 @@ class PowerDns:
         self._tool(server, "rectify-zone", server.zone)
 
 
+class Nsd:
+    programs = ("nsd", "nsd-checkconf")
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        raise NotImplementedError
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        return nsd_secondary(site)
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        return f"nsd -d -c {shlex.quote(server.configuration)}"
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        raise NotImplementedError
+
+    def forget(self, server: "NameServerProcess") -> None:
+        raise NotImplementedError
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        raise NotImplementedError
+
+
 def _inside(server: "NameServerProcess", name: str) -> str:
     """Return a name as pdnsutil takes it: what stands before the zone."""
     return "@" if name == server.zone else name.removesuffix(f".{server.zone}")
 
 
 PRIMARIES: dict[str, Program] = {"knot": Knot(), "bind": Bind(), "powerdns": PowerDns()}
-SECONDARIES: dict[str, Program] = {"knot": Knot()}
+SECONDARIES: dict[str, Program] = {"nsd": Nsd(), "knot": Knot()}

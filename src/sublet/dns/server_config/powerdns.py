@@ -62,7 +62,10 @@ def _zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]:
             f"set-meta {zone} ALLOW-DNSUPDATE-FROM 0.0.0.0/0 ::/0",
             "From anywhere, since the key is what counts.",
         ),
-        (f"set-meta {zone} TSIG-ALLOW-AXFR {key} {transfer_key}", "Who may transfer."),
+        (
+            f"set-meta {zone} TSIG-ALLOW-AXFR {transfer_key} {key}",
+            "Who may transfer; the first signs NOTIFY.",
+        ),
         (f"set-meta {zone} SOA-EDIT INCEPTION-EPOCH", "Each week's new signatures come with a new serial."),
         (f"set-meta {zone} SOA-EDIT-DNSUPDATE SOA-EDIT-INCREASE", "Each update too."),
     ]
@@ -71,7 +74,6 @@ def _zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]:
         commands += [
             (f"set-meta {zone} ALSO-NOTIFY {targets}", "Whom it tells."),
             (f"set-meta {zone} NOTIFY-DNSUPDATE 1", "At once, not a minute later."),
-            (f"set-meta {zone} AXFR-MASTER-TSIG {transfer_key}", "What it signs NOTIFY with."),
         ]
     return [*commands, (f"rectify-zone {zone}", "Puts the names in NSEC3's order.")]
 
