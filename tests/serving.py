@@ -93,12 +93,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.05)
 
 
-def free_address() -> tuple[str, int]:
-    """Return a loopback address that nobody listens on, over TCP or UDP."""
+def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
+    """Return a loopback address with a port that nobody listens on, over TCP or UDP."""
     with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
-        stream.bind(("127.0.0.1", 0))
+        stream.bind((host, 0))
         datagram.bind(stream.getsockname())
-        return "127.0.0.1", int(stream.getsockname()[1])
+        return host, int(stream.getsockname()[1])
 
 
 @contextmanager
