@@ -8,7 +8,7 @@ import signal
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -260,10 +260,8 @@ class NameServerProcess:
         self._send(signal.SIGCONT)
 
     def _send(self, number: int) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def places_in(folder: Path) -> Places:

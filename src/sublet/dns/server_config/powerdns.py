@@ -38,6 +38,7 @@ def powerdns_primary(site: Site) -> ServerConfig:
         Step(f'sqlite3 {database} ".read {_SCHEMA}"', "An empty database.", "pdns"),
         Step(f'sqlite3 {database} ".read {keys}"', "The keys.", "pdns"),
         *(Step(_tool(places, words), why, "pdns") for words, why in _zone_commands(site, zone_path)),
+        Step(f"rm {keys}", "The keys are in the database now.", of_machine=True),
         Step("systemctl restart pdns", "It serves the zone.", of_machine=True),
     )
     return ServerConfig(files, steps)
@@ -86,7 +87,7 @@ def _target(address: str, port: int) -> str:
 def _settings_text(site: Site, database: str) -> str:
     # What it notes of notifications is a write beside the updates; SQLite then has an update fail (SERVFAIL, nothing done),
     # which Sublet sends again. So that is looked through each hour instead of each minute: NOTIFY-DNSUPDATE tells them at once.
-    primary_lines = ["primary=yes", "xfr-cycle-interval=3600"] if site.secondaries else []
+    primary_lines = ["primary=yes", "xfr-cycle-interval=3600", f"query-local-address={site.address}"]
     lines = [
         "launch=gsqlite3",
         f"gsqlite3-database={database}",
@@ -98,7 +99,7 @@ def _settings_text(site: Site, database: str) -> str:
         f"local-address={site.address}",
         f"local-port={site.port}",
         f"socket-dir={site.places.run}",
-        *primary_lines,
+        *(primary_lines if site.secondaries else []),
         "only-notify=",
         "allow-axfr-ips=",
         "dnsupdate=yes",
@@ -146,4 +147,4 @@ end
 
 def _key_text(*keys: TsigKey) -> str:
     rows = ", ".join(f"('{key.name}', '{key.algorithm}', '{key.secret}')" for key in keys)
-    return f"INSERT INTO tsigkeys (name, algorithm, secret) VALUES {rows};\n"
+    return f"INSERT INTO tsigkeys (name, algorithm, secret) VALUES {rows};\n"  # noqa: S608 - names of A-labels and base64, of our own making
