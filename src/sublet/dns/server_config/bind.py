@@ -75,7 +75,7 @@ def _named_text(site: Site, keys: str) -> str:
         "        # Sublet: delegations below the apex (a wildcard does not match the apex), and the TXT record of its fence.",
         f"        grant {site.key.name} wildcard *.{zone} NS DS A AAAA;",
         f"        grant {site.key.name} name _sublet.{zone} TXT;",
-        "        # Whoever is root on this machine, with `nsupdate -l`: the key is made anew at each start.",
+        f"        # Root on this machine, with `nsupdate -k {places.run}/session.key`: that key is made anew at each start.",
         "        grant local-ddns zonesub ANY;",
         "    };",
         f"    allow-transfer {{ key {site.key.name}; key {site.transfer_key.name}; }};",

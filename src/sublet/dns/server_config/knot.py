@@ -161,6 +161,8 @@ def _server_lines(places: Places, address: str, port: int, keys: str) -> list[st
         "server:",
         f"    rundir: {places.run}",
         f"    listen: {address}@{port}",
+        "    # A large zone's transfer waits for whoever reads it; half a second (the default) cuts slow readers off.",
+        "    tcp-io-timeout: 10000",
         '    version: ""',
         "",
         "log:",

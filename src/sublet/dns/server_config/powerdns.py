@@ -36,6 +36,7 @@ def powerdns_primary(site: Site) -> ServerConfig:
     steps = (
         *install_steps("pdns-server pdns-backend-sqlite3 sqlite3", files),
         Step(f'sqlite3 {database} ".read {_SCHEMA}"', "An empty database.", "pdns"),
+        Step(f"chmod 0600 {database}", "It will hold the secrets and the signing key.", "pdns"),
         Step(f'sqlite3 {database} ".read {keys}"', "The keys.", "pdns"),
         *(Step(_tool(places, words), why, "pdns") for words, why in _zone_commands(site, zone_path)),
         Step(f"rm {keys}", "The keys are in the database now.", of_machine=True),
