@@ -307,6 +307,14 @@ def test_the_server_tells_little_of_itself(server: NameServerProcess) -> None:
     assert not any(digit in told for digit in "0123456789")
 
 
+def test_secrets_are_in_no_file_for_everyone(server: NameServerProcess) -> None:
+    secrets = [each.encode() for each in (server.key.secret, server.transfer_key.secret)]
+    files = [path for folder in "csr" for path in (server.folder / folder).rglob("*") if path.is_file()]
+    with_secret = [path for path in files if any(each in path.read_bytes() for each in secrets)]
+    assert with_secret
+    assert [path for path in with_secret if path.stat().st_mode & 0o007] == []
+
+
 @pytest.fixture(params=KINDS)
 def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NameServerProcess]:
     """A server that a test may kill."""
