@@ -1,6 +1,7 @@
 """All SQL of publishing: which names wait, what of them is or may be in the zone, and what came of an attempt."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import (
@@ -89,6 +90,19 @@ def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
     return frozenset(row[0] for row in rows)
 
 
+def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+    """Which owner names of these subdomains are, or may be, in the zone, and had a change of the zone them already?"""
+    rows = tx.connection.execute(
+        select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
+            published_owners.c.subdomain_id.in_(list(subdomain_ids))
+        )
+    )
+    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
+    for subdomain_id, owner, sent in rows:
+        found[subdomain_id][owner] = sent
+    return found
+
+
 def list_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> dict[str, int]:
     """Which owner names of this zone are ours, or may be? Each with its subdomain's id (the newest, of several)."""
     rows = tx.connection.execute(
@@ -100,9 +114,12 @@ def list_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> dict[str, 
     return {row[0]: row[1] for row in rows}
 
 
-def insert_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) -> None:
-    """Write ahead that these owner names may be in the zone from now on."""
-    rows = [{"subdomain_id": subdomain_id, "owner": owner, "sent": False} for owner in sorted(owners)]
+def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Write ahead that these owner names, each given with its subdomain's id, may be in the zone from now on."""
+    rows = [
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
+        for subdomain_id, owner in sorted(owners)
+    ]
     if rows:
         tx.connection.execute(insert(published_owners), rows)
 
@@ -174,24 +191,62 @@ def list_waiting_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int
     return {row[0]: row[1] for row in rows}
 
 
-def record_success(tx: Tx, subdomain_id: int, generation: int, serial: int, gone: Iterable[str]) -> bool:
-    """Record that this generation stands in the zone; tell whether that is news (another publisher may have told it).
+@dataclass(frozen=True, slots=True)
+class Published:
+    """That a generation of a subdomain stands in the zone, whose serial was this; the owners that are `gone` don't any more."""
 
-    The owners that are `gone` are forgotten only while the generation is still the current one: a newer one may have put
+    subdomain_id: int
+    generation: int
+    serial: int
+    gone: frozenset[str]
+
+
+def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
+    """Record what stands in the zone; tell of which subdomains that is news (another publisher may have told it).
+
+    The owners that are gone are forgotten only while the generation is still the current one: a newer one may have put
     them into the zone again.
     """
-    newly = tx.connection.execute(
-        update(subdomains)
-        .where((subdomains.c.id == subdomain_id) & (subdomains.c.published_generation < generation))
-        .values(published_generation=generation, published_at=tx.now, published_serial=serial)
+    by_id = {each.subdomain_id: each for each in published}
+    rows = tx.connection.execute(
+        select(subdomains.c.id, subdomains.c.generation, subdomains.c.published_generation)
+        .where(subdomains.c.id.in_(list(by_id)))
+        .order_by(subdomains.c.id)
+        .with_for_update()
+    ).all()
+    newly = [by_id[row[0]] for row in rows if row[2] < by_id[row[0]].generation]
+    current = [by_id[row[0]] for row in rows if row[1] == by_id[row[0]].generation]
+    if newly:
+        tx.connection.execute(
+            _PUBLISHED,
+            [
+                {"of": each.subdomain_id, "now": each.generation, "by": each.serial, "at": tx.now}
+                for each in newly
+            ],
+        )
+    if current:
+        tx.connection.execute(_NOTHING_LEFT_TO_DO, [{"of": each.subdomain_id} for each in current])
+    gone = [{"of": each.subdomain_id, "at": owner} for each in current for owner in sorted(each.gone)]
+    if gone:
+        tx.connection.execute(_GONE, gone)
+    return frozenset(each.subdomain_id for each in newly)
+
+
+_PUBLISHED = (
+    update(subdomains)
+    .where(subdomains.c.id == bindparam("of"))
+    .values(
+        published_generation=bindparam("now"), published_at=bindparam("at"), published_serial=bindparam("by")
     )
-    current = (subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation)
-    still = tx.connection.execute(
-        update(subdomains).where(current).values(provision_error=None, attempts=0, next_attempt_at=None)
-    )
-    if still.rowcount > 0:
-        delete_published_owners(tx, subdomain_id, gone)
-    return newly.rowcount > 0
+)
+_NOTHING_LEFT_TO_DO = (
+    update(subdomains)
+    .where(subdomains.c.id == bindparam("of"))
+    .values(provision_error=None, attempts=0, next_attempt_at=None)
+)
+_GONE = delete(published_owners).where(
+    (published_owners.c.subdomain_id == bindparam("of")) & (published_owners.c.owner == bindparam("at"))
+)
 
 
 def record_failure(
