@@ -10,9 +10,7 @@ SHOWN_MAX = 8
 """How many records of a kind are named one by one."""
 
 
-def describe_difference(
-    name: str, desired: Iterable[Record], served: Iterable[Record]
-) -> str | None:
+def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
     """Return what is missing, extra or otherwise in `served`, as a sentence without its full stop; None when both say the same.
 
     Both are records of the delegation of `name`: NS and DS at it, A and AAAA at or below it. Values are compared as they

@@ -114,7 +114,9 @@ async def read_delegation(
     """
     questions = [_Question(zone, "SOA", left_over=False)]
     questions += [_Question(name, rdtype, left_over=False) for rdtype in ("NS", "DS")]
-    questions += [_Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in RECORD_TYPES]
+    questions += [
+        _Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in RECORD_TYPES
+    ]
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
     async with _failures_told(address, timeout_seconds):
         await _ask_all(address, questions, served)

@@ -94,26 +94,27 @@ def _verdict(
     difference = describe_difference(subdomain.fqdn, desired, answer.records)
     if difference is None:
         return ServerVerdict(answer, matches=True)
-    newer = next((each for each in known if each[1] is not None and is_serial_before(answer.serial, each[1])), None)
+    newer = next(
+        (each for each in known if each[1] is not None and is_serial_before(answer.serial, each[1])), None
+    )
     explained, why = None, ""
     if newer is not None and answer.server.role == "secondary":
         explained = "behind"
         why = f": its zone has the serial {answer.serial}, older than the {newer[1]} {newer[0]}, so the change is still on its way to it"
     elif pending:
-        explained, why = "pending", f", which {_pending(subdomain, changed_meanwhile=changed_meanwhile)} explains"
+        explained = "pending"
+        why = f"; {_pending(subdomain, changed_meanwhile=changed_meanwhile)}, which may be why"
     elif newer is not None:
         why = f": its zone has the serial {answer.serial}, older than the {newer[1]} {newer[0]}, so an older state of the zone was put back"
-    return ServerVerdict(
-        answer, matches=False, difference=_sentence(difference + why), explained=explained
-    )
+    return ServerVerdict(answer, matches=False, difference=_sentence(difference + why), explained=explained)
 
 
 def _pending(subdomain: Subdomain, *, changed_meanwhile: bool) -> str:
     if changed_meanwhile:
-        return "a change made while the servers were asked"
+        return "the name was changed while the servers were asked"
     if provisioning_failed(subdomain):
-        return "the last change, which could not be published yet,"
-    return "the last change, which is not published yet,"
+        return "the last change of the name could not be published yet"
+    return "the last change of the name is not published yet"
 
 
 def _summary(
