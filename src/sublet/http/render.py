@@ -8,7 +8,6 @@ import msgspec
 
 from sublet.accounts.model import Organization, User
 from sublet.credits.model import AppliedCoupon, Package, Payment
-from sublet.dns.delegation import delegation_warnings
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.http import delegation_shapes, life_shapes, shapes
@@ -92,8 +91,8 @@ def subdomain_shape(subdomain: Subdomain, now: datetime, *, user_suspended: bool
     )
 
 
-def provisioning_shape(subdomain: Subdomain) -> shapes.ProvisioningShape:
-    """Return how far the DNS is with a subdomain."""
+def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.ProvisioningShape:
+    """Return how far the DNS is with a subdomain, and what was accepted and may hurt."""
     return shapes.ProvisioningShape(
         status=provisioning_status(subdomain),  # type: ignore[arg-type]
         generation=subdomain.generation,
@@ -104,7 +103,7 @@ def provisioning_shape(subdomain: Subdomain) -> shapes.ProvisioningShape:
         zone=subdomain.domain,
         serial=subdomain.published_serial,
         error=subdomain.provision_error,
-        warnings=list(delegation_warnings(subdomain.delegation)),
+        warnings=list(warnings),
     )
 
 
