@@ -66,7 +66,10 @@ def test_a_difference_names_what_is_missing_extra_and_otherwise(
 def test_what_is_there_and_should_not_be_at_all() -> None:
     assert describe_difference(NAME, (), ()) is None
     left = Record(HOST, "A", 3600, "8.8.4.4")
-    assert describe_difference(NAME, (), [left]) == f"{NAME} is not to be in the DNS, and there is glue {HOST} 8.8.4.4"
+    assert (
+        describe_difference(NAME, (), [left])
+        == f"{NAME} is not to be in the DNS, and there is glue {HOST} 8.8.4.4"
+    )
     many = [Record(NAME, "NS", 60, f"ns{number:02}.example.") for number in range(12)]
     text = describe_difference(NAME, (), many)
     assert text is not None
@@ -86,7 +89,14 @@ def test_served_records_come_in_the_form_of_a_delegation() -> None:
 
 @pytest.mark.parametrize(
     ("serial", "other", "before"),
-    [(1, 2, True), (2, 1, False), (2, 2, False), (2**32 - 1, 0, True), (0, 2**32 - 1, False), (5, 2**31 + 6, False)],
+    [
+        (1, 2, True),
+        (2, 1, False),
+        (2, 2, False),
+        (2**32 - 1, 0, True),
+        (0, 2**32 - 1, False),
+        (5, 2**31 + 6, False),
+    ],
 )
 def test_serials_begin_anew_after_the_last(serial: int, other: int, before: bool) -> None:
     assert is_serial_before(serial, other) is before
@@ -162,7 +172,9 @@ def test_a_secondary_may_be_behind_a_later_change_of_the_primary() -> None:
 def test_a_hand_edit_on_the_primary() -> None:
     found = report(primary(43, without("A")), secondary(43, without("A")))
     assert [each.difference for each in found.servers] == [f"Glue {HOST} 8.8.4.4 is missing."] * 2
-    assert found.summary.startswith("ns1.example.test does not answer with what was published, so the zone was changed past")
+    assert found.summary.startswith(
+        "ns1.example.test does not answer with what was published, so the zone was changed past"
+    )
 
 
 def test_an_older_zone_that_was_put_back() -> None:
