@@ -15,6 +15,7 @@ from sublet.dns.types import Secondary
 
 NAME = "blog.example.test"
 HOST = f"ns1.{NAME}"
+pytestmark = pytest.mark.slow
 DELEGATION: dict[str, Any] = {
     "nameservers": ["ns1.provider.example", HOST],
     "glue": [{"host": HOST, "ipv4": "8.8.4.4", "ipv6": "2001:4860::1"}],
@@ -128,6 +129,6 @@ def test_a_server_that_hangs_and_one_that_is_behind(pair: Pair) -> None:
     behind = pair.wait_for(None, False)
     assert behind["servers"][1]["difference"] == (
         f"DS {DS.lower()} is there and should not be: its zone has the serial {behind['servers'][1]['serial']}, older than the "
-        f"{serial} with which your name was published, so the change is still on its way to it."
+        f"{serial} with which the name was published, so the change is still on its way to it."
     )
     pair.primary.thaw()

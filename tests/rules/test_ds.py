@@ -278,16 +278,20 @@ def test_unusual_records_are_accepted_with_a_warning(
 
 def test_a_dnskey_without_the_sep_flag_is_accepted_with_a_warning() -> None:
     signing = DnskeyInput(256, 3, 13, ECDSA_KEY)
-    entry = DnskeyInput(257, 3, 13, ECDSA_KEY)
     tag = parse_ds(OWNER, signing).key_tag
-    for given in (signing, f"256 3 13 {ECDSA_KEY}", f"{OWNER}. 3600 IN DNSKEY 256 3 13 {ECDSA_KEY}"):
-        (warning,) = dnskey_warnings(OWNER, [given, signing])
-        assert f"key tag {tag} has the flags 256, without the SEP flag" in warning
-    for given in (
-        entry,
+    without: list[DsLike] = [
+        signing,
+        f"256 3 13 {ECDSA_KEY}",
+        f"{OWNER}. 3600 IN DNSKEY 256 3 13 {ECDSA_KEY}",
+    ]
+    (warning,) = dnskey_warnings(OWNER, without)
+    assert f"key tag {tag} has the flags 256, without the SEP flag" in warning
+    assert all(dnskey_warnings(OWNER, [each]) == (warning,) for each in without)
+    good: list[DsLike] = [
+        DnskeyInput(257, 3, 13, ECDSA_KEY),
         f"257 3 13 {ECDSA_KEY}",
         f"2371 13 2 {SHA256}",
         DsInput(2371, 13, 2, SHA256),
         "no record",
-    ):
-        assert dnskey_warnings(OWNER, [given]) == ()
+    ]
+    assert dnskey_warnings(OWNER, good) == ()

@@ -74,14 +74,16 @@ def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
     assert warned(registry, HOST) == (NOT_IN_THE_DNS,)
 
 
-@pytest.mark.parametrize("setting", ["hidden", "restricted"])
+@pytest.mark.parametrize(
+    "setting", [PlatformDomainSettings(hidden=True), PlatformDomainSettings(restricted=True)]
+)
 def test_below_a_domain_that_not_everybody_sees_only_the_dns_is_told_of(
-    registry: Registry, setting: str
+    registry: Registry, setting: PlatformDomainSettings
 ) -> None:
     """Whether a name is registered there is nobody's to know: registered without nameservers and missing say the same."""
     registry.add_domain("else.test")
     registry.register("held.else.test", "ben")
-    registry.write(edit_platform_domain, OPERATOR, "else.test", PlatformDomainSettings(**{setting: True}))
+    registry.write(edit_platform_domain, OPERATOR, "else.test", setting)
     assert warned(registry, "ns1.held.else.test", "ns1.free.else.test") == tuple(
         f"The nameserver ns1.{name}.else.test can't be found: {name}.else.test is not in the DNS."
         for name in ("held", "free")

@@ -27,8 +27,8 @@ _OPEN_A_TICKET = "if it stays so, open a ticket"
 class ServerVerdict:
     """What a server's answer means: `matches` is None where there is none, and `error` says why then.
 
-    `difference` is a sentence. `explained` tells that a change on its way is why: "pending" (not published yet) or "behind"
-    (published, and the secondary has an older serial).
+    `difference` is a sentence. `explained` tells that a change on its way is why, or may be: "pending" (not published yet) or
+    "behind" (published, and the secondary has an older serial).
     """
 
     answer: ServerAnswer
@@ -59,19 +59,23 @@ def report_served(
     The first answer is that of the server that is written to. `changed_meanwhile` tells that the name was changed or published
     while the servers were asked.
     """
-    pending = changed_meanwhile or subdomain.generation != subdomain.published_generation
-    known = [] if pending else [("with which your name was published", subdomain.published_serial)]
-    first = answers[0] if answers else None
-    if first is not None:
-        known.append((f"of {first.server.server}", first.serial))
+    pending = ""
+    if changed_meanwhile:
+        pending = "the name was changed while the servers were asked"
+    elif provisioning_failed(subdomain):
+        pending = "the last change of the name could not be published yet"
+    elif subdomain.generation != subdomain.published_generation:
+        pending = "the last change of the name is not published yet"
+    published = None if pending else subdomain.published_serial
+    differences = [describe_difference(subdomain.fqdn, desired, each.records) for each in answers]
+    first = answers[0] if answers and answers[0].failure is None and differences[0] is None else None
     verdicts = tuple(
-        _verdict(subdomain, desired, answer, known, pending=pending, changed_meanwhile=changed_meanwhile)
-        for answer in answers
+        _verdict(answer, difference, pending, published, first)
+        for answer, difference in zip(answers, differences, strict=True)
     )
     in_agreement = bool(verdicts) and all(each.matches for each in verdicts)
-    return ServedReport(
-        verdicts, in_agreement, _summary(subdomain, verdicts, pending=pending, in_agreement=in_agreement)
-    )
+    summary = _summary(subdomain, verdicts, pending=bool(pending), in_agreement=in_agreement)
+    return ServedReport(verdicts, in_agreement, summary)
 
 
 def is_serial_before(serial: int, other: int) -> bool:
@@ -80,41 +84,33 @@ def is_serial_before(serial: int, other: int) -> bool:
 
 
 def _verdict(
-    subdomain: Subdomain,
-    desired: Sequence[Record],
     answer: ServerAnswer,
-    known: Sequence[tuple[str, int | None]],
-    *,
-    pending: bool,
-    changed_meanwhile: bool,
+    difference: str | None,
+    pending: str,
+    published_serial: int | None,
+    first: ServerAnswer | None,
 ) -> ServerVerdict:
+    """Return what one answer means; `first` is that of the server that is written to, where it is what is stored."""
     if answer.failure is not None or answer.serial is None:
-        error = FAILURES.get(answer.failure or "", FAILURES["bad_response"])
-        return ServerVerdict(answer, None, error=error)
-    difference = describe_difference(subdomain.fqdn, desired, answer.records)
+        return ServerVerdict(answer, None, error=FAILURES[answer.failure or "bad_response"])
     if difference is None:
         return ServerVerdict(answer, matches=True)
-    newer = next(
-        (each for each in known if each[1] is not None and is_serial_before(answer.serial, each[1])), None
-    )
     explained, why = None, ""
-    if newer is not None and answer.server.role == "secondary":
+    older = f": its zone has the serial {answer.serial}, older than the"
+    secondary = answer.server.role == "secondary"
+    if published_serial is not None and is_serial_before(answer.serial, published_serial):
+        why = f"{older} {published_serial} with which the name was published, so "
+        why += (
+            "the change is still on its way to it" if secondary else "an older state of the zone may be back"
+        )
+        explained = "behind" if secondary else None
+    elif secondary and first is not None and is_serial_before(answer.serial, first.serial or 0):
+        # It has what was published, by its serial; the server that is written to may have been wrong in between.
+        why = f"{older} {first.serial} of {first.server.server}, so a later change may be on its way to it"
         explained = "behind"
-        why = f": its zone has the serial {answer.serial}, older than the {newer[1]} {newer[0]}, so the change is still on its way to it"
     elif pending:
-        explained = "pending"
-        why = f"; {_pending(subdomain, changed_meanwhile=changed_meanwhile)}, which may be why"
-    elif newer is not None:
-        why = f": its zone has the serial {answer.serial}, older than the {newer[1]} {newer[0]}, so an older state of the zone was put back"
+        explained, why = "pending", f"; {pending}, which may be why"
     return ServerVerdict(answer, matches=False, difference=_sentence(difference + why), explained=explained)
-
-
-def _pending(subdomain: Subdomain, *, changed_meanwhile: bool) -> str:
-    if changed_meanwhile:
-        return "the name was changed while the servers were asked"
-    if provisioning_failed(subdomain):
-        return "the last change of the name could not be published yet"
-    return "the last change of the name is not published yet"
 
 
 def _summary(
@@ -122,10 +118,10 @@ def _summary(
 ) -> str:
     if not verdicts:
         return "No name server of the zone is known here; the operator has to look at it."
-    if provisioning_failed(subdomain):
-        return f"The last change is not published: {_lowered(subdomain.provision_error or '')}"
     if in_agreement:
         return _agreeing(subdomain, len(verdicts))
+    if provisioning_failed(subdomain):
+        return f"The last change is not published: {_lowered(subdomain.provision_error or '')}"
     if pending:
         return "The last change of this name is on its way to the name servers; ask again in a few seconds."
     first = verdicts[0]
