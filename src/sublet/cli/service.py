@@ -26,6 +26,7 @@ from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
 from sublet.migrations import is_current
+from sublet.platform_domains.name_servers import name_servers
 from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.view_zone import view_zone
 from sublet.worker.clockwork import Clockwork, Monotonic, monotonic_seconds
@@ -101,6 +102,7 @@ async def _serve(
                 metrics=metrics,
                 stopping=stop,
                 readiness={"worker": lambda: not any(worker.done() for worker in workers)},
+                name_servers=lambda each: name_servers(each, dns_address, settings.primaries),
             )
             host, port = parse_listen("http_listen", settings.http_listen)
             try:
