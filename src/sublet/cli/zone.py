@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sublet.audit import Actor
+from sublet.cli import zone_status
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import REFUSED, Session, change, question
@@ -40,6 +41,9 @@ def repair(
     wrong = not found.differences.ours_is_right
     last = "It is published anew." if wrong else f"There is nothing to repair in {found.zone}."
     return Answer(_describe(found), (*_lines(found), last))
+
+
+question(app, "status")(zone_status.status)
 
 
 def _describe(found: ZoneCheck) -> dict[str, Any]:
