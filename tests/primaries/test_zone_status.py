@@ -57,9 +57,11 @@ class Site:
 
     def publish(self, label: str) -> None:
         """Register a name and wait until it is published."""
-        service = self.on.service
-        service.register(service.issue_token("ada@example.org"), f"{label}.{ZONE}", nameservers=NAMESERVERS)
-        wait_until(lambda: self.on.records() >= {(f"{label}.{ZONE}", "NS", f"{NAMESERVERS[0]}.")}, 30)
+        service, name = self.on.service, f"{label}.{ZONE}"
+        token = service.issue_token("ada@example.org")
+        service.register(token, name, nameservers=NAMESERVERS)
+        path = f"/subdomains/{name}"
+        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active", 30)
 
 
 @pytest.fixture
