@@ -1,6 +1,8 @@
 """`sublet zone status` and the metrics of a zone on a real primary: well, and each thing that can be wrong with it."""
 
+import json
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -239,3 +241,32 @@ def test_names_that_wait(site: Site) -> None:
     site.wait_for_metric('sublet_publish_failures_total{cause="in_use"}', 1)
     wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
     assert site.status(well=True)["waiting"] == 1
+
+
+def test_our_own_publishing_is_nobody_elses(site: Site) -> None:
+    """The fence moves all the time while names are published; that must not be taken for somebody else's hand."""
+    service = site.on.service
+    token = service.issue_token("ada@example.org")
+    numbers = iter(range(1000))
+    stop = threading.Event()
+
+    def register() -> None:
+        while not stop.is_set():
+            service.register(token, f"n{next(numbers)}.{ZONE}", nameservers=NAMESERVERS)
+
+    thread = threading.Thread(target=register)
+    thread.start()
+    try:
+        for _ in range(5):
+            told = CliRunner().invoke(
+                app,
+                ["zone", "status", "--json"],
+                env={"SUBLET_DATABASE_URL": service.settings.database_url, **service.environment},
+            )
+            (zone,) = json.loads(told.stdout)["zones"]
+            assert zone["fence"] == "as_left"
+            assert zone["primary"]["standing"] == "answers"
+    finally:
+        stop.set()
+        thread.join(30)
+    assert next(numbers) > 5
