@@ -1,0 +1,211 @@
+"""The generated configurations, tried on the real servers: what works, and what nobody may do."""
+
+from collections.abc import Iterator
+
+import dns.flags
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import dns.tsig
+import dns.update
+import dns.xfr
+import pytest
+
+from name_servers import KINDS, NameServerProcess, fresh_key, primary
+from sent_updates import WHOLE, ZONE, Build, Outcome, accepted, at, delegate, remove, send, skip_without
+from sublet.dns.types import Record
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NameServerProcess]:
+    skip_without(request.param)
+    with primary(request.param, tmp_path_factory.mktemp(request.param), ZONE) as running:
+        yield running
+
+
+def test_a_delegation_comes_is_served_and_goes(server: NameServerProcess) -> None:
+    accepted(server, delegate("foo"))
+    assert at(server, "foo") == WHOLE
+    referral = server.ask("www.foo.zone.example", "A", want_dnssec=True)
+    assert not referral.flags & dns.flags.AA
+    kinds = {rrset.rdtype for rrset in referral.authority}
+    assert kinds == {dns.rdatatype.NS, dns.rdatatype.DS, dns.rdatatype.RRSIG}
+    assert len(referral.additional) >= 2
+    accepted(server, remove("foo"))
+    assert at(server, "foo") == set()
+
+
+def test_an_update_behind_the_fence(server: NameServerProcess) -> None:
+    first = fence("one", lambda message: message.absent("_sublet", "TXT"))
+    stale = fence("three", lambda message: message.present("_sublet", "TXT", "one"))
+    try:
+        accepted(server, first)
+        assert send(server, first, key=server.key).rcode == "YXRRSET"
+        accepted(server, fence("two", lambda message: message.present("_sublet", "TXT", "one")))
+        assert send(server, stale, key=server.key).rcode == "NXRRSET"
+        assert at(server, "_sublet") == {("_sublet.zone.example", "TXT", '"two"')}
+    finally:
+        accepted(server, lambda message: message.delete("_sublet", "TXT"))
+
+
+def fence(value: str, prerequisite: Build) -> Build:
+    def build(message: dns.update.UpdateMessage) -> None:
+        prerequisite(message)
+        message.replace("_sublet", 0, "TXT", value)
+
+    return build
+
+
+def test_a_name_in_use_stops_a_first_publication(server: NameServerProcess) -> None:
+    accepted(server, delegate("used"))
+
+    def again(message: dns.update.UpdateMessage) -> None:
+        message.absent("used")
+        message.add("used", 300, "NS", "ns.thief.example.")
+
+    assert send(server, again, key=server.key).rcode == "YXDOMAIN"
+    accepted(server, remove("used"))
+
+
+def one_of_two(message: dns.update.UpdateMessage) -> None:
+    message.add("other", 300, "NS", "ns.elsewhere.example.")
+    message.add("other", 300, "MX", "10 mail.example.")
+
+
+FORBIDDEN: dict[str, Build] = {
+    "MX": lambda message: message.add("other", 300, "MX", "10 mail.example."),
+    "CNAME": lambda message: message.add("other", 300, "CNAME", "www.example."),
+    "DNAME": lambda message: message.add("other", 300, "DNAME", "www.example."),
+    "SRV": lambda message: message.add("other", 300, "SRV", "0 0 1 www.example."),
+    "DNSKEY": lambda message: message.add("other", 300, "DNSKEY", f"256 3 13 {'YWJj' * 22}"),
+    "NS at the apex": lambda message: message.add("@", 300, "NS", "ns.thief.example."),
+    "other NS at the apex": lambda message: message.replace("@", 300, "NS", "ns.thief.example."),
+    "no NS at the apex": lambda message: message.delete("@", "NS"),
+    "nothing at the apex": lambda message: message.delete("@"),
+    "A at the apex": lambda message: message.add("@", 300, "A", "192.0.2.66"),
+    "TXT at the apex": lambda message: message.add("@", 300, "TXT", "mine"),
+    "SOA": lambda message: message.replace(
+        "@", 300, "SOA", "ns.thief.example. root.thief.example. 4000000000 1 1 1 1"
+    ),
+    "NSEC3PARAM": lambda message: message.add("@", 0, "NSEC3PARAM", "1 0 50 abcd"),
+    "one of two": one_of_two,
+}
+"""What the key may not do. Each server refuses the whole message, also where only one record of it is forbidden."""
+
+REFUSED = {
+    # An ACL that does not match is to Knot as if there were no such key: the answer is unsigned, its TSIG error is BADKEY.
+    "knot": Outcome("NOTAUTH", "BADKEY", is_signed=False),
+    "bind": Outcome("REFUSED", "NOERROR", is_signed=True),
+    "powerdns": Outcome("SERVFAIL", "NOERROR", is_signed=True),
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_the_key_may_do_no_more(server: NameServerProcess, name: str) -> None:
+    before = server.records()
+    assert send(server, FORBIDDEN[name], key=server.key) == REFUSED[server.kind]
+    assert server.records() == before
+
+
+def test_text_stands_at_the_fence_alone(server: NameServerProcess) -> None:
+    answer = send(server, lambda message: message.add("other", 300, "TXT", "mine"), key=server.key)
+    if server.kind == "knot":  # one rule has one list of types, whatever the name
+        assert answer.rcode == "NOERROR"
+        accepted(server, lambda message: message.delete("other", "TXT"))
+    else:
+        assert answer == REFUSED[server.kind]
+    assert at(server, "other") == set()
+
+
+STRANGERS: dict[str, dict[str, Outcome]] = {
+    "no key": {
+        "knot": Outcome("NOTAUTH", "", is_signed=False),
+        "bind": Outcome("REFUSED", "", is_signed=False),
+        "powerdns": Outcome("SERVFAIL", "", is_signed=False),
+    },
+    "wrong secret": {
+        "knot": Outcome("NOTAUTH", "BADSIG", is_signed=False),
+        "bind": Outcome("NOTAUTH", "BADSIG", is_signed=False),
+        "powerdns": Outcome("REFUSED", "", is_signed=False),
+    },
+    "unknown key": {
+        "knot": Outcome("NOTAUTH", "BADKEY", is_signed=False),
+        "bind": Outcome("NOTAUTH", "BADKEY", is_signed=False),
+        "powerdns": Outcome("REFUSED", "", is_signed=False),
+    },
+    "the secondaries' key": REFUSED,
+}
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+def test_nobody_else_may_update(server: NameServerProcess, who: str) -> None:
+    keys = {
+        "no key": None,
+        "wrong secret": fresh_key(server.key.name),
+        "unknown key": fresh_key("somebody"),
+        "the secondaries' key": server.transfer_key,
+    }
+    before = server.records()
+    assert send(server, delegate("foo"), key=keys[who]) == STRANGERS[who][server.kind]
+    assert server.records() == before
+
+
+@pytest.mark.parametrize("zone", ["other.example", "example", "foo.zone.example"])
+def test_no_other_zone(server: NameServerProcess, zone: str) -> None:
+    answer = send(server, delegate("foo"), key=server.key, zone=zone)
+    assert answer.rcode == "NOTAUTH"
+
+
+def test_a_name_outside_the_zone(server: NameServerProcess) -> None:
+    answer = send(
+        server, lambda message: message.add("www.other.example.", 300, "A", "192.0.2.66"), key=server.key
+    )
+    assert answer == (
+        REFUSED["knot"] if server.kind == "knot" else Outcome("NOTZONE", "NOERROR", is_signed=True)
+    )
+
+
+def test_transfers_want_a_key(server: NameServerProcess) -> None:
+    assert Record("ns1.zone.example", "A", 3600, "127.0.0.1") in server.records()
+    assert dns.query.tcp(dns.message.make_query(ZONE, "AXFR"), server.address, 10, server.port).rcode() in (
+        dns.rcode.REFUSED,
+        dns.rcode.NOTAUTH,
+    )
+    with pytest.raises((dns.xfr.TransferError, dns.tsig.PeerError)):
+        server.transfer(fresh_key(server.key.name))
+
+
+def test_no_recursion(server: NameServerProcess) -> None:
+    query = dns.message.make_query("www.elsewhere.example", "A")
+    answer = dns.query.udp(query, server.address, 10, server.port)
+    assert answer.rcode() == dns.rcode.REFUSED
+    assert not answer.flags & dns.flags.RA
+
+
+def test_names_can_not_be_walked(server: NameServerProcess) -> None:
+    parameters = server.ask(ZONE, "NSEC3PARAM").answer[0][0]
+    assert (parameters.algorithm, parameters.iterations, parameters.salt) == (1, 0, b"")
+    denial = server.ask("nothing.zone.example", "A", want_dnssec=True)
+    kinds = {rrset.rdtype for rrset in denial.authority}
+    assert dns.rdatatype.NSEC3 in kinds
+    assert dns.rdatatype.NSEC not in kinds
+    keys = server.ask(ZONE, "DNSKEY").answer[0]
+    assert [(key.flags, key.algorithm) for key in keys] == [(257, 13)]
+
+
+def test_the_server_tells_little_of_itself(server: NameServerProcess) -> None:
+    query = dns.message.make_query("version.bind", "TXT", "CH")
+    answer = dns.query.udp(query, server.address, 10, server.port)
+    told = "".join(rdata.to_text() for rrset in answer.answer for rdata in rrset)
+    assert not any(digit in told for digit in "0123456789")
+
+
+def test_secrets_are_in_no_file_for_everyone(server: NameServerProcess) -> None:
+    secrets = [each.encode() for each in (server.key.secret, server.transfer_key.secret)]
+    files = [path for folder in "csr" for path in (server.folder / folder).rglob("*") if path.is_file()]
+    with_secret = [path for path in files if any(each in path.read_bytes() for each in secrets)]
+    assert with_secret
+    assert [path for path in with_secret if path.stat().st_mode & 0o007] == []
