@@ -131,14 +131,18 @@ def test_the_primary_hangs(site: Site) -> None:
     site.on.primary.freeze()
     service = site.on.service
     service.register(service.issue_token("ada@example.org"), f"late.{ZONE}", nameservers=NAMESERVERS)
-    site.wait_for_metric(f'sublet_zone_problem{{cause="no_answer",zone="{ZONE}"}}', 1)
+    # Once enough connections wait to be accepted, a server that hangs takes no more of them.
+    hanging = {"no_answer", "unreachable"}
+    problems = {f'sublet_zone_problem{{cause="{cause}",zone="{ZONE}"}}' for cause in hanging}
+    wait_until(lambda: bool(problems & site.metrics().keys()), 60)
     site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 1)
     assert site.metrics()[f'sublet_oldest_unpublished_seconds{{zone="{ZONE}"}}'] > 0
-    assert site.metrics()['sublet_publish_failures_total{cause="no_answer"}'] >= 1
+    failures = (site.metrics()[f'sublet_publish_failures_total{{cause="{cause}"}}'] for cause in hanging)
+    assert sum(failures) >= 1
     site.wait_for_metric(f'sublet_name_server_up{{role="primary",server="main",zone="{ZONE}"}}', 0)
     zone = site.status(well=False)
-    assert [each["what"] for each in zone["wrong"]] == ["no_answer"]
-    assert CAUSES["no_answer"] in zone["wrong"][0]["detail"]
+    assert {each["what"] for each in zone["wrong"]} <= {*hanging, "waiting"}
+    assert CAUSES[zone["wrong"][0]["what"]] in zone["wrong"][0]["detail"]
     assert zone["wrong"][0]["since"] is not None
     assert (zone["primary"]["standing"], zone["fence"], zone["waiting"]) == ("away", "unknown", 1)
     assert zone["secondaries"][0]["standing"] == "unjudged"
@@ -146,7 +150,7 @@ def test_the_primary_hangs(site: Site) -> None:
     assert service.client.get(f"{origin}/readyz").status_code == 200
     service.clock.advance(minutes=6)
     (violation,) = [each for each in service.doctor() if each.invariant == "nothing_waits"]
-    assert "its zone's problem is no_answer: main (" in violation.message
+    assert re.search(r"its zone's problem is (no_answer|unreachable): main \(", violation.message)
     site.on.primary.thaw()
     site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 0)
     assert not [name for name in site.metrics() if name.startswith("sublet_zone_problem{")]
@@ -254,10 +258,11 @@ def test_our_own_publishing_is_nobody_elses(site: Site) -> None:
         while not stop.is_set():
             service.register(token, f"n{next(numbers)}.{ZONE}", nameservers=NAMESERVERS)
 
-    thread = threading.Thread(target=register)
-    thread.start()
+    threads = [threading.Thread(target=register) for _ in range(3)]
+    for thread in threads:
+        thread.start()
     try:
-        for _ in range(5):
+        for _ in range(10):
             told = CliRunner().invoke(
                 app,
                 ["zone", "status", "--json"],
@@ -268,5 +273,6 @@ def test_our_own_publishing_is_nobody_elses(site: Site) -> None:
             assert zone["primary"]["standing"] == "answers"
     finally:
         stop.set()
-        thread.join(30)
+        for thread in threads:
+            thread.join(30)
     assert next(numbers) > 5
