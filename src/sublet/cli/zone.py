@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sublet.audit import Actor
-from sublet.cli import zone_config
+from sublet.cli import zone_config, zone_status
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import REFUSED, Session, change, question
@@ -46,6 +46,7 @@ def repair(
 
 
 question(app, "config")(zone_config.config)
+question(app, "status")(zone_status.status)
 
 
 def _describe(found: ZoneCheck) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     false,
+    func,
     insert,
     or_,
     select,
@@ -80,6 +81,24 @@ def is_settled(tx: Tx, subdomain_id: int) -> bool:
 
 def _due(now: datetime) -> ColumnElement[bool]:
     return or_(subdomains.c.next_attempt_at.is_(None), subdomains.c.next_attempt_at <= now)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many names wait for their publication, and since when the one that waits longest; None when none does."""
+
+    names: int = 0
+    oldest_at: datetime | None = None
+
+
+def count_waiting(tx: Tx) -> dict[int, Waiting]:
+    """How much waits for publication, by platform domain? Those where nothing does are left out."""
+    rows = tx.connection.execute(
+        select(subdomains.c.platform_domain_id, func.count(), func.min(subdomains.c.generation_at))
+        .where(UNPUBLISHED)
+        .group_by(subdomains.c.platform_domain_id)
+    )
+    return {row[0]: Waiting(row[1], row[2]) for row in rows}
 
 
 def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
