@@ -13,6 +13,12 @@ import pytest
 
 _INSIDE = "TESTS_IN_OWN_NETWORK"
 _UNSHARE = ("unshare", "--map-root-user", "--net")
+_WITHOUT = [
+    word
+    for each in ("cacheprovider", "schemathesis", "hypothesispytest", "xdist", "pytest_cov")
+    for word in ("-p", f"no:{each}")
+]
+"""Plugins that would only take their time."""
 _SET_UP = """\
 ip link set lo up
 for address in $ADDRESSES; do ip address add "$address" dev lo; done
@@ -34,7 +40,7 @@ def runs_outside(request: pytest.FixtureRequest, addresses: Sequence[str], secon
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
     # A short path, as pytest makes long ones: a socket's has 107 characters at most.
     with tempfile.TemporaryDirectory(prefix="sublet-") as folder:
-        pytest_again = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}/t"]
+        pytest_again = [sys.executable, "-m", "pytest", "-q", *_WITHOUT, f"--basetemp={folder}/t"]
         done = subprocess.run(
             [*_UNSHARE, "sh", "-euc", _SET_UP, "sh", *pytest_again, request.node.nodeid],
             cwd=request.config.rootpath,

@@ -124,7 +124,7 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         pytest.skip(f"not installed: {', '.join(missing)}")
     with service_on(kind, tmp_path_factory.mktemp(kind), publish_wait_ms=0) as on:
         walkers = [Walker(NAMES[0], NAMES[1]), Walker(NAMES[1], NAMES[0])]
-        yield Walk(on, on.service.add_user(), random.Random(SEED), walkers)
+        yield Walk(on, on.service.add_user(), random.Random(SEED), walkers)  # noqa: S311 - a walk, no secret
         assert on.service.doctor() == []
 
 

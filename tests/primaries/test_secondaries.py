@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import dns.flags
@@ -69,6 +70,10 @@ def referral(server: NameServerProcess, name: str) -> set[tuple[str, str, str]]:
     }
 
 
+def says(server: NameServerProcess, name: str, expected: set[tuple[str, str, str]]) -> bool:
+    return referral(server, name) == expected
+
+
 def test_all_name_servers_follow(
     all_servers: tuple[ServiceOn, list[NameServerProcess]], tmp_path: Path
 ) -> None:
@@ -78,7 +83,7 @@ def test_all_name_servers_follow(
     def all_say(expected: set[tuple[str, str, str]]) -> None:
         for server in servers:
             for asked in (NAME, HOST):  # from the referral's glue a resolver goes on, with nobody else's help
-                wait_until(lambda server=server, asked=asked: referral(server, asked) == expected, FOLLOWING_SECONDS)  # type: ignore[misc]
+                wait_until(partial(says, server, asked, expected), FOLLOWING_SECONDS)
 
     def all_are_believed(name: str, rcode: str) -> None:
         for server in servers:
