@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from name_servers import find_program
+
 _INSIDE = "TESTS_IN_OWN_NETWORK"
-_UNSHARE = ("unshare", "--map-root-user", "--net")
 _WITHOUT = [
     word
     for each in ("cacheprovider", "schemathesis", "hypothesispytest", "xdist", "pytest_cov")
@@ -33,16 +34,20 @@ def runs_outside(request: pytest.FixtureRequest, addresses: Sequence[str], secon
     """
     if os.environ.get(_INSIDE):
         return False
-    if subprocess.run([*_UNSHARE, "ip", "link"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no namespaces here, or no `ip`: nobody can have a network of one's own")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {_INSIDE: "yes", "ADDRESSES": " ".join(addresses)}
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
+    inside = ["unshare", "--map-root-user", "--net", "sh", "-euc", _SET_UP, "sh"]
+    if find_program("unshare") is None:
+        pytest.skip("no unshare here")
+    tried = subprocess.run([*inside, "true"], env=environment, capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"nobody can have a network of one's own here: {tried.stderr.strip()}")
     # A short path, as pytest makes long ones: a socket's has 107 characters at most.
     with tempfile.TemporaryDirectory(prefix="sublet-") as folder:
         pytest_again = [sys.executable, "-m", "pytest", "-q", *_WITHOUT, f"--basetemp={folder}/t"]
         done = subprocess.run(
-            [*_UNSHARE, "sh", "-euc", _SET_UP, "sh", *pytest_again, request.node.nodeid],
+            [*inside, *pytest_again, request.node.nodeid],
             cwd=request.config.rootpath,
             env=environment,
             capture_output=True,

@@ -121,13 +121,14 @@ def test_a_secondary_that_was_away_catches_up(
     ada = on.service.add_user()
     on.service.register(ada, NEIGHBOUR, nameservers=["ns.provider.example"])
     for follower in followers:
-        wait_until(lambda follower=follower: referral(follower, NEIGHBOUR) != set(), FOLLOWING_SECONDS)  # type: ignore[misc]
+        before = {(NEIGHBOUR, "NS", "ns.provider.example.")}
+        wait_until(partial(says, follower, NEIGHBOUR, before), FOLLOWING_SECONDS)
         follower.kill()
     on.service.register(ada, NAME, **DELEGATION)
     on.service.call(ada, "DELETE", f"/subdomains/{NEIGHBOUR}")
     wait_until(lambda: on.records() == WHOLE)
     for follower in followers:
         follower.start()
-        wait_until(lambda follower=follower: referral(follower, NAME) == WHOLE, FOLLOWING_SECONDS)  # type: ignore[misc]
-        assert referral(follower, NEIGHBOUR) == set()
+        wait_until(partial(says, follower, NAME, WHOLE), FOLLOWING_SECONDS)
+        wait_until(partial(says, follower, NEIGHBOUR, set()), FOLLOWING_SECONDS)
         assert follower.serial() == first.serial()
