@@ -212,23 +212,45 @@ def _after_name(wire: bytes, at: int) -> int:
 def _records(wire: bytes) -> Iterator[Record]:
     names: dict[int, str] = {}
 
-    def name_at(at: int) -> str:
-        if wire[at] >= 0xC0:
-            at = int.from_bytes(wire[at : at + 2], "big") & 0x3FFF
-        if at not in names:
-            names[at] = dns.name.from_wire(wire, at)[0].to_text().lower()
-        return names[at]
-
     for each in _walk(wire):
         if not each.in_answer or each.rdtype in _SKIPPED:
             continue
         if each.rdtype == dns.rdatatype.NS:
-            text = name_at(each.rdata)
+            text = _name(wire, each.rdata, names)
         else:
             text = dns.rdata.from_wire(
-                dns.rdataclass.RdataClass(each.rdclass), each.rdtype, wire, each.rdata, each.size
+                dns.rdataclass.RdataClass(each.rdclass),
+                dns.rdatatype.RdataType(each.rdtype),
+                wire,
+                each.rdata,
+                each.size,
             ).to_text()
             if each.rdtype in _TYPE_NAMES:
                 text = text.lower()
-        type_name = _TYPE_NAMES.get(each.rdtype) or dns.rdatatype.to_text(each.rdtype)
-        yield Record(name_at(each.start).removesuffix("."), type_name, each.ttl_seconds, text)
+        type_name = _TYPE_NAMES.get(each.rdtype) or dns.rdatatype.to_text(
+            dns.rdatatype.RdataType(each.rdtype)
+        )
+        yield Record(_name(wire, each.start, names).removesuffix("."), type_name, each.ttl_seconds, text)
+
+
+def _name(wire: bytes, at: int, names: dict[int, str]) -> str:
+    """Return the name at this place in lower case with the final dot; `names` has those of the message so far, by place."""
+    known = names.get(at)
+    if known is not None:
+        return known
+    length = wire[at]
+    if length >= 0xC0:
+        before = int.from_bytes(wire[at : at + 2], "big") & 0x3FFF
+        if before >= at:
+            raise ValueError("a name points forward")
+        return _name(wire, before, names)
+    if length == 0:
+        return "."
+    label = wire[at + 1 : at + 1 + length]
+    if label.translate(None, b"-_").isalnum():
+        rest = _name(wire, at + 1 + length, names)
+        text = label.decode("ascii").lower() + ("." if rest == "." else f".{rest}")
+    else:  # what has to be escaped
+        text = dns.name.from_wire(wire, at)[0].to_text().lower()
+    names[at] = text
+    return text
