@@ -33,6 +33,7 @@ from sublet.worker.mailer import Mailer
 from sublet.worker.publisher import Publisher
 from sublet.worker.smtp import SmtpTransport, smtp_server
 from sublet.worker.transport import LogTransport, Transport
+from sublet.worker.zone_watch import ZoneWatch
 
 FLUSH_SECONDS = 30.0
 log = structlog.get_logger()
@@ -89,10 +90,11 @@ async def _serve(
     metrics = Metrics()
     async with _name_server(settings, db, metrics) as dns_address:
         publisher = Publisher(db, dns_address, lambda name: find_primary(settings.primaries, name))
+        watch = ZoneWatch(db, settings.database_url, lambda name: find_primary(settings.primaries, name))
         clockwork = Clockwork(db, monotonic)
         mailer = Mailer(db, transport)
         metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
-        async with _running(publisher.run(), clockwork.run(), mailer.run()) as workers:
+        async with _running(publisher.run(), clockwork.run(), mailer.run(), watch.run()) as workers:
             context = Context(
                 settings=settings,
                 db=db,
