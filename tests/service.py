@@ -76,13 +76,17 @@ class RunningService:
     base_url: str = ""
     dns: tuple[str, int] = ("", 0)
     client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+    environment: dict[str, str] = field(default_factory=dict)
+    """What the operator's commands find in their environment beside the database's address."""
 
     def operator(self, *words: str, expect: int = 0) -> Any:
         """Run a command of the operator's with --json and return its value; `expect` is the exit code it must have."""
         # The service logs from its own thread; while the runner stands in for stdout, that is the answer's alone.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         result = CliRunner().invoke(
-            command_line, [*words, "--json"], env={"SUBLET_DATABASE_URL": self.settings.database_url}
+            command_line,
+            [*words, "--json"],
+            env={"SUBLET_DATABASE_URL": self.settings.database_url, **self.environment},
         )
         assert result.exit_code == expect, (words, result.exit_code, result.output, result.exception)
         return json.loads(result.stdout) if result.stdout.strip() else None

@@ -1,10 +1,11 @@
-"""`sublet zone …`: hold the zones against the registry, and repair what is ours."""
+"""`sublet zone …`: hold the zones against the registry, repair what is ours, and configure their name servers."""
 
 from typing import Annotated, Any
 
 import typer
 
 from sublet.audit import Actor
+from sublet.cli import zone_config
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import REFUSED, Session, change, question
@@ -22,7 +23,9 @@ from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
 from sublet.worker.zone_check import Outcome, check_on_primary
 from sublet.worker.zone_repair import repair as repair_on_primary
 
-app = typer.Typer(help="Hold the zones against the registry.", no_args_is_help=True)
+app = typer.Typer(
+    help="Hold the zones against the registry; configure their name servers.", no_args_is_help=True
+)
 
 WHAT_TO_DO = {
     "unreachable": "Does the server run, and are address and port in the settings right?",
@@ -108,6 +111,7 @@ def status(session: Session) -> Answer:
 
 
 _NOT_SHOWN = ("platform_domain_id", "fence")
+question(app, "config")(zone_config.config)
 
 
 def _list_states(tx: Tx) -> list[tuple[str, str, ZoneState]]:

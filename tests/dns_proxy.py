@@ -1,0 +1,98 @@
+"""A proxy for DNS over TCP between the service and a real server: holds messages back, changes answers."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import dns.message
+import dns.opcode
+
+Change = Callable[[bytes], bytes | None]
+"""Gives what is passed on of a message's bytes; None: nothing, the connection is left hanging."""
+
+
+@dataclass
+class DnsProxy:
+    """A proxy to `target`; `on_query` and `on_answer` may be set while it runs."""
+
+    target: tuple[str, int]
+    listening: socket.socket
+    on_query: Change = lambda wire: wire
+    on_answer: Change = lambda wire: wire
+    held: list[bytes] = field(default_factory=list)
+    """The messages that `hold_next_update` kept back."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        host, port = self.listening.getsockname()
+        return host, port
+
+    def hold_next_update(self) -> None:
+        """Keep the next UPDATE back, in `held`; whoever sent it hears nothing."""
+
+        def hold(wire: bytes) -> bytes | None:
+            if (wire[2] >> 3) & 0xF != dns.opcode.UPDATE:
+                return wire
+            self.held.append(wire)
+            self.on_query = lambda each: each
+            return None
+
+        self.on_query = hold
+
+    def deliver(self, wire: bytes) -> dns.message.Message:
+        """Send a message to the server now, and return its answer (its signature unread)."""
+        with socket.create_connection(self.target, 10) as connection:
+            connection.sendall(len(wire).to_bytes(2, "big") + wire)
+            answer = _read(connection)
+        assert answer is not None
+        return dns.message.from_wire(answer, keyring=False, ignore_trailing=True)
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self.listening.accept()
+                threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
+
+    def _pass_on(self, client: socket.socket) -> None:
+        with suppress(OSError), client, socket.create_connection(self.target, 10) as server:
+            while (query := _read(client)) is not None:
+                passed = self.on_query(query)
+                if passed is None:
+                    _read(client)  # until the client gives up
+                    return
+                server.sendall(len(passed).to_bytes(2, "big") + passed)
+                answer = _read(server)
+                answered = None if answer is None else self.on_answer(answer)
+                if answered is None:
+                    return
+                client.sendall(len(answered).to_bytes(2, "big") + answered)
+
+
+def _read(connection: socket.socket) -> bytes | None:
+    with connection.makefile("rb", buffering=0) as file:
+        prefix = _exactly(file.read, 2)
+        return None if prefix is None else _exactly(file.read, int.from_bytes(prefix, "big"))
+
+
+def _exactly(read: Callable[[int], bytes | None], size: int) -> bytes | None:
+    data = b""
+    while len(data) < size:
+        more = read(size - len(data))
+        if not more:
+            return None
+        data += more
+    return data
+
+
+@contextmanager
+def dns_proxy(target: tuple[str, int]) -> Iterator[DnsProxy]:
+    """A proxy that runs, on a free loopback port; connections that are open in the end are dropped."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        proxy = DnsProxy(target, listening)
+        threading.Thread(target=proxy._serve, daemon=True).start()
+        yield proxy
+        with suppress(OSError):
+            listening.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,156 @@
+"""An update that was given up for lost, and reaches the server after a newer one, changes nothing; and the tests have power."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dns.rcode
+import dns.update
+import pytest
+
+from dns_proxy import DnsProxy, dns_proxy
+from fence_trials import impatient_service, old_against_new, register_names
+from name_servers import KINDS
+from service import Registrant
+from service_on import ServiceOn
+from serving import wait_until
+from sublet.dns import update as update_module
+from sublet.dns.types import Primary
+from sublet.platform_domains import primaries
+from sublet.subdomains.publishing import Result
+
+pytestmark = pytest.mark.slow
+
+TRIALS = 10
+NAME = "n0.example.test"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_frozen_server_ends_as_the_registry_says(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with impatient_service(kind, tmp_path, monkeypatch) as (on, ada):
+        names = register_names(on, ada)
+        for number in range(TRIALS):
+            old_against_new(on, ada, names, number)
+        assert on.service.doctor() == []
+
+
+@contextmanager
+def _through_proxy(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> Iterator[DnsProxy]:
+    """Have the publisher reach the server through a proxy."""
+    find = primaries.find_primary
+
+    with dns_proxy((on.primary.address, on.primary.port)) as proxy:
+
+        def find_proxy(*args: Any) -> Primary:
+            found = find(*args)
+            return replace(found, address=proxy.address[0], port=proxy.address[1])
+
+        monkeypatch.setattr("sublet.cli.service.find_primary", find_proxy)
+        yield proxy
+
+
+def _late_update(on: ServiceOn, ada: Registrant, proxy: DnsProxy) -> dns.rcode.Rcode:
+    """Have an update held back, a newer one applied, then deliver the older one; return what the server says to it."""
+    register_names(on, ada)
+    proxy.hold_next_update()
+    _put(on, ada, "ns1.old.example")
+    wait_until(lambda: len(proxy.held) == 1)
+    _put(on, ada, "ns1.new.example")
+    wait_until(lambda: _is_active(on, ada))
+    assert (NAME, "NS", "ns1.new.example.") in on.records()
+    rcode = proxy.deliver(proxy.held[0]).rcode()
+    found = {rdata for owner, _, rdata in on.records() if owner == NAME}
+    assert found == {"ns1.new.example."}, found
+    assert _is_active(on, ada)
+    return rcode
+
+
+def _put(on: ServiceOn, ada: Registrant, nameserver: str) -> None:
+    body = {"nameservers": [nameserver]}
+    assert on.service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", body).status_code == 200
+
+
+def _is_active(on: ServiceOn, ada: Registrant) -> bool:
+    return bool(_shown(on, ada)["status"] == "active")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_that_comes_late_is_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
+        _through_proxy(on, monkeypatch) as proxy,
+    ):
+        assert _late_update(on, ada, proxy) == dns.rcode.NXRRSET
+        # And the registry goes on as if nothing had been.
+        _put(on, ada, "ns1.last.example")
+        wait_until(lambda: (NAME, "NS", "ns1.last.example.") in on.records())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_the_fence_the_old_delegation_comes_back(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin: the same messages without the fence as a prerequisite."""
+    build = update_module.build_update
+
+    def unfenced(*args: Any, **kwargs: Any) -> dns.update.UpdateMessage:
+        message = build(*args, **kwargs)
+        message.prerequisite.clear()
+        return message
+
+    monkeypatch.setattr("sublet.worker.primary_zone.build_update", unfenced)
+    with (
+        impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
+        _through_proxy(on, monkeypatch) as proxy,
+        pytest.raises(AssertionError, match=r"ns1\.old\.example"),
+    ):
+        _late_update(on, ada, proxy)
+
+
+def test_only_what_is_read_back_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _is_shown_active_in_part(tmp_path, monkeypatch) is False
+
+
+def test_without_the_read_back_a_part_passes_for_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin believes NOERROR."""
+    monkeypatch.setattr(
+        "sublet.worker.primary_zone.judge", lambda item, _served, serial: Result(item, serial=serial)
+    )
+    assert _is_shown_active_in_part(tmp_path, monkeypatch) is True
+
+
+def _is_shown_active_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Publish four nameservers through a BIND that keeps two of them and says NOERROR; tell whether we show that as active."""
+    with impatient_service("bind", folder, monkeypatch) as (on, ada):
+        register_names(on, ada)
+        server = on.primary
+        server.stop()
+        configuration = Path(server.configuration)
+        text = configuration.read_text(encoding="utf-8")
+        allowed = f"wildcard *.{server.zone} NS "
+        assert allowed in text
+        configuration.write_text(text.replace(allowed, allowed.replace("NS", "NS(2)")), encoding="utf-8")
+        server.start()
+        nameservers = [f"ns{number}.provider.example" for number in range(4)]
+        on.service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", {"nameservers": nameservers})
+        wait_until(lambda: _shown(on, ada)["status"] != "provisioning" and _served(on) == 2, 20)
+        shown = _shown(on, ada)
+        if shown["status"] == "failed":
+            assert "not serve all of it" in str(shown["provision_error"])
+        return bool(shown["status"] == "active")
+
+
+def _served(on: ServiceOn) -> int:
+    return len([rdata for owner, _, rdata in on.records() if owner == NAME])
+
+
+def _shown(on: ServiceOn, ada: Registrant) -> dict[str, object]:
+    return dict(on.service.call(ada, "GET", f"/subdomains/{NAME}").json()["subdomain"])

@@ -1,0 +1,208 @@
+"""The publishing suite: what the API says is what the DNS serves, on every name server that a zone can stand on."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from name_servers import KINDS
+from service import DS, Registrant
+from service_on import BUILT_IN, ServiceOn, service_on
+from serving import wait_until
+
+DS_RDATA = DS.lower()
+
+
+@pytest.fixture(scope="module", params=[BUILT_IN, *KINDS])
+def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
+    with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=1500) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ada(on: ServiceOn) -> Registrant:
+    return on.service.add_user()
+
+
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name that no test had before, as a deleted one rests in the trash; with two hosts below it."""
+
+    name: str
+
+    @property
+    def host(self) -> str:
+        return f"ns1.{self.name}"
+
+    @property
+    def other(self) -> str:
+        return f"ns2.{self.name}"
+
+
+@pytest.fixture
+def blog() -> Named:
+    return Named(f"blog{next(_NUMBERS)}.example.test")
+
+
+@pytest.fixture(autouse=True)
+def leave_nothing(on: ServiceOn, ada: Registrant) -> Iterator[None]:
+    yield
+    for each in on.service.call(ada, "GET", "/subdomains?limit=500").json()["subdomains"]:
+        on.service.call(ada, "DELETE", f"/subdomains/{each['fqdn']}")
+    wait_until(lambda: on.records() == set(), 20)
+
+
+def _put(on: ServiceOn, ada: Registrant, blog: Named, **members: object) -> dict[str, object]:
+    answer = on.service.call(ada, "PUT", f"/subdomains/{blog.name}/nameservers", members)
+    assert answer.status_code == 200, answer.text
+    wait_until(
+        lambda: (
+            on.service.call(ada, "GET", f"/subdomains/{blog.name}").json()["subdomain"]["status"] == "active"
+        )
+    )
+    return dict(answer.json())
+
+
+def test_a_registration_stands_in_the_zone_when_it_is_answered(
+    on: ServiceOn, ada: Registrant, blog: Named
+) -> None:
+    answer = on.service.register(
+        ada,
+        blog.name,
+        nameservers=[blog.host, "ns.provider.example"],
+        glue=[{"host": blog.host, "ipv4": "9.9.9.9", "ipv6": "2620:fe::9"}],
+        ds_records=[DS],
+    )
+    assert answer["subdomain"]["status"] == "active"
+    assert answer["provisioning"]["status"] == "published"
+    assert answer["provisioning"]["serial"] > 0
+    assert on.records() == {
+        (blog.name, "NS", f"{blog.host}."),
+        (blog.name, "NS", "ns.provider.example."),
+        (blog.name, "DS", DS_RDATA),
+        (blog.host, "A", "9.9.9.9"),
+        (blog.host, "AAAA", "2620:fe::9"),
+    }
+
+
+def test_a_change_leaves_nothing_of_before(on: ServiceOn, ada: Registrant, blog: Named) -> None:
+    glue = [
+        {"host": blog.host, "ipv4": "9.9.9.9", "ipv6": "2620:fe::9"},
+        {"host": blog.other, "ipv4": "9.9.9.10"},
+    ]
+    on.service.register(ada, blog.name, nameservers=[blog.host, blog.other], glue=glue, ds_records=[DS])
+    _put(
+        on,
+        ada,
+        blog,
+        nameservers=[blog.other],
+        glue=[{"host": blog.other, "ipv4": "8.8.8.8"}],
+        ds_records=None,
+    )
+    assert on.records() == {(blog.name, "NS", f"{blog.other}."), (blog.other, "A", "8.8.8.8")}
+    _put(on, ada, blog, nameservers=["ns.provider.example"], glue=[])
+    assert on.records() == {(blog.name, "NS", "ns.provider.example.")}
+
+
+def test_delete_takes_everything_at_and_below_the_name_out(
+    on: ServiceOn, ada: Registrant, blog: Named
+) -> None:
+    on.service.register(
+        ada,
+        blog.name,
+        nameservers=[blog.host],
+        glue=[{"host": blog.host, "ipv4": "9.9.9.9"}],
+        ds_records=[DS],
+    )
+    assert len(on.records()) == 3
+    on.service.call(ada, "DELETE", f"/subdomains/{blog.name}")
+    wait_until(lambda: on.records() == set())
+    on.service.call(ada, "POST", f"/subdomains/{blog.name}/restore")
+    wait_until(lambda: len(on.records()) == 3)
+
+
+def test_a_suspension_takes_it_out_and_gives_it_back(on: ServiceOn, ada: Registrant, blog: Named) -> None:
+    on.service.register(ada, blog.name, nameservers=["ns.provider.example"])
+    on.service.operator("subdomain", "suspend", blog.name, "--reason", "abuse")
+    wait_until(lambda: on.records() == set())
+    on.service.operator("subdomain", "unsuspend", blog.name)
+    wait_until(lambda: on.records() == {(blog.name, "NS", "ns.provider.example.")})
+
+
+def test_many_at_once_go_in_few_messages(on: ServiceOn, ada: Registrant, blog: Named) -> None:
+    names = [f"many{number}.example.test" for number in range(120)]
+    for name in names:
+        on.service.register(ada, name, nameservers=["ns1.provider.example", "ns2.provider.example"])
+    shown = on.service.call(ada, "GET", "/subdomains?limit=500").json()["subdomains"]
+    assert {each["status"] for each in shown} == {"active"}
+    assert len(on.records()) == 240
+
+
+def test_a_new_ttl_is_published(on: ServiceOn, ada: Registrant, blog: Named) -> None:
+    if on.server is None:
+        pytest.skip("the record's TTL is seen by transfer")
+    on.service.register(ada, blog.name, nameservers=["ns.provider.example"])
+    on.service.operator("domain", "edit", "example.test", "--delegation-ttl-seconds", "600")
+    try:
+        wait_until(
+            lambda: {each.ttl_seconds for each in on.primary.records() if each.owner == blog.name} == {600}
+        )
+    finally:
+        on.service.operator("domain", "edit", "example.test", "--delegation-ttl-seconds", "3600")
+
+
+def test_what_somebody_else_has_in_the_zone_is_never_overwritten(
+    on: ServiceOn, ada: Registrant, blog: Named
+) -> None:
+    if on.server is None:
+        pytest.skip("tests/faults/test_dns_faults.py has it for the built-in one")
+    foreign = {("taken.example.test", "A", "8.8.8.8"), ("taken.example.test", "TXT", '"by hand"')}
+    on.primary.nsupdate(
+        ["add taken.example.test. 300 A 8.8.8.8", 'add taken.example.test. 300 TXT "by hand"']
+    )
+    try:
+        answer = on.service.call(
+            ada, "POST", "/subdomains", {"fqdn": "taken.example.test", "nameservers": ["ns.provider.example"]}
+        )
+        if answer.status_code == 201:  # the last check of the zone did not know it yet
+            shown = answer.json()["subdomain"]
+            assert shown["status"] == "failed"
+            assert "in use" in shown["provision_error"]
+        else:
+            assert answer.json()["details"]["reason"] == "taken"
+        beside = on.service.register(ada, blog.name, nameservers=["ns.provider.example"])
+        assert beside["subdomain"]["status"] == "active"
+        assert on.records() == foreign | {(blog.name, "NS", "ns.provider.example.")}
+    finally:
+        on.service.call(ada, "DELETE", "/subdomains/taken.example.test")
+        wait_until(lambda: on.records() >= foreign)
+        on.primary.nsupdate(["delete taken.example.test."])
+
+
+def test_one_name_in_use_keeps_no_other_of_its_batch_back(
+    on: ServiceOn, ada: Registrant, blog: Named
+) -> None:
+    if on.server is None:
+        pytest.skip("tests/faults/test_dns_faults.py has it for the built-in one")
+    on.primary.nsupdate(["add n5.example.test. 300 TXT hand"])
+    on.primary.freeze()
+    names = [f"n{number}.example.test" for number in range(8)]
+    for name in names:
+        on.service.register(ada, name, nameservers=["ns.provider.example"])
+    on.primary.thaw()
+    wait_until(lambda: len(on.records()) == 8, 60)
+    assert {owner for owner, rdtype, _ in on.records() if rdtype == "NS"} == {*names} - {names[5]}
+    wait_until(
+        lambda: (
+            "in use"
+            in str(
+                on.service.call(ada, "GET", f"/subdomains/{names[5]}").json()["subdomain"]["provision_error"]
+            )
+        )
+    )
+    on.primary.nsupdate(["delete n5.example.test."])
+    wait_until(lambda: (names[5], "NS", "ns.provider.example.") in on.records(), 70)
