@@ -55,13 +55,10 @@ class _Watched:
 class ZoneWatch:
     """Watches for ever. `checks` counts whole checks ("done", "failed"), `drift` the names found "missing", "different", "orphaned"."""
 
-    def __init__(
-        self, db: Database, database_url: str, find_primary: FindPrimary, poll_seconds: float = POLL_SECONDS
-    ) -> None:
+    def __init__(self, db: Database, database_url: str, find_primary: FindPrimary) -> None:
         self._db = db
         self._database_url = database_url
         self._find_primary = find_primary
-        self._poll_seconds = poll_seconds
         self._watched: dict[int, _Watched] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -79,7 +76,7 @@ class ZoneWatch:
                     pass  # told by the database already; the next round asks again
                 except Exception:
                     log.exception("zone_watch_fault")
-                await asyncio.sleep(self._poll_seconds)
+                await asyncio.sleep(POLL_SECONDS)
         finally:
             for task in self._tasks.values():
                 task.cancel()
