@@ -22,7 +22,7 @@ from sublet.platform_domains import zone_state_store, zone_store
 from sublet.subdomains.check_zone import Repairs, ZoneCheck, check_zone
 
 TRANSFER_SECONDS = 300.0
-NICENESS = 10
+NICENESS = 5
 
 
 @dataclass(frozen=True, slots=True)
