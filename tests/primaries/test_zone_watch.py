@@ -15,7 +15,6 @@ from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.worker import zone_watch
-from sublet.worker.zone_watch import ZoneWatch
 
 pytestmark = pytest.mark.slow
 
