@@ -116,7 +116,7 @@ def _changed(wires: Iterator[bytes], number: int) -> Iterator[bytes]:
         (lambda query: _wires(query, [PARTS[1], PARTS[2]]), "not_understood"),
         (lambda query: _wires(query, [PARTS[0], [SOA.replace(" 7 ", " 8 ")]]), "not_understood"),
         (lambda query: _wires(query, [PARTS[0], [SOA, "c 300 IN NS ns.c"]]), "not_understood"),
-        (lambda query: _wires(_query(), PARTS), "not_understood"),
+        (lambda _query: _wires(_query(), PARTS), "not_understood"),
         (lambda _query: [b"nonsense"], "unsigned"),
         (lambda query: [wire[:-3] for wire in _wires(query, PARTS)], "not_understood"),
         (lambda query: [_refused(query)], "refused"),
