@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Container, Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import (
     Boolean,
@@ -10,7 +9,6 @@ from sqlalchemy import (
     ColumnElement,
     ForeignKey,
     PrimaryKeyConstraint,
-    Select,
     String,
     Table,
     bindparam,
@@ -25,8 +23,15 @@ from sqlalchemy import (
 
 from sublet.db import Tx
 from sublet.schema import STREAMED, metadata
-from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import UNPUBLISHED, fetch, next_generation, select_subdomains, stream, subdomains
+from sublet.subdomains.model import Published, Subdomain
+from sublet.subdomains.store import (
+    UNPUBLISHED,
+    fetch,
+    next_generation,
+    read_delegation,
+    select_subdomains,
+    subdomains,
+)
 
 published_owners = Table(
     "published_owners",
@@ -223,21 +228,30 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     )
 
 
-def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[Subdomain]:
-    """Which subdomains of this platform domain are not released, or still have something in the zone?"""
-    return stream(tx, _published(platform_domain_id))
+_SHORT = (
+    *(subdomains.c[name] for name in Published.__slots__ if name != "delegation"),
+    subdomains.c.nameservers,
+    subdomains.c.glue,
+    subdomains.c.ds_records,
+)
+
+
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[Published]:
+    """Which subdomains of this platform domain are not released, or still have something in the zone? One after the other."""
+    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
+    for row in tx.connection.execute(query):
+        yield Published(*row[:-3], read_delegation(*row[-3:]))
 
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """The same, all at once."""
-    return fetch(tx, _published(platform_domain_id))
+    """The same as whole subdomains, all at once."""
+    return fetch(tx, select_subdomains().where(_not_released_or_in_zone(platform_domain_id)))
 
 
-def _published(platform_domain_id: int) -> Select[Any]:
+def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
     owned = select(published_owners.c.subdomain_id)
-    return select_subdomains().where(
-        (subdomains.c.platform_domain_id == platform_domain_id)
-        & or_(subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned))
+    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
+        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
     )
 
 
