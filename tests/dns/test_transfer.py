@@ -75,7 +75,7 @@ def _wires(
             yield wire
             continue
         response.use_tsig(_ring(key))
-        response.request_mac = query.mac
+        response.request_mac = query.mac or b""
         yield response.to_wire(multi=True, tsig_ctx=context)
         context = response.tsig_ctx
 
@@ -116,7 +116,7 @@ def _changed(wires: Iterator[bytes], number: int) -> Iterator[bytes]:
         (lambda query: _wires(query, [PARTS[1], PARTS[2]]), "not_understood"),
         (lambda query: _wires(query, [PARTS[0], [SOA.replace(" 7 ", " 8 ")]]), "not_understood"),
         (lambda query: _wires(query, [PARTS[0], [SOA, "c 300 IN NS ns.c"]]), "not_understood"),
-        (lambda _query: _wires(_query(), PARTS), "not_understood"),
+        (lambda _: _wires(_query(), PARTS), "not_understood"),
         (lambda _query: [b"nonsense"], "unsigned"),
         (lambda query: [wire[:-3] for wire in _wires(query, PARTS)], "not_understood"),
         (lambda query: [_refused(query)], "refused"),
@@ -134,7 +134,7 @@ def _refused(query: dns.message.Message) -> bytes:
     response = dns.message.make_response(query)
     response.set_rcode(dns.rcode.REFUSED)
     response.use_tsig(_ring())
-    response.request_mac = query.mac
+    response.request_mac = query.mac or b""
     return response.to_wire()
 
 

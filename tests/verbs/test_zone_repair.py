@@ -46,7 +46,7 @@ def moved(registry: Registry) -> Registry:
     registry.publish()
     registry.write(purge, OPERATOR, OLD, release=True)
     domain_id = registry.domains[ZONE]
-    registry.write(platform_domain_store.update_platform_domain, domain_id, primary="main")
+    _move(registry, "main")
     registry.write(zone_store.delete_records, domain_id)
     registry.advance(minutes=1)
     return registry
@@ -65,6 +65,16 @@ def _shop(ns: str = "ns1.example.org") -> Record:
 
 def _state(registry: Registry) -> ZoneState:
     return registry.read(zone_state_store.find_zone_state, registry.domains[ZONE])
+
+
+def _store(registry: Registry, **values: object) -> None:
+    domain_id = registry.domains[ZONE]
+    registry.write(lambda tx: zone_state_store.update_zone_state(tx, domain_id, **values))
+
+
+def _move(registry: Registry, primary: str) -> None:
+    domain_id = registry.domains[ZONE]
+    registry.write(lambda tx: platform_domain_store.update_platform_domain(tx, domain_id, primary=primary))
 
 
 def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str | None:
@@ -111,7 +121,7 @@ def test_a_former_delegation_is_foreign_until_the_zone_was_rebuilt(moved: Regist
 
 def test_a_former_delegation_is_taken_out_before_anybody_gets_the_name(moved: Registry) -> None:
     domain_id = moved.domains[ZONE]
-    moved.write(zone_state_store.update_zone_state, domain_id, rebuilt_at=moved.now)
+    _store(moved, rebuilt_at=moved.now)
     assert _repair(moved, _check(moved, _shop(), *FORMER, rebuilt=True)) is None
     assert (_state(moved).rebuilt_at, _state(moved).checked_serial, _state(moved).orphaned) == (None, 5, 2)
     with moved.refuses(SubdomainUnavailable) as caught:
@@ -139,7 +149,7 @@ def test_who_holds_the_name_now_takes_the_former_delegation_out(moved: Registry)
 
 def test_the_brake_is_stored_and_refills(moved: Registry) -> None:
     many = [Record(f"ns{number}.{OLD}", "A", 300, "9.9.9.9") for number in range(21)]
-    moved.write(zone_state_store.update_zone_state, moved.domains[ZONE], rebuilt_at=moved.now)
+    _store(moved, rebuilt_at=moved.now)
     found = _check(moved, *many, rebuilt=True)
     assert "implausible" in str(_repair(moved, found))
     stopped = _state(moved)
@@ -154,7 +164,7 @@ def test_the_brake_is_stored_and_refills(moved: Registry) -> None:
 def test_a_zone_that_was_moved_meanwhile_is_left_alone(moved: Registry) -> None:
     found = _check(moved, FOREIGN)
     domain_id = moved.domains[ZONE]
-    moved.write(platform_domain_store.update_platform_domain, domain_id, primary="")
+    _move(moved, "")
     with moved.refuses(Conflict):
         moved.write(begin_repair, OPERATOR, domain_id, "main", found.repairs)
     moved.write(note_foreign, domain_id, "main", (), (FOREIGN,))
@@ -167,15 +177,14 @@ def test_the_doctor_tells_what_the_last_check_found_and_who_does_not_watch(moved
             {each.invariant for each in (*moved.doctor(), *moved.read(lambda tx: [*check_watch(tx)]))}
         )
 
-    domain_id = moved.domains[ZONE]
     assert invariants() == ["zone_is_watched"]
-    moved.write(zone_state_store.update_zone_state, domain_id, seen_at=moved.now, checked_at=moved.now)
+    _store(moved, seen_at=moved.now, checked_at=moved.now)
     assert invariants() == []
-    moved.write(zone_state_store.update_zone_state, domain_id, missing=1)
+    _store(moved, missing=1)
     assert invariants() == ["zone_is_registry"]
     values = {"missing": 0, "watch_problem": "refused", "watch_problem_detail": "main answers REFUSED"}
-    moved.write(zone_state_store.update_zone_state, domain_id, **values)
+    _store(moved, **values)
     assert invariants() == ["zone_is_watched"]
-    moved.write(zone_state_store.update_zone_state, domain_id, watch_problem=None)
+    _store(moved, watch_problem=None)
     moved.now += timedelta(minutes=11)
     assert invariants() == ["zone_is_watched"]

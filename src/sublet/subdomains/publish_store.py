@@ -240,7 +240,8 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[Published]:
     """Which subdomains of this platform domain are not released, or still have something in the zone? One after the other."""
     query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
-        yield Published(*row[:-3], read_delegation(*row[-3:]))
+        *own, nameservers, glue, ds_records = row
+        yield Published(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
 
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
