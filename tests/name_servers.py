@@ -382,3 +382,15 @@ def resolve(
     query = dns.message.make_query(name, rdtype, want_dnssec=True)
     query.flags |= dns.flags.AD
     return dns.query.tcp(query, resolver_address[0], timeout, resolver_address[1])
+
+
+def validate(
+    folder: Path,
+    stubs: dict[str, tuple[str, int]],
+    trust_anchors: Sequence[str],
+    *questions: tuple[str, str],
+) -> list[tuple[str, bool]]:
+    """Ask a resolver that has just started, and so remembers nothing; return each answer's code, and whether it has the AD flag."""
+    with resolver(folder, stubs, trust_anchors) as asked:
+        answers = [resolve(asked, *question) for question in questions]
+    return [(dns.rcode.to_text(each.rcode()), bool(each.flags & dns.flags.AD)) for each in answers]

@@ -50,8 +50,8 @@ def service_with_outage(
     """Run a service with the platform domain example.test, and give its publisher into the test's hands."""
     made: list[Publisher] = []
 
-    def make(db: Database, address: tuple[str, int], find_primary: FindPrimary) -> Publisher:
-        made.append(Publisher(db, address, find_primary))
+    def make(db: Database, address: tuple[str, int], find_primary: FindPrimary, **options: Any) -> Publisher:
+        made.append(Publisher(db, address, find_primary, **options))
         return made[-1]
 
     with monkeypatch.context() as patch:

@@ -76,6 +76,28 @@ def record(
     )
 
 
+def record_many(
+    tx: Tx, actor: Actor, action: str, object_type: str, after: Mapping[int, Mapping[str, Any]]
+) -> None:
+    """Append an event of the same action for each of many objects, by id with what is so after it; as `record`."""
+    if not after:
+        return
+    common = {
+        "at": tx.now,
+        "actor_kind": actor.kind,
+        "user_id": actor.user_id,
+        "token_id": actor.token_id,
+        "actor_name": actor.name,
+        "request_id": actor.request_id,
+        "reason": actor.reason,
+        "action": action,
+        "object_type": object_type,
+        "before": None,
+    }
+    rows = [common | {"object_id": object_id, "after": dict(values)} for object_id, values in after.items()]
+    tx.connection.execute(insert(audit_events), rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor; not who, not why."""

@@ -319,7 +319,7 @@ class ValidationFailed(Refusal):
 
 
 class Unavailable(Refusal):
-    """The database can't be written (or reached) right now; nothing was changed."""
+    """The database can't be written (or reached), or too many ask the name servers, right now; nothing was changed."""
 
     code = "unavailable"
     category = Category.UNAVAILABLE

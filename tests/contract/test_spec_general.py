@@ -33,6 +33,7 @@ def test_part_4_the_routes_are_those_of_the_spec_and_the_extensions() -> None:
     assert {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS} == {
         *ROUTES,
         ("POST", "/subdomains/{fqdn}/restore"),
+        ("GET", "/subdomains/{fqdn}/delegation"),
         ("GET", "/subdomains/{fqdn}/timeline"),
         ("GET", "/subdomains/{fqdn}/auto-renew"),
         ("PUT", "/subdomains/{fqdn}/auto-renew"),

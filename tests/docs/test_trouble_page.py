@@ -1,7 +1,10 @@
-"""The page on trouble has a line for each invariant that the doctor can name, and for no other."""
+"""The page on trouble has a line for each invariant of the doctor's and each cause of a zone's problem, and for no other."""
 
 import re
 from pathlib import Path
+
+from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
+from sublet.dns.primary import CAUSES
 
 ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(r'(?:Violation|\bFault)\(\s*"([a-z_]+)"|\("([a-z_]+)", [a-z]+_problem\(')
@@ -16,3 +19,25 @@ def test_every_invariant_has_a_line_that_says_what_to_do() -> None:
     rows = [line for line in table.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split(" | ")[0])} == named
     assert all(len(row.split(" | ")) == 3 for row in rows)
+
+
+def _table(heading: str) -> dict[str, list[str]]:
+    page = (ROOT / "docs" / "operating" / "trouble.md").read_text(encoding="utf-8")
+    table = page.partition(f"| {heading} |")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    return {row[0].strip("`"): row[1:] for row in rows}
+
+
+def test_every_cause_of_a_zones_problem_is_explained_as_the_command_does() -> None:
+    told = _table("Cause")
+    assert list(told) == list(CAUSES) == list(OF_CAUSE)
+    for cause, (meaning, recognised, what_to_do) in told.items():
+        assert meaning == CAUSES[cause]
+        assert recognised
+        assert what_to_do == OF_CAUSE[cause]
+
+
+def test_every_other_thing_that_zone_status_finds_is_explained() -> None:
+    told = _table("Told")
+    assert list(told) == list(OF_SYMPTOM)
+    assert {each: row[-1] for each, row in told.items()} == OF_SYMPTOM

@@ -90,7 +90,8 @@ def _without_write_ahead() -> None:
         took = record_publication(tx, results, batch)
         for subdomain_id, result in results.items():
             there = publish_store.list_published_owners(tx, subdomain_id)
-            insert(tx, subdomain_id, {record.owner for record in result.item.desired} - there)
+            wanted = {record.owner for record in result.item.desired} - there
+            insert(tx, [(subdomain_id, owner) for owner in wanted])
         return took
 
     _replace(publisher, "record_publication", record)

@@ -312,6 +312,8 @@ def test_warnings() -> None:
     )
     (no_ipv4,) = warnings_of((a, b), (GlueInput(a, None, "2a00:1::1"), GlueInput(b, None, "2a00:2::1")))
     assert "IPv4" in no_ipv4
+    (of_ds,) = delegation_warnings(Delegation(ELSEWHERE, (), (DsRecord(1, 16, 2, "ab" * 32),)))
+    assert "ED448" in of_ds
 
 
 def test_prune_glue() -> None:

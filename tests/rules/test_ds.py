@@ -10,7 +10,7 @@ from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.dns.ds import InvalidDs, key_tag, parse_ds, wire_name
+from sublet.dns.ds import InvalidDs, dnskey_warnings, ds_warnings, key_tag, parse_ds, wire_name
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
@@ -244,3 +244,54 @@ def test_flags_without_sep_are_a_zone_key_too() -> None:
     # RFC 4034, section 2.1.1: validators don't look at the SEP flag.
     key = ECDSA_KEY
     assert parse_ds(OWNER, f"256 3 13 {key}") != parse_ds(OWNER, f"257 3 13 {key}")
+
+
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        ((), []),
+        (((13, 2),), []),
+        (((8, 2),), []),
+        (((14, 2),), []),
+        (((15, 2),), []),
+        (((13, 2), (13, 4)), []),
+        (((13, 4),), ["SHA-384"]),
+        (((13, 4), (13, 4)), ["SHA-384"]),
+        (((16, 2),), ["ED448"]),
+        (((16, 4),), ["ED448", "SHA-384"]),
+        (((10, 2),), ["RSASHA512"]),
+        (((13, 2), (16, 2)), ["several algorithms, 13 (ECDSAP256SHA256) and 16 (ED448)"]),
+        (((10, 2), (8, 2)), ["advises against", "several algorithms, 8 (RSASHA256) and 10 (RSASHA512)"]),
+    ],
+)
+def test_unusual_records_are_accepted_with_a_warning(
+    records: tuple[tuple[int, int], ...], words: list[str]
+) -> None:
+    made = [
+        DsRecord(tag, algorithm, digest_type, "ab" * 32)
+        for tag, (algorithm, digest_type) in enumerate(records)
+    ]
+    warnings = ds_warnings(made)
+    assert len(warnings) == len(words)
+    assert all(word in warning for word, warning in zip(words, warnings, strict=True)), warnings
+
+
+def test_a_dnskey_without_the_sep_flag_is_accepted_with_a_warning() -> None:
+    signing = DnskeyInput(256, 3, 13, ECDSA_KEY)
+    tag = parse_ds(OWNER, signing).key_tag
+    without: list[DsLike] = [
+        signing,
+        f"256 3 13 {ECDSA_KEY}",
+        f"{OWNER}. 3600 IN DNSKEY 256 3 13 {ECDSA_KEY}",
+    ]
+    (warning,) = dnskey_warnings(OWNER, without)
+    assert f"key tag {tag} has the flags 256, without the SEP flag" in warning
+    assert all(dnskey_warnings(OWNER, [each]) == (warning,) for each in without)
+    good: list[DsLike] = [
+        DnskeyInput(257, 3, 13, ECDSA_KEY),
+        f"257 3 13 {ECDSA_KEY}",
+        f"2371 13 2 {SHA256}",
+        DsInput(2371, 13, 2, SHA256),
+        "no record",
+    ]
+    assert dnskey_warnings(OWNER, good) == ()

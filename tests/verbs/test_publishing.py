@@ -258,7 +258,7 @@ def _leave_behind(registry: Registry, count: int) -> None:
     held = registry.register(SHOP, nameservers=NS)
     registry.publish()
     owners = [f"h{index}.shop.example.test" for index in range(count)]
-    registry.write(publish_store.insert_published_owners, held.id, owners)
+    registry.write(publish_store.insert_published_owners, [(held.id, owner) for owner in owners])
     registry.write(
         zone_store.insert_records,
         registry.domains["example.test"],

@@ -5,16 +5,18 @@ import fcntl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import structlog
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
 from sublet.cli.worker_metrics import WorkerMetrics
+from sublet.cli.zone_metrics import PUBLISH_BUCKETS, ZoneMetrics
 from sublet.config import Settings, parse_listen
 from sublet.db import Clock, Database, open_database, utc_now
 from sublet.dns.nameserver import NameServer
@@ -26,13 +28,16 @@ from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
 from sublet.migrations import is_current
+from sublet.platform_domains.name_servers import name_servers
 from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.view_zone import view_zone
 from sublet.worker.clockwork import Clockwork, Monotonic, monotonic_seconds
 from sublet.worker.mailer import Mailer
 from sublet.worker.publisher import Publisher
+from sublet.worker.server_watch import ServerWatch
 from sublet.worker.smtp import SmtpTransport, smtp_server
 from sublet.worker.transport import LogTransport, Transport
+from sublet.worker.zone_keeper import ZoneKeeper
 from sublet.worker.zone_watch import ZoneWatch
 
 FLUSH_SECONDS = 30.0
@@ -89,12 +94,24 @@ async def _serve(
 ) -> None:
     metrics = Metrics()
     async with _name_server(settings, db, metrics) as dns_address:
-        publisher = Publisher(db, dns_address, lambda name: find_primary(settings.primaries, name))
-        watch = ZoneWatch(db, settings.database_url, lambda name: find_primary(settings.primaries, name))
+        took = Histogram(
+            "sublet_publish_seconds",
+            "Time from a change of a name to its publication.",
+            buckets=PUBLISH_BUCKETS,
+            registry=metrics.registry,
+        )
+        primary_of = partial(find_primary, settings.primaries)
+        publisher = Publisher(
+            db, dns_address, primary_of, on_published=lambda passed: took.observe(passed.total_seconds())
+        )
         clockwork = Clockwork(db, monotonic)
         mailer = Mailer(db, transport)
+        zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
         metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
-        async with _running(publisher.run(), clockwork.run(), mailer.run(), watch.run()) as workers:
+        metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch))
+        keeper = ZoneKeeper(db, settings.database_url, primary_of)
+        parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
+        async with _running(*(part.run() for part in parts)) as workers:
             context = Context(
                 settings=settings,
                 db=db,
@@ -103,6 +120,7 @@ async def _serve(
                 metrics=metrics,
                 stopping=stop,
                 readiness={"worker": lambda: not any(worker.done() for worker in workers)},
+                name_servers=lambda each: name_servers(each, dns_address, settings.primaries),
             )
             host, port = parse_listen("http_listen", settings.http_listen)
             try:

@@ -22,8 +22,8 @@ class WorkerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the families, each with its meaning (docs/operating/monitoring.md)."""
         outcomes = {outcome: self._publisher.outcomes[outcome] for outcome in ("published", "failed")}
-        yield _counter("sublet_published_names", "Publications, by outcome.", "outcome", outcomes)
-        yield _counter(
+        yield counter("sublet_published_names", "Publications, by outcome.", "outcome", outcomes)
+        yield counter(
             "sublet_swept_names",
             "Steps that time took of names, by milestone.",
             "milestone",
@@ -36,7 +36,7 @@ class WorkerMetrics(Collector):
         )
         kinds = ("sent", "logged", "failed", "given_up")
         outcomes = {outcome: self._mailer.outcomes[outcome] for outcome in kinds}
-        yield _counter("sublet_mails", "Attempts to send a mail, by outcome.", "outcome", outcomes)
+        yield counter("sublet_mails", "Attempts to send a mail, by outcome.", "outcome", outcomes)
         yield GaugeMetricFamily(
             "sublet_mails_waiting", "Mails that wait to be sent.", value=self._mailer.outbox.waiting
         )
@@ -47,7 +47,8 @@ class WorkerMetrics(Collector):
         )
 
 
-def _counter(name: str, meaning: str, label: str, counts: Mapping[str, int]) -> Metric:
+def counter(name: str, meaning: str, label: str, counts: Mapping[str, int]) -> Metric:
+    """Return the family of a counter with one label, whose values are the keys of `counts`."""
     family = CounterMetricFamily(name, meaning, labels=[label])
     for value, count in sorted(counts.items()):
         family.add_metric([value], count)

@@ -5,19 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from sublet.audit import Actor
-from sublet.cli import zone_config
+from sublet.cli import zone_config, zone_status
 from sublet.cli.domain import Domain
-from sublet.cli.output import Answer, Table
+from sublet.cli.output import Answer
 from sublet.cli.session import REFUSED, Session, change, question
+from sublet.cli.zone_advice import OF_CAUSE
 from sublet.db import Database, Tx
 from sublet.dns.primary import CAUSES, PrimaryFault
 from sublet.errors import Conflict, Unavailable
-from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.primaries import find_primary
-from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
 from sublet.worker.zone_check import Outcome, check_on_primary
@@ -26,18 +24,6 @@ from sublet.worker.zone_repair import repair as repair_on_primary
 app = typer.Typer(
     help="Hold the zones against the registry; configure their name servers.", no_args_is_help=True
 )
-
-WHAT_TO_DO = {
-    "unreachable": "Does the server run, and are address and port in the settings right?",
-    "no_answer": "Is the server overloaded or stopped, or does it not let this host transfer the zone?",
-    "key": "Name and secret of the key have to be the same in the settings and on the server.",
-    "clock": "Set both clocks right (NTP).",
-    "refused": "The server has to let the key transfer the zone (AXFR), as docs/operating has it.",
-    "zone": "The server has to be the zone's primary, and to have loaded it.",
-    "failure": "Look at the server's log: a zone that was not loaded is answered so.",
-    "settings": "Look at [primaries] in the settings, and at the key's file.",
-}
-"""What an operator can do where a zone can't be transferred, by cause."""
 
 
 @question(app, "check")
@@ -81,54 +67,8 @@ def repair(
     return Answer(_describe(found), (*_lines(found), last))
 
 
-@question(app, "status")
-def status(session: Session) -> Answer:
-    """Show what is known of the zones on primaries: problems, the last check and what it found, a repair that waits for a word."""
-    rows = session.read(_list_states)
-    columns = ("zone", "primary", "checked", "missing", "different", "left over", "not ours", "problem")
-    table = tuple(
-        (
-            domain,
-            primary,
-            state.checked_at,
-            state.missing,
-            state.different,
-            state.orphaned,
-            state.foreign_records,
-            _problem(state),
-        )
-        for domain, primary, state in rows
-    )
-    value = [
-        {
-            "zone": domain,
-            "primary": primary,
-            **{name: getattr(state, name) for name in ZoneState.__slots__ if name not in _NOT_SHOWN},
-        }
-        for domain, primary, state in rows
-    ]
-    return Answer(value, table=Table(columns, table, "No zone stands on a primary."))
-
-
-_NOT_SHOWN = ("platform_domain_id", "fence")
 question(app, "config")(zone_config.config)
-
-
-def _list_states(tx: Tx) -> list[tuple[str, str, ZoneState]]:
-    states = zone_state_store.list_zone_states(tx)
-    return [
-        (each.domain, each.primary, states.get(each.id, ZoneState(each.id)))
-        for each in platform_domain_store.list_platform_domains(tx)
-        if each.primary
-    ]
-
-
-def _problem(state: ZoneState) -> str | None:
-    if state.problem is not None:
-        return f"{CAUSES.get(state.problem, state.problem)}: {state.problem_detail}"
-    if state.watch_problem is not None:
-        return f"{CAUSES.get(state.watch_problem, state.watch_problem)}: {state.watch_problem_detail}"
-    return state.repair_stopped_reason
+question(app, "status")(zone_status.status)
 
 
 async def _transferred(
@@ -139,7 +79,7 @@ async def _transferred(
         return await check_on_primary(db, platform_domain.id, primary)
     except PrimaryFault as fault:
         meaning = CAUSES.get(fault.cause, fault.cause)
-        hint = WHAT_TO_DO.get(fault.cause, "Look at the server's log.")
+        hint = OF_CAUSE.get(fault.cause, "")
         raise Unavailable(
             f"The zone {platform_domain.domain} can't be transferred: {meaning} ({fault}). {hint}"
         ) from fault

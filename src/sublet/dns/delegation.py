@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Final
 
 from sublet.dns.addresses import InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
-from sublet.dns.ds import InvalidDs, parse_ds
+from sublet.dns.ds import InvalidDs, ds_warnings, parse_ds
 from sublet.dns.names import InvalidName, ancestors, is_at_or_below, parse_host_name
 from sublet.dns.types import Delegation, DsLike, DsRecord, GlueEntry, GlueInput
 from sublet.errors import FieldError
@@ -79,7 +79,7 @@ def check_delegation(
 
 
 def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
-    """Return what is accepted and yet likely to hurt the registrant, as sentences (RFC 2182, sections 3.1 and 5; RFC 3901).
+    """Return what is accepted and yet likely to hurt the registrant, as sentences (RFC 2182, sections 3.1 and 5; RFC 3901; `ds.ds_warnings`).
 
     Only what the delegation itself shows: where nameservers of other names stand is not looked up.
     """
@@ -104,7 +104,7 @@ def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
             )
         if not any(entry.ipv4 for entry in delegation.glue):
             warnings.append("No nameserver has an IPv4 address: resolvers without IPv6 can't find the name.")
-    return tuple(warnings)
+    return (*warnings, *ds_warnings(delegation.ds_records))
 
 
 def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[GlueInput, ...]:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from sublet.dns.names import InvalidName, parse_host_name, shown
@@ -12,6 +13,7 @@ TEXT_CHARACTERS_MAX: Final = 4000
 """More than a DNSKEY with an RSA key of 4,096 bits takes."""
 
 SHA256: Final = 2
+SHA384: Final = 4
 
 DIGEST_OCTETS: Final = {2: 32, 4: 48}
 """The digest types that are accepted, with the octets of each: SHA-256 (RFC 4509) and SHA-384 (RFC 6605)."""
@@ -29,6 +31,8 @@ _ALGORITHMS: Final = {
     15: "ED25519",
     16: "ED448",
 }
+_RSASHA512: Final = 10
+_ED448: Final = 16
 _RETIRED_ALGORITHMS: Final = {
     1: "RSAMD5",
     3: "DSA",
@@ -79,6 +83,58 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
     if isinstance(given, DnskeyInput):
         return _from_dnskey(owner, given)
     return _from_ds(given)
+
+
+def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
+    """Return what is accepted of a name's DS records and may hurt, as sentences (RFC 8624, sections 3.1 and 3.3; RFC 4035, 2.2).
+
+    Validators take a name for unsigned when they understand none of its DS records (RFC 4035, section 5.2), so one record
+    that all must understand is enough. Not looked at: whether the zone is signed.
+    """
+    algorithms = sorted({each.algorithm for each in ds_records})
+    digest_types = {each.digest_type for each in ds_records}
+    warnings = []
+    if algorithms == [_ED448]:
+        warnings.append(
+            "All DS records are for keys of algorithm 16 (ED448), which not every validator knows: for the others the name is "
+            "as if unsigned (RFC 8624, section 3.1). Algorithm 13 (ECDSAP256SHA256) is known to all."
+        )
+    if _RSASHA512 in algorithms:
+        warnings.append(
+            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 8624, section 3.1, advises against for signing; "
+            "use 13 (ECDSAP256SHA256), or 8 (RSASHA256)."
+        )
+    if digest_types == {SHA384}:
+        warnings.append(
+            "All DS records have digests of type 4 (SHA-384), which not every validator knows: for the others the name is as if "
+            "unsigned (RFC 8624, section 3.3). Add those of type 2 (SHA-256)."
+        )
+    if len(algorithms) > 1:
+        named = " and ".join(f"{number} ({_ALGORITHMS.get(number, '?')})" for number in algorithms)
+        warnings.append(
+            f"The DS records are for keys of several algorithms, {named}: the zone has to be signed with each of them "
+            "(RFC 4035, section 2.2). In a change from one to another remove the old one's DS records when it is over."
+        )
+    return tuple(warnings)
+
+
+def dnskey_warnings(owner: str, given: Sequence[DsLike]) -> tuple[str, ...]:
+    """Return a sentence on each DNSKEY among the inputs that has no SEP flag: the published DS does not show it any more.
+
+    The inputs are those of the canonical name `owner` that were accepted; what is none is passed over.
+    """
+    warnings = []
+    for each in given:
+        try:
+            key = _read_text(owner, each) if isinstance(each, str) else each
+            if isinstance(key, DnskeyInput) and not key.flags & _SEP_FLAG:
+                warnings.append(
+                    f"The DNSKEY with key tag {_from_dnskey(owner, key).key_tag} has the flags {key.flags}, without the SEP flag "
+                    "(RFC 4034, section 2.1.1): as a rule the DS record is made of the key with flags 257."
+                )
+        except InvalidDs:
+            continue
+    return tuple(dict.fromkeys(warnings))
 
 
 def key_tag(rdata: bytes) -> int:
@@ -169,6 +225,14 @@ def _rsa_modulus_octets(key: bytes) -> int:
 
 
 def _from_text(owner: str, text: str) -> DsRecord:
+    given = _read_text(owner, text)
+    try:
+        return _from_dnskey(owner, given) if isinstance(given, DnskeyInput) else _from_ds(given)
+    except InvalidDs as error:
+        raise InvalidDs(str(error)) from None  # text has no members to point at
+
+
+def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
     if len(text) > TEXT_CHARACTERS_MAX:
         raise InvalidDs(f"The text is too long for a DS record: it has {len(text)} characters.")
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
@@ -177,14 +241,11 @@ def _from_text(owner: str, text: str) -> DsRecord:
         raise InvalidDs(f"`{shown(text)}` is not {_FORMS}.")
     if kind is None:
         kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
-    try:
-        if kind == "DNSKEY":
-            flags, protocol, algorithm = int(words[0]), _number(words[1]), _algorithm(words[2])
-            return _from_dnskey(owner, DnskeyInput(flags, protocol, algorithm, "".join(words[3:])))
-        tag, algorithm, digest_type = int(words[0]), _algorithm(words[1]), _number(words[2])
-        return _from_ds(DsInput(tag, algorithm, digest_type, "".join(words[3:])))
-    except InvalidDs as error:
-        raise InvalidDs(str(error)) from None  # text has no members to point at
+    if kind == "DNSKEY":
+        flags, protocol, algorithm = int(words[0]), _number(words[1]), _algorithm(words[2])
+        return DnskeyInput(flags, protocol, algorithm, "".join(words[3:]))
+    tag, algorithm, digest_type = int(words[0]), _algorithm(words[1]), _number(words[2])
+    return DsInput(tag, algorithm, digest_type, "".join(words[3:]))
 
 
 def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]:

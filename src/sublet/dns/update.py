@@ -18,8 +18,6 @@ from sublet.dns.plan import RECORD_TYPES, ZoneChanges
 
 FENCE_LABEL = "_sublet"
 FENCE_TTL_SECONDS = 0
-MESSAGE_BYTES_MAX = 60_000
-"""What a message may have before its signature: 65,535 is all that TCP's length prefix can say."""
 
 
 def fence_name(zone: str) -> str:

@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,7 +31,15 @@ _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 
 class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees: nothing is known of what is served
-    """The server can't be reached, stalls, or answers in a way that says nothing of its zone; one sentence tells which."""
+    """The server can't be reached, stalls, or answers in a way that says nothing of its zone; one sentence tells which.
+
+    `cause` says it without the server's address: "unreachable" (no connection), "no_answer" (not in time, or the connection was
+    closed), "bad_response".
+    """
+
+    def __init__(self, sentence: str, cause: str = "bad_response") -> None:
+        super().__init__(sentence)
+        self.cause = cause
 
 
 class _BadResponse(Exception):  # noqa: N818 - its text goes on after the server's name
@@ -77,20 +86,64 @@ async def read_back(
         for rdtype in ("NS", "DS", "A", "AAAA")
     ]
     served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
+    async with _failures_told(address, timeout_seconds):
+        await _ask_all(address, questions, served)
+    return {name: tuple(sorted(records)) for name, records in served.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server serves for one name at one moment: the serial of its zone, and the records."""
+
+    serial: int
+    records: tuple[Record, ...]
+
+
+async def read_delegation(
+    address: tuple[str, int],
+    zone: str,
+    name: str,
+    *,
+    timeout_seconds: float,
+    also_absent: Sequence[str] = (),
+) -> Served:
+    """What a server serves for the delegation at one name below `zone`, with the zone's serial, all over one TCP connection.
+
+    The records are those of `read_back` for the name, and what is left at the owners of `also_absent`.
+
+    Raises ReadBackFailed as `read_back`, also where the server has no authority for the zone itself.
+    """
+    questions = [_Question(zone, "SOA", left_over=False)]
+    questions += [_Question(name, rdtype, left_over=False) for rdtype in ("NS", "DS")]
+    questions += [
+        _Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in RECORD_TYPES
+    ]
+    served: dict[str, set[Record]] = {each.owner: set() for each in questions}
+    async with _failures_told(address, timeout_seconds):
+        await _ask_all(address, questions, served)
+        serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
+        if len(serials) != 1:
+            raise _BadResponse(f"has no SOA record at {zone}")
+    return Served(serials[0], tuple(sorted(set().union(*served.values()))))
+
+
+@asynccontextmanager
+async def _failures_told(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[None]:
+    """Give what is done inside its time, and tell by ReadBackFailed what goes wrong with the connection."""
     server = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
     try:
         async with asyncio.timeout(timeout_seconds):
-            await _ask_all(address, questions, served)
+            yield
     except TimeoutError:
         sentence = f"{server} did not answer everything within {timeout_seconds:g} seconds."
-        raise ReadBackFailed(sentence) from None
+        raise ReadBackFailed(sentence, "no_answer") from None
     except EOFError:
-        raise ReadBackFailed(f"{server} closed the connection before it had answered everything.") from None
+        sentence = f"{server} closed the connection before it had answered everything."
+        raise ReadBackFailed(sentence, "no_answer") from None
     except OSError as error:
-        raise ReadBackFailed(f"{server} can't be reached: {error}.") from error
+        raise ReadBackFailed(f"{server} can't be reached: {error}.", "unreachable") from error
     except _BadResponse as error:
         raise ReadBackFailed(f"{server} {error}.") from None
-    return {name: tuple(sorted(records)) for name, records in served.items()}
 
 
 async def _ask_all(
@@ -149,7 +202,7 @@ def _served(question: _Question, response: dns.message.Message) -> Iterator[Reco
         found = [*at_name, *(rrset for rrset in response.additional if rrset.name.is_subdomain(name))]
         wanted = DELEGATION_TYPES - {"DS"}
     else:
-        found, wanted = at_name, frozenset({"DS"})
+        found, wanted = at_name, frozenset({question.rdtype})
     for rrset in found:
         if dns.rdatatype.to_text(rrset.rdtype) in wanted:
             yield from records_of(rrset)
@@ -192,8 +245,13 @@ def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
     return {_canonical(record) for record in desired_set} == {_canonical(record) for record in served_set}
 
 
-def _canonical(record: Record) -> tuple[str, str, int, bytes]:
-    return record.owner.lower(), record.type, record.ttl_seconds, _wire(record.type, record.rdata)
+def same_value(record: Record) -> tuple[str, str, bytes]:
+    """A record without its TTL, as it is compared: two records with equal ones are the same record."""
+    return record.owner.lower(), record.type, _wire(record.type, record.rdata)
+
+
+def _canonical(record: Record) -> tuple[tuple[str, str, bytes], int]:
+    return same_value(record), record.ttl_seconds
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,8 @@
 """What an endpoint is, and what its handler gets and gives: the words of the route table."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -13,10 +14,12 @@ from sublet.accounts.model import Registrant, Token
 from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.db import Database, Tx, utc_now
+from sublet.dns.parent_servers import ParentServer
 from sublet.errors import Refusal
 from sublet.http import errors as http_errors
 from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
+from sublet.platform_domains.model import PlatformDomain
 
 BASE_PATH = "/api/v1"
 """`{base_url}` without scheme and host (spec, part 9: one single base path)."""
@@ -47,6 +50,10 @@ class Context:
     """What `/readyz` asks besides the database: the other parts of this process, by name."""
     used_tokens: dict[int, datetime] = field(default_factory=dict)
     """When tokens were used whose stored `last_used_at` is too old; written now and then: a read must not become a write."""
+    name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
+    """Which name servers serve a platform domain's zone; the only ones that are ever asked."""
+    asking: Counter[int] = field(default_factory=Counter)
+    """How many requests ask name servers right now, by user id."""
 
     def note_use(self, token: Token) -> None:
         """Remember that a token was used, when what is stored of it is older than `TOKEN_USE_GRAIN`."""

@@ -53,7 +53,7 @@ class UnsupportedMediaType(Refusal):
 
 
 class RateLimited(Refusal):
-    """Too many requests of this class; `Retry-After` says when the next one is taken."""
+    """Too many requests of this class, or too many of this kind at once; `Retry-After` says when the next one is taken."""
 
     code = "rate_limited"
     category = Category.LIMITED

@@ -205,6 +205,48 @@ RENEW = {
     },
 }
 RESTORE = {"body": {}, "answer": REGISTER["answer"]}
+_DELEGATION = {name: _SUBDOMAIN[name] for name in ("nameservers", "glue", "ds_records")}
+DELEGATION = {
+    "answer": {
+        "ok": True,
+        "delegation": {
+            "stored": {**_DELEGATION, "generation": 1},
+            "published": {
+                "zone": "example.net",
+                "serial": 42,
+                "published_at": _NOW,
+                "published_generation": 1,
+            },
+            "servers": [
+                {
+                    "server": "ns1.example.net",
+                    "role": "primary",
+                    "serial": 42,
+                    **_DELEGATION,
+                    "matches": True,
+                    "difference": None,
+                    "error": None,
+                },
+                {
+                    "server": "ns2.example.net",
+                    "role": "secondary",
+                    "serial": None,
+                    "nameservers": None,
+                    "glue": None,
+                    "ds_records": None,
+                    "matches": None,
+                    "difference": None,
+                    "error": "It did not answer in time.",
+                },
+            ],
+            "in_agreement": False,
+            "summary": (
+                "ns1.example.net answers with what is stored, but ns2.example.net gives no answer; "
+                "ask again in a while, and if it stays so, open a ticket."
+            ),
+        },
+    }
+}
 _EVENT = {"past": False, "detail": None, "by": None, "expires_at": None, "charged_credits": None}
 TIMELINE = {
     "answer": {

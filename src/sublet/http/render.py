@@ -1,5 +1,6 @@
 """From the types of the nouns to the shapes on the wire: nothing is decided here, only named and put in order."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -7,8 +8,9 @@ import msgspec
 
 from sublet.accounts.model import Organization, User
 from sublet.credits.model import AppliedCoupon, Package, Payment
-from sublet.dns.delegation import delegation_warnings
-from sublet.http import life_shapes, shapes
+from sublet.dns.difference import served_delegation
+from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.http import delegation_shapes, life_shapes, shapes
 from sublet.ids import ticket_number
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
 from sublet.subdomains.lifecycle import (
@@ -20,6 +22,7 @@ from sublet.subdomains.lifecycle import (
     renewal_available,
 )
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, TimelineEvent
+from sublet.subdomains.served import ServedReport, ServerVerdict
 from sublet.tickets.model import Ticket
 
 
@@ -75,11 +78,9 @@ def subdomain_shape(subdomain: Subdomain, now: datetime, *, user_suspended: bool
         registration_type=subdomain.registration_type,  # type: ignore[arg-type]
         registration_source=subdomain.registration_source,  # type: ignore[arg-type]
         nameservers=list(delegation.nameservers),
-        glue=[shapes.GlueShape(host=each.host, ipv4=each.ipv4, ipv6=each.ipv6) for each in delegation.glue],
+        glue=_glue_shapes(delegation.glue),
         dnssec_enabled=bool(delegation.ds_records),
-        ds_records=[
-            msgspec.convert(each, shapes.DsShape, from_attributes=True) for each in delegation.ds_records
-        ],
+        ds_records=_ds_shapes(delegation.ds_records),
         provision_error=subdomain.provision_error,
         registered_at=subdomain.registered_at,
         expires_at=subdomain.expires_at,
@@ -90,8 +91,8 @@ def subdomain_shape(subdomain: Subdomain, now: datetime, *, user_suspended: bool
     )
 
 
-def provisioning_shape(subdomain: Subdomain) -> shapes.ProvisioningShape:
-    """Return how far the DNS is with a subdomain."""
+def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.ProvisioningShape:
+    """Return how far the DNS is with a subdomain, and what was accepted and may hurt."""
     return shapes.ProvisioningShape(
         status=provisioning_status(subdomain),  # type: ignore[arg-type]
         generation=subdomain.generation,
@@ -102,8 +103,64 @@ def provisioning_shape(subdomain: Subdomain) -> shapes.ProvisioningShape:
         zone=subdomain.domain,
         serial=subdomain.published_serial,
         error=subdomain.provision_error,
-        warnings=list(delegation_warnings(subdomain.delegation)),
+        warnings=list(warnings),
     )
+
+
+def delegation_answer(subdomain: Subdomain, report: ServedReport) -> delegation_shapes.DelegationAnswer:
+    """Return a name's delegation as it is stored, was published, and is served."""
+    stored = delegation_shapes.StoredDelegationShape(
+        generation=subdomain.generation, **_delegation_members(subdomain.delegation)
+    )
+    published = None
+    if subdomain.published_at is not None:
+        published = delegation_shapes.PublishedDelegationShape(
+            zone=subdomain.domain,
+            serial=subdomain.published_serial,
+            published_at=subdomain.published_at,
+            published_generation=subdomain.published_generation,
+        )
+    return delegation_shapes.DelegationAnswer(
+        delegation=delegation_shapes.DelegationShape(
+            stored=stored,
+            published=published,
+            servers=[_parent_server_shape(subdomain.fqdn, each) for each in report.servers],
+            in_agreement=report.in_agreement,
+            summary=report.summary,
+        )
+    )
+
+
+def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> delegation_shapes.ParentServerShape:
+    answer = verdict.answer
+    members: dict[str, Any] = {"nameservers": None, "glue": None, "ds_records": None}
+    if verdict.error is None:
+        members = _delegation_members(served_delegation(fqdn, answer.records))
+    return delegation_shapes.ParentServerShape(
+        server=answer.server.server,
+        role=answer.server.role,  # type: ignore[arg-type] # platform_domains.name_servers has the same words
+        serial=answer.serial,
+        matches=verdict.matches,
+        difference=verdict.difference,
+        error=verdict.error,
+        **members,
+    )
+
+
+def _delegation_members(delegation: Delegation) -> dict[str, Any]:
+    return {
+        "nameservers": list(delegation.nameservers),
+        "glue": _glue_shapes(delegation.glue),
+        "ds_records": _ds_shapes(delegation.ds_records),
+    }
+
+
+def _glue_shapes(glue: Sequence[GlueEntry]) -> list[shapes.GlueShape]:
+    return [shapes.GlueShape(host=each.host, ipv4=each.ipv4, ipv6=each.ipv6) for each in glue]
+
+
+def _ds_shapes(ds_records: Sequence[DsRecord]) -> list[shapes.DsShape]:
+    return [msgspec.convert(each, shapes.DsShape, from_attributes=True) for each in ds_records]
 
 
 def timeline_answer(

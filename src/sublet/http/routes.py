@@ -2,7 +2,18 @@
 
 from sublet import errors
 from sublet.errors import Refusal
-from sublet.http import accounts, bodies, examples, life_shapes, shapes, subdomains, tickets
+from sublet.http import (
+    accounts,
+    bodies,
+    delegation,
+    delegation_shapes,
+    examples,
+    life_shapes,
+    shapes,
+    subdomains,
+    tickets,
+)
+from sublet.http import errors as http_errors
 from sublet.http.endpoints import Endpoint
 
 _PAYMENT: tuple[type[Refusal], ...] = (
@@ -226,6 +237,23 @@ SUBDOMAINS = (
         handler=subdomains.restore_subdomain,
         refusals=(*_OWN, errors.Conflict, errors.FreeQuotaExceeded, errors.ValidationFailed, *_PAYMENT),
         examples=examples.RESTORE,
+    ),
+    Endpoint(
+        method="GET",
+        path="/subdomains/{fqdn}/delegation",
+        name="delegation",
+        summary="What the name servers answer for a subdomain",
+        description=(
+            "The delegation of a name, live or in the own trash, as it is stored, as it was last published, and as each name "
+            "server of the parent zone answers now, with a sentence on every difference. All servers are asked at once; one "
+            "that gives no answer within three seconds is an entry with an `error`."
+        ),
+        scope="subdomains:read",
+        rate_class="read",
+        answer=delegation_shapes.DelegationAnswer,
+        handler=delegation.get_delegation,
+        refusals=(errors.SubdomainNotFound, http_errors.RateLimited, errors.Unavailable),
+        examples=examples.DELEGATION,
     ),
     Endpoint(
         method="GET",

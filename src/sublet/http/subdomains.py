@@ -8,6 +8,7 @@ from msgspec import UNSET
 from sublet import audit
 from sublet.credits.model import Payable
 from sublet.db import Tx
+from sublet.dns.ds import dnskey_warnings
 from sublet.http import life_shapes, shapes
 from sublet.http.bodies import (
     AutoRenewBody,
@@ -38,6 +39,7 @@ from sublet.subdomains.find import find_in_account, find_in_account_or_trash
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.milestone_store import list_milestones
 from sublet.subdomains.model import Register, Subdomain, SubdomainFilter, UpdateNameservers
+from sublet.subdomains.nameserver_warnings import provisioning_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.publish_store import is_settled
 from sublet.subdomains.quota import Quota, quota_limit
@@ -241,13 +243,16 @@ def _find(tx: Tx, subdomain_id: int) -> Subdomain:
     return subdomain
 
 
-async def _settled(call: Call[Any, Any], done: Done) -> tuple[Subdomain, shapes.SubdomainShape]:
+async def _settled(
+    call: Call[Any, Any], done: Done
+) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
     db = call.context.db
 
-    def read(tx: Tx) -> tuple[Subdomain, shapes.SubdomainShape]:
+    def read(tx: Tx) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
         subdomain = _find(tx, done.outcome.id)
-        return subdomain, _shape(tx, call, subdomain)
+        warnings = (*provisioning_warnings(tx, subdomain), *_warnings_of_body(call, subdomain))
+        return _shape(tx, call, subdomain), provisioning_shape(subdomain, warnings)
 
     ends = time.monotonic() + call.context.settings.publish_wait_ms / 1000
     while not await db.read(is_settled, done.outcome.id) and (left := ends - time.monotonic()) > 0:
@@ -255,17 +260,24 @@ async def _settled(call: Call[Any, Any], done: Done) -> tuple[Subdomain, shapes.
     return await db.read(read)
 
 
+def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:
+    """Return the warnings on what was sent and is not stored: the flags of DNSKEYs."""
+    if not isinstance(call.body, (RegisterBody, NameserversBody)) or not call.body.ds_records:
+        return ()
+    return dnskey_warnings(subdomain.fqdn, ds_inputs(call.body.ds_records))
+
+
 async def _provisioned(call: Call[Any, Any], done: Done) -> Answer:
-    subdomain, shape = await _settled(call, done)
-    answer = shapes.ProvisionAnswer(subdomain=shape, provisioning=provisioning_shape(subdomain))
+    subdomain, provisioning = await _settled(call, done)
+    answer = shapes.ProvisionAnswer(subdomain=subdomain, provisioning=provisioning)
     return Answer(answer, done.headers, done.status)
 
 
 async def _registered(call: Call[Any, Any], done: Done) -> Answer:
-    subdomain, shape = await _settled(call, done)
+    subdomain, provisioning = await _settled(call, done)
     answer = shapes.RegisterAnswer(
-        subdomain=shape,
-        provisioning=provisioning_shape(subdomain),
+        subdomain=subdomain,
+        provisioning=provisioning,
         charged_credits=done.outcome.charged_credits,
         coupon=coupon_shape(done.outcome.coupon),
     )

@@ -137,6 +137,15 @@ def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDo
     return sorted((_platform_domain(row) for row in rows), key=lambda each: -len(each.domain))
 
 
+def lock_across_zones(tx: Tx) -> None:
+    """Let changes that must see each other across all zones follow one another, until the transaction ends.
+
+    The row of the oldest platform domain stands for all; where there is none there is no zone.
+    """
+    query = select(platform_domains.c.id).order_by(platform_domains.c.id).limit(1)
+    tx.connection.execute(query.with_for_update(key_share=True)).one_or_none()
+
+
 def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
     """Which platform domains are there? Newest first."""
     rows = tx.connection.execute(

@@ -176,6 +176,14 @@ def find_zone_update(tx: Tx, platform_domain_id: int, fence: str) -> Owners | No
     return None if row is None else tuple((int(each[0]), str(each[1])) for each in row[0])
 
 
+def list_possible_fences(tx: Tx, platform_domain_id: int) -> frozenset[str | None]:
+    """Which values may stand at the fence of this zone by our own hand? What is known, and what updates under way set."""
+    rows = tx.connection.execute(
+        select(zone_updates.c.fence).where(zone_updates.c.platform_domain_id == platform_domain_id)
+    )
+    return frozenset({find_zone_state(tx, platform_domain_id).fence, *(row[0] for row in rows)})
+
+
 def delete_zone_updates(tx: Tx, platform_domain_id: int) -> None:
     """Forget the updates of this zone: one of them was applied, or the zone is another, so none can be any more."""
     tx.connection.execute(delete(zone_updates).where(zone_updates.c.platform_domain_id == platform_domain_id))

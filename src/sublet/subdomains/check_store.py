@@ -9,6 +9,7 @@ from sublet.accounts.store import users
 from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.invariants import Violation
+from sublet.platform_domains.zone_state_store import zone_states
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import select_subdomains, stream, subdomains
 from sublet.subdomains.term_store import terms
@@ -112,14 +113,22 @@ def list_users_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
 
 def list_waiting_too_long(tx: Tx, limit: timedelta) -> Iterator[Violation]:
     """Which names wait for their publication for longer than this?"""
-    query = select(subdomains.c.id, subdomains.c.fqdn, subdomains.c.provision_error).where(
-        (subdomains.c.generation != subdomains.c.published_generation)
-        & (subdomains.c.generation_at < tx.now - limit)
-    )
-    for subdomain_id, fqdn, error in tx.connection.execute(query):
-        yield Violation(
-            "nothing_waits",
-            "subdomain",
-            subdomain_id,
-            f"{fqdn} waits to be published: {error or 'is the worker running?'}",
+    query = (
+        select(
+            subdomains.c.id,
+            subdomains.c.fqdn,
+            subdomains.c.provision_error,
+            zone_states.c.problem,
+            zone_states.c.problem_detail,
         )
+        .outerjoin(zone_states, zone_states.c.platform_domain_id == subdomains.c.platform_domain_id)
+        .where(
+            (subdomains.c.generation != subdomains.c.published_generation)
+            & (subdomains.c.generation_at < tx.now - limit)
+        )
+    )
+    for subdomain_id, fqdn, error, problem, detail in tx.connection.execute(query):
+        sentence = f"{fqdn} waits to be published: {error or 'is the worker running?'}"
+        if problem is not None:
+            sentence += f" (its zone's problem is {problem}: {detail})"
+        yield Violation("nothing_waits", "subdomain", subdomain_id, sentence)

@@ -26,7 +26,7 @@ class Placed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PlacedName:
     """What of a subdomain a check of its zone needs: a third of a `Subdomain`, as there may be very many."""
 
     id: int

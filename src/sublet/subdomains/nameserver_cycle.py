@@ -2,9 +2,10 @@
 
 from sublet.db import Tx
 from sublet.dns.delegation import find_nameserver_cycle
-from sublet.dns.names import ancestors
+from sublet.dns.names import ancestors, is_at_or_below
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError
+from sublet.platform_domains import store as platform_domain_store
 from sublet.subdomains import store
 
 CHAIN_MAX = 1000
@@ -12,7 +13,14 @@ CHAIN_MAX = 1000
 
 
 def cycle_errors(tx: Tx, owner: str, delegation: Delegation) -> list[FieldError]:
-    """Return the error of a delegation whose nameservers can only be found through the name itself."""
+    """Return the error of a delegation whose nameservers can only be found through the name itself.
+
+    Where there can be a circle at all, the registry is locked for changes of this kind: two that close one together would not
+    see each other.
+    """
+    if not _leads_inside(tx, owner, delegation):
+        return []
+    platform_domain_store.lock_across_zones(tx)
     registered: dict[str, tuple[str, ...]] = {}
     hosts = set(delegation.nameservers)
     for _ in range(CHAIN_MAX):
@@ -33,3 +41,13 @@ def cycle_errors(tx: Tx, owner: str, delegation: Delegation) -> list[FieldError]
             "use one outside, or one below the name with glue.",
         )
     ]
+
+
+def _leads_inside(tx: Tx, owner: str, delegation: Delegation) -> bool:
+    """Tell whether every nameserver lies below a platform domain and none below the name itself: any other can be found."""
+    hosts = delegation.nameservers
+    if not hosts or any(is_at_or_below(host, owner) for host in hosts):
+        return False
+    names = {name for host in hosts for name in (host, *ancestors(host))}
+    ours = platform_domain_store.find_platform_domains_among(tx, names)
+    return all(any(is_at_or_below(host, each.domain) for each in ours) for host in hosts)

@@ -1,6 +1,7 @@
 """All SQL of publishing: which names wait, what of them is or may be in the zone, and what came of an attempt."""
 
 from collections.abc import Collection, Container, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import (
@@ -14,6 +15,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     false,
+    func,
     insert,
     or_,
     select,
@@ -23,7 +25,7 @@ from sqlalchemy import (
 
 from sublet.db import Tx
 from sublet.schema import STREAMED, metadata
-from sublet.subdomains.model import Published, Subdomain
+from sublet.subdomains.model import PlacedName, Subdomain
 from sublet.subdomains.store import (
     UNPUBLISHED,
     fetch,
@@ -88,12 +90,43 @@ def _due(now: datetime) -> ColumnElement[bool]:
     return or_(subdomains.c.next_attempt_at.is_(None), subdomains.c.next_attempt_at <= now)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many names wait for their publication, and since when the one that waits longest; None when none does."""
+
+    names: int = 0
+    oldest_at: datetime | None = None
+
+
+def count_waiting(tx: Tx) -> dict[int, Waiting]:
+    """How much waits for publication, by platform domain? Those where nothing does are left out."""
+    rows = tx.connection.execute(
+        select(subdomains.c.platform_domain_id, func.count(), func.min(subdomains.c.generation_at))
+        .where(UNPUBLISHED)
+        .group_by(subdomains.c.platform_domain_id)
+    )
+    return {row[0]: Waiting(row[1], row[2]) for row in rows}
+
+
 def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
     """Which owner names of this subdomain are, or may be, in the zone?"""
     rows = tx.connection.execute(
         select(published_owners.c.owner).where(published_owners.c.subdomain_id == subdomain_id)
     )
     return frozenset(row[0] for row in rows)
+
+
+def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+    """Which owner names of these subdomains are, or may be, in the zone, and had a change of the zone them already?"""
+    rows = tx.connection.execute(
+        select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
+            published_owners.c.subdomain_id.in_(list(subdomain_ids))
+        )
+    )
+    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
+    for subdomain_id, owner, sent in rows:
+        found[subdomain_id][owner] = sent
+    return found
 
 
 def list_published_owners_of_zone(
@@ -114,9 +147,12 @@ def list_published_owners_of_zone(
     return {row[0]: row[1] for row in tx.connection.execute(query)}
 
 
-def insert_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) -> None:
-    """Write ahead that these owner names may be in the zone from now on."""
-    rows = [{"subdomain_id": subdomain_id, "owner": owner, "sent": False} for owner in sorted(owners)]
+def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Write ahead that these owner names, each given with its subdomain's id, may be in the zone from now on."""
+    rows = [
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
+        for subdomain_id, owner in sorted(owners)
+    ]
     if rows:
         tx.connection.execute(insert(published_owners), rows)
 
@@ -188,24 +224,62 @@ def list_waiting_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int
     return {row[0]: row[1] for row in rows}
 
 
-def record_success(tx: Tx, subdomain_id: int, generation: int, serial: int, gone: Iterable[str]) -> bool:
-    """Record that this generation stands in the zone; tell whether that is news (another publisher may have told it).
+@dataclass(frozen=True, slots=True)
+class Published:
+    """That a generation of a subdomain stands in the zone, whose serial was this; the owners that are `gone` don't any more."""
 
-    The owners that are `gone` are forgotten only while the generation is still the current one: a newer one may have put
+    subdomain_id: int
+    generation: int
+    serial: int
+    gone: frozenset[str]
+
+
+def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
+    """Record what stands in the zone; tell of which subdomains that is news (another publisher may have told it).
+
+    The owners that are gone are forgotten only while the generation is still the current one: a newer one may have put
     them into the zone again.
     """
-    newly = tx.connection.execute(
-        update(subdomains)
-        .where((subdomains.c.id == subdomain_id) & (subdomains.c.published_generation < generation))
-        .values(published_generation=generation, published_at=tx.now, published_serial=serial)
+    by_id = {each.subdomain_id: each for each in published}
+    rows = tx.connection.execute(
+        select(subdomains.c.id, subdomains.c.generation, subdomains.c.published_generation)
+        .where(subdomains.c.id.in_(list(by_id)))
+        .order_by(subdomains.c.id)
+        .with_for_update()
+    ).all()
+    newly = [by_id[row[0]] for row in rows if row[2] < by_id[row[0]].generation]
+    current = [by_id[row[0]] for row in rows if row[1] == by_id[row[0]].generation]
+    if newly:
+        tx.connection.execute(
+            _PUBLISHED,
+            [
+                {"of": each.subdomain_id, "now": each.generation, "by": each.serial, "at": tx.now}
+                for each in newly
+            ],
+        )
+    if current:
+        tx.connection.execute(_NOTHING_LEFT_TO_DO, [{"of": each.subdomain_id} for each in current])
+    gone = [{"of": each.subdomain_id, "at": owner} for each in current for owner in sorted(each.gone)]
+    if gone:
+        tx.connection.execute(_GONE, gone)
+    return frozenset(each.subdomain_id for each in newly)
+
+
+_PUBLISHED = (
+    update(subdomains)
+    .where(subdomains.c.id == bindparam("of"))
+    .values(
+        published_generation=bindparam("now"), published_at=bindparam("at"), published_serial=bindparam("by")
     )
-    current = (subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation)
-    still = tx.connection.execute(
-        update(subdomains).where(current).values(provision_error=None, attempts=0, next_attempt_at=None)
-    )
-    if still.rowcount > 0:
-        delete_published_owners(tx, subdomain_id, gone)
-    return newly.rowcount > 0
+)
+_NOTHING_LEFT_TO_DO = (
+    update(subdomains)
+    .where(subdomains.c.id == bindparam("of"))
+    .values(provision_error=None, attempts=0, next_attempt_at=None)
+)
+_GONE = delete(published_owners).where(
+    (published_owners.c.subdomain_id == bindparam("of")) & (published_owners.c.owner == bindparam("at"))
+)
 
 
 def record_failure(
@@ -229,19 +303,19 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 
 
 _SHORT = (
-    *(subdomains.c[name] for name in Published.__slots__ if name != "delegation"),
+    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
     subdomains.c.nameservers,
     subdomains.c.glue,
     subdomains.c.ds_records,
 )
 
 
-def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[Published]:
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
     """Which subdomains of this platform domain are not released, or still have something in the zone? One after the other."""
     query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
         *own, nameservers, glue, ds_records = row
-        yield Published(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
 
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:

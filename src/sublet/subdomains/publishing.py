@@ -91,13 +91,14 @@ def begin_publication(
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among)
     if platform_domain is None or not waiting:
         return None
-    sent = publish_store.list_sent_owners(tx, [subdomain.id for subdomain in waiting])
+    owners = publish_store.list_owners(tx, [subdomain.id for subdomain in waiting])
     items = []
+    ahead: list[tuple[int, str]] = []
     for subdomain in waiting:
-        before = publish_store.list_published_owners(tx, subdomain.id)
+        before = owners[subdomain.id]
         desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
         wanted = frozenset(record.owner for record in desired)
-        publish_store.insert_published_owners(tx, subdomain.id, wanted - before)
+        ahead += [(subdomain.id, owner) for owner in wanted - before.keys()]
         items.append(
             Item(
                 subdomain_id=subdomain.id,
@@ -106,10 +107,11 @@ def begin_publication(
                 generation_at=subdomain.generation_at,
                 attempts=subdomain.attempts,
                 desired=desired,
-                owners=before | wanted,
-                new_owners=wanted - sent.get(subdomain.id, frozenset()),
+                owners=wanted | before.keys(),
+                new_owners=frozenset(owner for owner in wanted if not before.get(owner)),
             )
         )
+    publish_store.insert_published_owners(tx, ahead)
     return _fenced(tx, platform_domain, tuple(items))
 
 
@@ -169,18 +171,27 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
         state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
         if state.problem is not None or state.next_attempt_at is not None:
             zone_state_store.update_zone_state(tx, batch.platform_domain_id, **NO_PROBLEM)
-    took = []
+    published = []
     for result in results.values():
         item = result.item
         if result.error is not None or result.serial is None:
             _record_failure(tx, result, tx.now + back_off(item.attempts))
-            continue
-        gone = item.owners - {record.owner for record in item.desired}
-        if publish_store.record_success(tx, item.subdomain_id, item.generation, result.serial, gone):
-            published = {"published_generation": item.generation, "serial": result.serial}
-            audit.record(tx, SYSTEM, "subdomain.publish", "subdomain", item.subdomain_id, after=published)
-            took.append(tx.now - (item.generation_at or tx.now))
-    return took
+        else:
+            gone = item.owners - {record.owner for record in item.desired}
+            published.append(publish_store.Published(item.subdomain_id, item.generation, result.serial, gone))
+    newly = publish_store.record_successes(tx, published)
+    told = [each for each in published if each.subdomain_id in newly]
+    audit.record_many(
+        tx,
+        SYSTEM,
+        "subdomain.publish",
+        "subdomain",
+        {
+            each.subdomain_id: {"published_generation": each.generation, "serial": each.serial}
+            for each in told
+        },
+    )
+    return [tx.now - (results[each].item.generation_at or tx.now) for each in sorted(newly)]
 
 
 NO_PROBLEM: dict[str, object] = {

@@ -14,7 +14,7 @@ from serving import wait_until
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.worker import zone_watch
+from sublet.worker import zone_keeper
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +28,9 @@ GLUE_HOST = f"ns1.{SHOP}"
 @contextmanager
 def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[ServiceOn]:
     """A service whose watch looks each quarter of a second, and checks as often as it may."""
-    monkeypatch.setattr(zone_watch, "POLL_SECONDS", 0.25)
-    monkeypatch.setattr(zone_watch, "PAUSE_MIN_SECONDS", 0.5)
-    monkeypatch.setattr(zone_watch, "PAUSE_FACTOR", 1.0)
+    monkeypatch.setattr(zone_keeper, "POLL_SECONDS", 0.25)
+    monkeypatch.setattr(zone_keeper, "PAUSE_MIN_SECONDS", 0.5)
+    monkeypatch.setattr(zone_keeper, "PAUSE_FACTOR", 1.0)
     with service_on(kind, folder, publish_wait_ms=5000, **settings) as found:
         yield found
 
@@ -157,7 +157,8 @@ def test_the_brake_stops_and_asks_and_refills_all_the_same(on_knot: ServiceOn) -
     on_knot.primary.rebuild(old_file)
     wait_until(lambda: zone_state(service).repair_stopped_at is not None, BOUND_SECONDS)
     wait_until(lambda: len(on_knot.records()) == 26, BOUND_SECONDS)  # what was missing is refilled
-    assert service.operator("zone", "status")[0]["orphaned"] == 25
+    shown = service.operator("zone", "status", expect=1)["zones"][0]
+    assert (shown["orphaned"], "repair_stopped" in {each["what"] for each in shown["wrong"]}) == (25, True)
     assert "zone_is_repaired" in {
         each["invariant"] for each in service.operator("doctor", expect=1)["violations"]
     }
@@ -180,9 +181,8 @@ def test_a_zone_with_delegations_is_adopted(tmp_path: Path, monkeypatch: pytest.
         assert "status: REFUSED" in service.dig(f"other.{ZONE}")
         refused = service.call(ada, "POST", "/subdomains", {"fqdn": f"other.{ZONE}"})
         assert (refused.status_code, refused.json()["details"]["reason"]) == (409, "taken")
-        shown = service.operator("zone", "status")[0]
-        assert (shown["zone"], shown["primary"], shown["watch_problem"]) == (ZONE, "main", None)
-        assert shown["foreign_records"] >= 1
+        shown = service.operator("zone", "status")["zones"][0]
+        assert (shown["zone"], shown["well"], shown["foreign"] >= 1) == (ZONE, True, True)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
@@ -225,14 +225,14 @@ def test_a_check_that_is_killed_is_told_and_tried_again(
     service, ada = on_knot.service, on_knot.service.add_user()
     service.register(ada, SHOP, nameservers=[NS])
     settle(on_knot)
-    real, kills = zone_watch._talk, iter([True, True])
+    real, kills = zone_keeper._talk, iter([True, True])
 
     def killed(process: Any, task: Any) -> Any:
         if next(kills, False):
             process.kill()
         return real(process, task)
 
-    monkeypatch.setattr(zone_watch, "_talk", killed)
+    monkeypatch.setattr(zone_keeper, "_talk", killed)
     seen = set()
 
     def repaired() -> bool:

@@ -1,0 +1,324 @@
+"""How fast names get into real, signed zones, beside bare updates to the same server in the same run: `make bench-dns`.
+
+For each name server: a zone of many delegations, signed by the server itself; a registry that holds as many names. Measured are
+
+- bare batches: fenced UPDATE messages of 100 new delegations (two NS, a DS, glue) from prepared lists, nothing else;
+- sustained publishing: as many of the same names wait in the registry, and the publisher brings them into the zone with all
+  that belongs to it (write-ahead, read-back, record, audit);
+- registrations: 50 a second through the API of `sublet serve`; for each, how long until the primary answers with it.
+
+Absolute figures differ from machine to machine; the ratio holds.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import dns.asyncquery
+import dns.message
+import dns.rcode
+import httpx
+import structlog
+from sqlalchemy import insert
+
+import name_servers
+from name_servers import KINDS, NameServerProcess, primary
+from service_on import primary_settings, settings_file
+from sublet.accounts.add_user import add_user
+from sublet.accounts.issue_token import issue_token
+from sublet.audit import Actor
+from sublet.credits.model import Payable
+from sublet.db import Tx, open_database
+from sublet.dns.plan import plan_changes
+from sublet.dns.primary import read_fence, send_update
+from sublet.dns.records import delegation_records
+from sublet.dns.types import Delegation, DsRecord, GlueEntry, GlueInput, Record
+from sublet.dns.update import build_update, new_fence
+from sublet.migrations import upgrade
+from sublet.platform_domains.add_platform_domain import add_platform_domain
+from sublet.platform_domains.primaries import find_primary
+from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.subdomains import publish_store
+from sublet.subdomains.model import Register
+from sublet.subdomains.register import register
+from sublet.subdomains.store import delegation_columns, list_names_held, subdomains
+from sublet.worker.publisher import Publisher
+
+SUBLET = str(Path(sys.executable).parent / "sublet")
+ZONE = "bench.test"
+BATCH = 100
+DIGEST = "1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+OPERATOR = Actor(kind="operator", name="bench")
+PER_SECOND = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured on one server."""
+
+    server: str
+    delegations: int
+    bare_per_second: float
+    ours_per_second: float
+    p50_ms: float
+    p99_ms: float
+    late: int
+
+    def line(self) -> str:
+        """Return it for people."""
+        return (
+            f"{self.server:10} {self.delegations:8,} {self.bare_per_second:10,.0f} {self.ours_per_second:10,.0f} "
+            f"{self.ours_per_second / self.bare_per_second:6.0%} {self.p50_ms:8.0f} {self.p99_ms:8.0f} {self.late:5}"
+        )
+
+
+def delegation_of(name: str) -> Delegation:
+    """Return the delegation that every measured name gets: two nameservers, one with glue, and a DS record."""
+    return Delegation(
+        (f"ns1.{name}", "ns2.provider.example"),
+        (GlueEntry(f"ns1.{name}", "9.9.9.9"),),
+        (DsRecord(2371, 13, 2, DIGEST),),
+    )
+
+
+def zone_text(server: NameServerProcess, count: int) -> str:
+    """Return the zone's first text with that many delegations."""
+    first = next(each.text for each in server.config.files if each.path.endswith(".zone"))
+    lines = [f"held{number}.{ZONE}. 3600 IN NS ns{number % 9}.provider.example." for number in range(count)]
+    return first + "\n".join(lines) + "\n"
+
+
+async def fill_registry(url: str, count: int) -> int:
+    """Make a registry that holds the delegations of the zone; return the user's id."""
+    upgrade(url)
+    database = open_database(url)
+    try:
+        domain = await database.write(
+            add_platform_domain,
+            OPERATOR,
+            ZONE,
+            PlatformDomainSettings(primary="main"),
+            names_held=list_names_held,
+        )
+        member = await database.write(add_user, OPERATOR, "bench@example.org", "Bench", free_quota=1_000_000)
+        for start in range(0, count, 5000):
+            numbers = range(start, min(start + 5000, count))
+            await database.write(_hold, domain.platform_domain.id, member.user.id, numbers)
+    finally:
+        await database.close()
+    return member.user.id
+
+
+def _hold(tx: Tx, platform_domain_id: int, user_id: int, numbers: range) -> None:
+    rows = []
+    for number in numbers:
+        delegation = Delegation((f"ns{number % 9}.provider.example",))
+        rows.append(
+            {
+                "user_id": user_id,
+                "platform_domain_id": platform_domain_id,
+                "label": f"held{number}",
+                "fqdn": f"held{number}.{ZONE}",
+                "registration_type": "free",
+                "registration_source": "api",
+                **delegation_columns(delegation),
+                "nameserver_count": 1,
+                "ds_record_count": 0,
+                "generation": 1,
+                "published_generation": 1,
+                "attempts": 0,
+                "registered_at": tx.now,
+                "expires_at": tx.now.replace(year=tx.now.year + 5),
+                "period_days": 365,
+                "created_at": tx.now,
+                "updated_at": tx.now,
+                "generation_at": tx.now,
+            }
+        )
+    tx.connection.execute(insert(subdomains), rows)
+
+
+async def bare_batches(server: NameServerProcess, count: int) -> float:
+    """Send that many new delegations in bare messages, one after the other; return how many a second were answered."""
+    reached = server.as_primary()
+    fence = (await read_fence(reached, ZONE, timeout_seconds=60)).value
+    batches: list[list[Record]] = []
+    for start in range(0, count, BATCH):
+        names = [f"bare{number}.{ZONE}" for number in range(start, start + BATCH)]
+        batches.append(
+            [record for name in names for record in delegation_records(name, delegation_of(name), 3600)]
+        )
+    started = time.perf_counter()
+    for records in batches:
+        owners = {record.owner for record in records}
+        next_fence = new_fence()
+        changes = plan_changes(ZONE, owners, records)
+        message = build_update(changes, fence=fence, next_fence=next_fence, unused=owners)
+        await send_update(reached, message, timeout_seconds=60)
+        fence = next_fence
+    return count / (time.perf_counter() - started)
+
+
+async def sustained(url: str, section: Any, user_id: int, count: int) -> float:
+    """Let that many names wait in the registry, then have the publisher publish them; return how many a second it did."""
+    database = open_database(url)
+
+    def prepare(tx: Tx, numbers: range) -> None:
+        for number in numbers:
+            name = f"ours{number}.{ZONE}"
+            given = delegation_of(name)
+            command = Register(
+                fqdn=name,
+                nameservers=given.nameservers,
+                glue=(GlueInput(f"ns1.{name}", "9.9.9.9"),),
+                ds_records=(f"2371 13 2 {DIGEST}",),
+                payable=Payable(),
+            )
+            register(tx, Actor("user", user_id=user_id), command, free_quota=1_000_000)
+
+    try:
+        for start in range(0, count, 500):
+            await database.write(prepare, range(start, min(start + 500, count)))
+        publisher = Publisher(database, ("127.0.0.1", 9), lambda name: find_primary([section], name))
+        started = time.perf_counter()
+        running = asyncio.create_task(publisher.run())
+        while publisher.outcomes["published"] < count:
+            assert time.perf_counter() - started < 600, dict(publisher.outcomes)
+            assert not publisher.outcomes["failed"], dict(publisher.causes)
+            assert not running.done(), running
+            await asyncio.sleep(0.01)
+        took = time.perf_counter() - started
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert not await database.read(publish_store.list_waiting_platform_domain_ids)
+    finally:
+        await database.close()
+    return count / took
+
+
+@contextmanager
+def serving(url: str, config: Path, folder: Path) -> Iterator[str]:
+    """Run `sublet serve`; gives where its API is."""
+    environment = {
+        **os.environ,
+        "SUBLET_DATABASE_URL": url,
+        "SUBLET_CONFIG": str(config),
+        "SUBLET_HTTP_LISTEN": "127.0.0.1:0",
+        "SUBLET_DNS_LISTEN": "127.0.0.1:0",
+        "SUBLET_RATE_LIMITS": "off",
+        "SUBLET_LOG_FORMAT": "json",
+        "SUBLET_PUBLISH_WAIT_MS": "2000",
+    }
+    log = folder / "serve.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([SUBLET, "serve"], env=environment, stdout=out, stderr=out)
+    try:
+        for _ in range(600):
+            for line in log.read_text(encoding="utf-8").splitlines():
+                if '"event": "serving"' in line or '"event":"serving"' in line:
+                    yield str(json.loads(line)["http"])
+                    return
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            time.sleep(0.05)
+        raise AssertionError(log.read_text(encoding="utf-8"))
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+async def registrations(base_url: str, token: str, server: NameServerProcess, seconds: float) -> list[float]:
+    """Register 50 a second; return for each after how many milliseconds the primary answered with it."""
+    limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
+    headers = {"authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(limits=limits, headers=headers, timeout=60) as client:
+
+        async def one(number: int) -> float:
+            name = f"live{number}.{ZONE}"
+            started = time.perf_counter()
+            body = {"fqdn": name, "nameservers": ["ns1.provider.example", "ns2.provider.example"]}
+            asked = asyncio.create_task(client.post(f"{base_url}/subdomains", json=body))
+            query = dns.message.make_query(name, "NS", flags=0)
+            while True:
+                try:
+                    answer = await dns.asyncquery.udp(
+                        query, server.address, timeout=2, port=server.port, ignore_trailing=True
+                    )
+                    if answer.rcode() == dns.rcode.NOERROR and answer.authority:
+                        break
+                except (OSError, dns.exception.Timeout):
+                    pass
+                assert time.perf_counter() - started < 60, name
+                await asyncio.sleep(0.01)
+            took = (time.perf_counter() - started) * 1000
+            answered = await asked
+            assert answered.status_code == 201, answered.text
+            return took
+
+        tasks = []
+        begun = time.perf_counter()
+        for number in range(int(seconds * PER_SECOND)):
+            delay = begun + number / PER_SECOND - time.perf_counter()
+            if delay > 0:
+                await asyncio.sleep(delay)
+            tasks.append(asyncio.create_task(one(number)))
+        return sorted(await asyncio.gather(*tasks))
+
+
+def measure(kind: str, count: int, names: int, seconds: float) -> Row:
+    """Measure one server."""
+    name_servers.READY_SECONDS = 900.0
+    with (
+        tempfile.TemporaryDirectory(prefix="sublet-bench-") as text,
+        primary(kind, Path(text), ZONE) as server,
+    ):
+        folder = Path(text)
+        url = f"sqlite:///{folder}/registry.db"
+        user_id = asyncio.run(fill_registry(url, count))
+        server.rebuild(zone_text(server, count))
+        section = primary_settings(folder, server)
+        bare = asyncio.run(bare_batches(server, names))
+        ours = asyncio.run(sustained(url, section, user_id, names))
+        token = asyncio.run(_token(url))
+        with serving(url, settings_file(folder, [section]), folder) as base_url:
+            took = asyncio.run(registrations(base_url, token, server, seconds))
+    p50, p99 = took[len(took) // 2], took[int(len(took) * 0.99)]
+    return Row(kind, count, bare, ours, p50, p99, sum(each > 1000 for each in took))
+
+
+async def _token(url: str) -> str:
+    database = open_database(url)
+    try:
+        issued = await database.write(issue_token, OPERATOR, "bench@example.org", "bench")
+        return issued.secret
+    finally:
+        await database.close()
+
+
+def main() -> None:
+    """Measure what the command line asks for, and print a line for each server."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", choices=[*KINDS, "all"], default="all")
+    parser.add_argument("--delegations", type=int, default=300_000)
+    parser.add_argument("--names", type=int, default=3000)
+    parser.add_argument("--seconds", type=float, default=30)
+    asked = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    print("server     in zone     bare/s     ours/s  ratio   p50 ms   p99 ms  >1 s", flush=True)
+    for kind in KINDS if asked.server == "all" else [asked.server]:
+        print(measure(kind, asked.delegations, asked.names, asked.seconds).line(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The metrics of the zones and their name servers, for `/metrics`: what the worker's watches saw last; nothing is asked here."""
+
+from collections.abc import Iterator
+
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from sublet.cli.worker_metrics import counter
+from sublet.dns.primary import CAUSES
+from sublet.worker.publisher import Publisher
+from sublet.worker.server_watch import SECONDARY, ServerWatch
+from sublet.worker.zone_watch import ZoneWatch
+
+PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+"""In seconds: from the least that a primary takes to an outage."""
+
+
+class ZoneMetrics(Collector):
+    """Reads the publisher's causes and what the two watches saw at each scrape."""
+
+    def __init__(self, publisher: Publisher, zone_watch: ZoneWatch, server_watch: ServerWatch) -> None:
+        self._publisher = publisher
+        self._zone_watch = zone_watch
+        self._server_watch = server_watch
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families, each with its meaning (docs/operating/monitoring.md)."""
+        causes = {cause: self._publisher.causes[cause] for cause in CAUSES}
+        yield counter(
+            "sublet_publish_failures", "Publications of names that failed, by cause.", "cause", causes
+        )
+        yield from self._of_waiting()
+        yield from self._of_states()
+        yield from self._of_servers()
+
+    def _of_waiting(self) -> Iterator[Metric]:
+        names = _gauge("sublet_unpublished_names", "Names whose last change is not published yet.", "zone")
+        oldest = _gauge(
+            "sublet_oldest_unpublished_seconds", "Age of the oldest change that is not published.", "zone"
+        )
+        for each in self._zone_watch.zones:
+            names.add_metric([each.zone], each.waiting.names)
+            oldest.add_metric([each.zone], each.oldest_seconds)
+        yield from (names, oldest)
+
+    def _of_states(self) -> Iterator[Metric]:
+        problem = _gauge(
+            "sublet_zone_problem", "1 while nothing can be published in a zone.", "zone", "cause"
+        )
+        drift = _gauge("sublet_zone_drift", "What the last whole check found, by kind.", "zone", "kind")
+        checked = _gauge("sublet_zone_checked_seconds", "Age of the last whole check of a zone.", "zone")
+        stopped = _gauge(
+            "sublet_zone_repair_stopped",
+            "1 while the repair of a zone waits for the operator's word.",
+            "zone",
+        )
+        for each in self._zone_watch.zones:
+            state = each.state
+            if state is None:
+                continue
+            if state.problem is not None:
+                problem.add_metric([each.zone, state.problem], 1)
+            stopped.add_metric([each.zone], int(state.repair_stopped_at is not None))
+            if each.checked_seconds is None:
+                continue
+            checked.add_metric([each.zone], each.checked_seconds)
+            kinds = (
+                ("missing", state.missing),
+                ("different", state.different),
+                ("orphaned", state.orphaned),
+                ("foreign", state.foreign_records),
+            )
+            for kind, count in kinds:
+                drift.add_metric([each.zone, kind], count)
+        yield from (problem, drift, checked, stopped)
+
+    def _of_servers(self) -> Iterator[Metric]:
+        labels = ("zone", "role", "server")
+        answers = _gauge("sublet_name_server_up", "1 while a name server tells its serial, else 0.", *labels)
+        serial = _gauge("sublet_zone_serial", "The serial that a name server has of a zone.", *labels)
+        lag = _gauge(
+            "sublet_secondary_lag_seconds",
+            "For how long a secondary has lacked what its primary has.",
+            "zone",
+            "server",
+        )
+        ahead = _gauge(
+            "sublet_secondary_ahead",
+            "1 while a secondary's serial is newer than its primary's: it does not follow.",
+            "zone",
+            "server",
+        )
+        for each in self._server_watch.standings:
+            of_server = [each.zone, each.role, each.server]
+            answers.add_metric(of_server, int(each.serial is not None))
+            if each.serial is not None:
+                serial.add_metric(of_server, each.serial)
+            if each.lag_seconds is not None:
+                lag.add_metric([each.zone, each.server], each.lag_seconds)
+            if each.role == SECONDARY and each.standing in {"ahead", "current", "behind"}:
+                ahead.add_metric([each.zone, each.server], int(each.standing == "ahead"))
+        yield from (answers, serial, lag, ahead)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, meaning, labels=labels)

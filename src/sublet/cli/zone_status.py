@@ -1,0 +1,220 @@
+"""`sublet zone status`: is every zone well? What is known of it, and what its name servers answer now."""
+
+import asyncio
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from sublet.cli.output import Answer, Table, facts, shown_cell
+from sublet.cli.session import REFUSED, Session
+from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
+from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
+from sublet.db import Tx
+from sublet.dns.primary import CAUSES
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.primaries import find_primary
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.subdomains import publish_store
+from sublet.subdomains.publish_store import Waiting
+
+WAITING_MAX = timedelta(minutes=1)
+"""A name is tried again after a minute at most, so what waits for longer was refused, or never tried."""
+FENCE_READINGS = 3
+"""How often the servers are asked where the fence isn't known: the zone may be changed in that very moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the database has of a zone; `fences` are the values that may stand at its fence by our own hand."""
+
+    zone: PlatformDomain
+    state: ZoneState
+    waiting: Waiting
+    fences: frozenset[str | None]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Something that is not well: a cause of `dns.primary.CAUSES` or a symptom, since when (if known), and what to do."""
+
+    what: str
+    detail: str
+    since: datetime | None
+    what_to_do: str
+
+
+Domain = Annotated[
+    str | None,
+    typer.Argument(metavar="DOMAIN", help="The platform domain's name or id; all where it is left out."),
+]
+
+
+def status(session: Session, domain: Domain = None) -> Answer:
+    """Tell how each zone is, and ask its name servers; exits 1 when something is wrong."""
+    known = session.read(_read_known, domain)
+    probes = _probe(session, [each for each in known if each.zone.primary])
+    fences: dict[int, set[str | None]] = {each.zone.id: set(each.fences) for each in known}
+    for readings_left in reversed(range(FENCE_READINGS)):
+        known = session.read(_read_known, domain)
+        for each in known:
+            fences.setdefault(each.zone.id, set()).update(each.fences)
+        moved = [each for each in known if _fence(probes.get(each.zone.id), fences[each.zone.id]) == "moved"]
+        if not moved or not readings_left:
+            break
+        probes |= _probe(session, moved)
+    reports = [_report(each, probes.get(each.zone.id), fences[each.zone.id]) for each in known]
+    well = all(report["well"] for report in reports)
+    return Answer(
+        {"well": well, "zones": reports},
+        tuple(line for report in reports for line in _lines(report)),
+        _table(reports),
+        exit_code=0 if well else REFUSED,
+    )
+
+
+def _read_known(tx: Tx, domain: str | None) -> list[Known]:
+    if domain is None:
+        zones = sorted(platform_domain_store.list_platform_domains(tx), key=lambda each: each.domain)
+    else:
+        zones = [find_platform_domain(tx, domain)]
+    states = zone_state_store.list_zone_states(tx)
+    waiting = publish_store.count_waiting(tx)
+    return [
+        Known(
+            each,
+            states.get(each.id, ZoneState(each.id)),
+            waiting.get(each.id, Waiting()),
+            zone_state_store.list_possible_fences(tx, each.id),
+            tx.now,
+        )
+        for each in zones
+    ]
+
+
+def _probe(session: Session, known: list[Known]) -> dict[int, ZoneProbe]:
+    primary_of = partial(find_primary, session.settings.primaries)
+    return asyncio.run(probe_zones([each.zone for each in known], primary_of))
+
+
+def _fence(probe: ZoneProbe | None, fences: set[str | None]) -> str:
+    """Tell how the fence stands: "as_left", "moved" by somebody else, or "unknown"."""
+    if probe is None or probe.fence is None:
+        return "unknown"
+    return "as_left" if probe.fence.value in fences else "moved"
+
+
+def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> dict[str, Any]:
+    """Return what is told of a zone with --json; lines and table for people are made of it."""
+    state, waiting = known.state, known.waiting
+    wrong = _wrong(known, probe, fences)
+    primary = None if probe is None else probe.primary
+    return {
+        "zone": known.zone.domain,
+        "well": not wrong,
+        "wrong": [asdict(each) for each in wrong],
+        "primary": None if primary is None else asdict(primary),
+        "fence": None if probe is None else _fence(probe, fences),
+        "waiting": waiting.names,
+        "oldest_waiting_at": waiting.oldest_at,
+        "next_attempt_at": state.next_attempt_at,
+        "checked_at": state.checked_at,
+        "missing": state.missing,
+        "different": state.different,
+        "orphaned": state.orphaned,
+        "foreign": state.foreign_records,
+        "secondaries": [] if probe is None else [asdict(each) for each in probe.secondaries],
+    }
+
+
+def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> list[Wrong]:
+    """Return what is not well, what is worst first."""
+    state, waiting = known.state, known.waiting
+    wrong = []
+    if state.problem is not None:
+        wrong.append(_of_cause(state.problem, state.problem_detail, state.problem_at))
+    found = {}
+    if state.watch_problem == "check":
+        wrong.append(_of_symptom("check", state.watch_problem_detail or "", None))
+    else:
+        found[state.watch_problem] = state.watch_problem_detail
+    if probe is not None:
+        found[probe.cause] = probe.detail
+    wrong += [
+        _of_cause(cause, detail, None)
+        for cause, detail in found.items()
+        if cause is not None and cause != state.problem
+    ]
+    if probe is not None:
+        moved = _fence(probe, fences) == "moved" or state.rebuilt_at is not None
+        if moved and state.problem != "fence":
+            wrong.append(_of_cause("fence", None, state.rebuilt_at))
+    if waiting.oldest_at is not None and known.now - waiting.oldest_at > WAITING_MAX:
+        wrong.append(_of_symptom("waiting", f"{waiting.names} names wait", waiting.oldest_at))
+    counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
+    if any(count for _, count in counts):
+        detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
+        wrong.append(_of_symptom("drift", f"the last check found {detail}", state.checked_at))
+    if state.repair_stopped_at is not None:
+        reason = state.repair_stopped_reason or "the repair waits for your word"
+        wrong.append(_of_symptom("repair_stopped", reason, state.repair_stopped_at))
+    for each in () if probe is None else probe.secondaries:
+        if each.standing in {"away", "behind", "ahead"}:
+            detail = f"{each.server} is {each.standing}: {each.detail}"
+            wrong.append(_of_symptom(f"secondary_{each.standing}", detail, None))
+    return wrong
+
+
+def _of_cause(cause: str, detail: str | None, since: datetime | None) -> Wrong:
+    meaning = CAUSES.get(cause, cause)
+    return Wrong(cause, f"{meaning} ({detail})" if detail else meaning, since, OF_CAUSE.get(cause, ""))
+
+
+def _of_symptom(symptom: str, detail: str, since: datetime | None) -> Wrong:
+    return Wrong(symptom, detail, since, OF_SYMPTOM[symptom])
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    lines = [f"{report['zone']}: {'well' if report['well'] else 'something is wrong'}"]
+    for each in report["wrong"]:
+        since = "" if each["since"] is None else f", since {shown_cell(each['since'])}"
+        lines += [f"  {each['what']}: {each['detail']}{since}", f"    {each['what_to_do']}"]
+    fence = {"as_left": "as it was left", "moved": "moved by somebody else", "unknown": "not known"}
+    shown: dict[str, Any] = {"waiting": _waiting(report)}
+    if report["primary"] is not None:
+        shown |= {"fence": fence[report["fence"]], "next_attempt": report["next_attempt_at"]}
+    else:
+        shown |= {"server": "the built-in one; is it well? /readyz tells"}
+    if report["checked_at"] is not None:
+        counts = (
+            f"{report['missing']} missing, {report['different']} different, {report['orphaned']} left over"
+        )
+        shown["last_check"] = f"{shown_cell(report['checked_at'])}: {counts}, {report['foreign']} not ours"
+    elif report["primary"] is not None:
+        shown["last_check"] = "never"
+    return [*lines, *(f"  {line}" for line in facts(**{k: v for k, v in shown.items() if v is not None}))]
+
+
+def _waiting(report: dict[str, Any]) -> str:
+    if not report["waiting"]:
+        return "no name"
+    return f"{report['waiting']} names, the oldest since {shown_cell(report['oldest_waiting_at'])}"
+
+
+def _table(reports: list[dict[str, Any]]) -> Table | None:
+    rows: list[tuple[Any, ...]] = []
+    for report in reports:
+        servers = [report["primary"], *report["secondaries"]] if report["primary"] is not None else []
+        for number, fields in enumerate(servers):
+            each = ServerProbe(**fields)
+            where = each.address and f"{each.address}, port {each.port}"
+            role = "secondary" if number else "primary"
+            rows.append((report["zone"], each.server, role, where, each.standing, each.serial, each.detail))
+    columns = ("zone", "server", "role", "address", "standing", "serial", "detail")
+    return Table(columns, tuple(rows)) if rows else None

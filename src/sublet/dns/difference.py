@@ -1,0 +1,91 @@
+"""How what a server serves for a delegation differs from what should be there, in words."""
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
+from sublet.dns.verify import same_value
+
+SHOWN_MAX = 8
+"""How many records of a kind are named one by one."""
+
+
+def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
+    """Return what is missing, extra or otherwise in `served`, as a sentence without its full stop; None when both say the same.
+
+    Both are records of the delegation of `name`: NS and DS at it, A and AAAA at or below it. Values are compared as they
+    go over the wire.
+    """
+    wanted, there = _by_value(desired), _by_value(served)
+    missing = [wanted[key] for key in wanted if key not in there]
+    extra = [there[key] for key in there if key not in wanted]
+    if wanted and not there:
+        return f"there is no delegation of {name}"
+    if there and not wanted:
+        return f"{name} is not to be in the DNS, and there is {_listed([_named(each) for each in extra])}"
+    parts = [f"{_listed([_named(each) for each in missing])} {_is(missing)} missing"] if missing else []
+    if extra:
+        parts.append(f"{_listed([_named(each) for each in extra])} {_is(extra)} there and should not be")
+    parts += _other_ttls([(wanted[key], there[key]) for key in wanted if key in there])
+    return "; ".join(parts) or None
+
+
+def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
+    """Return records that a server serves in the form of a delegation, sorted; nothing of it is checked."""
+    glue: dict[str, tuple[list[str], list[str]]] = {}
+    for record in records:
+        if record.type in ("A", "AAAA"):
+            glue.setdefault(record.owner, ([], []))[record.type == "AAAA"].append(record.rdata)
+    return Delegation(
+        tuple(each.rdata.removesuffix(".") for each in records if each.type == "NS" and each.owner == name),
+        tuple(
+            GlueEntry(host, *pair)
+            for host, families in sorted(glue.items())
+            for pair in zip_longest(*families)
+        ),
+        tuple(_ds(each.rdata) for each in records if each.type == "DS" and each.owner == name),
+    )
+
+
+def _ds(rdata: str) -> DsRecord:
+    key_tag, algorithm, digest_type, *digest = rdata.split()
+    return DsRecord(int(key_tag), int(algorithm), int(digest_type), "".join(digest).lower())
+
+
+def _by_value(records: Iterable[Record]) -> dict[tuple[str, str, bytes], Record]:
+    return {same_value(record): record for record in sorted(set(records))}
+
+
+def _named(record: Record) -> str:
+    if record.type == "NS":
+        return f"nameserver {record.rdata.removesuffix('.')}"
+    if record.type == "DS":
+        return f"DS {record.rdata}"
+    return f"glue {record.owner} {record.rdata}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    shown = list(texts[:SHOWN_MAX])
+    if len(texts) > SHOWN_MAX:
+        shown.append(f"{len(texts) - SHOWN_MAX} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _is(records: Sequence[Record]) -> str:
+    return "is" if len(records) == 1 else "are"
+
+
+def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
+    """Return a part for each kind of record whose TTLs are others: all records of a set have one (RFC 2181, section 5.2)."""
+    found = {
+        (_kind(wanted), there.ttl_seconds, wanted.ttl_seconds)
+        for wanted, there in pairs
+        if wanted.ttl_seconds != there.ttl_seconds
+    }
+    return [
+        f"the TTL of {kind} is {there} seconds instead of {wanted}" for kind, there, wanted in sorted(found)
+    ]
+
+
+def _kind(record: Record) -> str:
+    return record.type if record.type in ("NS", "DS") else "glue"

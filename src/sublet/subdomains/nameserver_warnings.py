@@ -1,0 +1,57 @@
+"""Nameservers of a name that can't be found, as far as the registry's own names tell: accepted, and yet the name won't work.
+
+A warning says only what the availability of a name and the DNS tell everybody: never whose a name is, or why it isn't there.
+"""
+
+from sublet.db import Tx
+from sublet.dns.delegation import delegation_warnings
+from sublet.dns.names import ancestors, is_at_or_below, reserved_reason
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import store
+from sublet.subdomains.availability import carries_the_zone
+from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.model import Subdomain
+
+
+def provisioning_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    """Return everything that is accepted of a name's delegation and likely to hurt, as sentences."""
+    return (*delegation_warnings(subdomain.delegation), *nameserver_warnings(tx, subdomain))
+
+
+def nameserver_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    """Return a sentence on each nameserver below another name under a platform domain that is not in the DNS.
+
+    Not warned of: a nameserver at or below the own name (it has glue), one at a platform domain itself, at a label that only the
+    operator can use, or where records stand that the registry did not write. Not looked at: whether the nameservers of the other
+    name know the host.
+    """
+    hosts = [host for host in subdomain.delegation.nameservers if not is_at_or_below(host, subdomain.fqdn)]
+    names = {name for host in hosts for name in (host, *ancestors(host))}
+    ours = platform_domain_store.find_platform_domains_among(tx, names) if names else []
+    found = []
+    for host in hosts:
+        above = next((each for each in ours if is_at_or_below(host, each.domain)), None)
+        if above is not None and host != above.domain:
+            found.append(_warning(tx, host, above))
+    return tuple(warning for warning in found if warning is not None)
+
+
+def _warning(tx: Tx, host: str, platform_domain: PlatformDomain) -> str | None:
+    label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
+    name = f"{label}.{platform_domain.domain}"
+    holder = store.find_unreleased(tx, name)
+    if holder is not None and is_delegated(holder):
+        return None
+    of_the_operator = (
+        reserved_reason(label) is not None
+        or carries_the_zone(platform_domain, name)
+        or zone_store.has_names_at_or_below(tx, platform_domain.id, name)
+    )
+    if of_the_operator:
+        return None
+    everybody_sees_it = not (platform_domain.hidden or platform_domain.restricted)
+    if holder is None and everybody_sees_it:
+        return f"The nameserver {host} can't be found: nobody has registered {name}."
+    return f"The nameserver {host} can't be found: {name} is not in the DNS."

@@ -1,0 +1,45 @@
+"""What a name's delegation is to be by the registry: what the name servers' answers are held against."""
+
+from dataclasses import dataclass
+
+from sublet.db import Tx
+from sublet.dns.records import owners_of
+from sublet.dns.types import Record
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import publish_store
+from sublet.subdomains.find import find_in_account_or_trash
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.publishing import desired_records
+
+ABSENT_OWNERS_MAX = 30
+"""At how many owners is looked for what was left over: each is four questions to each server."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationView:
+    """A name with its platform domain, the records that are to stand in the zone, and owners at which nothing is to be."""
+
+    subdomain: Subdomain
+    platform_domain: PlatformDomain
+    desired: tuple[Record, ...]
+    also_absent: tuple[str, ...]
+
+
+def view_delegation(tx: Tx, user_id: int, identifier: str) -> DelegationView:
+    """Return what is to be in the DNS for a user's name, live or in the trash, and at which owners something may be left over.
+
+    Those are the owners of glue that was published, or is stored and not to be published.
+
+    Raises:
+        SubdomainNotFound: the user has none such, or its time in the trash is over.
+    """
+    subdomain = find_in_account_or_trash(tx, user_id, identifier)
+    platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
+    assert platform_domain is not None  # noqa: S101 - a foreign key of the row
+    desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
+    ever = publish_store.list_published_owners(tx, subdomain.id) | owners_of(
+        subdomain.fqdn, subdomain.delegation
+    )
+    absent = ever - {record.owner for record in desired} - {subdomain.fqdn}
+    return DelegationView(subdomain, platform_domain, desired, tuple(sorted(absent))[:ABSENT_OWNERS_MAX])

@@ -1,0 +1,229 @@
+"""The watch over the name servers: which serial each has of the zones on primaries, and which secondary lacks what since when.
+
+It only asks, as anybody may (`dns.serial`), and keeps what it learns in memory, for the metrics and the log. Zones on the
+built-in name server are not watched: it gives no transfers, so none of their secondaries can follow it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from sublet.db import Database, Tx
+from sublet.dns.primary import PrimaryFault
+from sublet.dns.serial import SerialUnknown, ask_serial, is_newer, lacks_since, standing_of
+from sublet.dns.types import Primary, Secondary
+from sublet.errors import Unavailable
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.worker.clockwork import Monotonic, monotonic_seconds
+
+POLL_SECONDS = 5.0
+FAULT_PAUSE_SECONDS = 5.0
+TIMEOUT_SECONDS = 2.0
+"""How long a server may take to tell its serial."""
+QUESTIONS_MAX = 50
+"""How many servers are asked at once."""
+FOLLOW_SECONDS = 10.0
+"""How long a secondary may lack what its primary has before that is told."""
+HISTORY_MAX = 1000
+"""How many serials of a primary are remembered; of more every other one is forgotten."""
+
+PRIMARY, SECONDARY = "primary", "secondary"
+WELL = frozenset({"current", "unjudged"})
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of one server of a zone; `server` is the primary's name in the settings, or the secondary's host.
+
+    `standing` is one of:
+
+    - "current": it answers; a secondary has what the primary has, or has lacked it for no longer than `FOLLOW_SECONDS`.
+    - "behind": it has lacked it for longer.
+    - "ahead": its serial is newer than the primary's, so it does not follow until the primary's has passed it.
+    - "away": it does not tell its serial (None), by `cause` and `detail`.
+    - "unjudged": a secondary answers, and the primary is away.
+
+    `lag_seconds` tells for how long a secondary has not had what the primary has; None where that isn't known.
+    """
+
+    zone: str
+    role: str
+    server: str
+    standing: str
+    serial: int | None = None
+    lag_seconds: float | None = None
+    cause: str | None = None
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is remembered of a zone from look to look; the instants are the monotonic clock's."""
+
+    primary: str
+    history: list[tuple[int, float]] = field(default_factory=list)
+    """The primary's serials that some secondary may lack, each with when it was first seen."""
+    last_serials: dict[str, int] = field(default_factory=dict)
+    """What each secondary had when it last answered."""
+    ahead_since: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    serial: int | None = None
+    cause: str | None = None
+    detail: str | None = None
+
+
+class ServerWatch:
+    """Asks for ever; `standings` has what the last look found, in the order of the platform domains and their secondaries."""
+
+    def __init__(
+        self, db: Database, find_primary: Callable[[str], Primary], monotonic: Monotonic = monotonic_seconds
+    ) -> None:
+        self._db = db
+        self._find_primary = find_primary
+        self._monotonic = monotonic
+        self._watched: dict[str, _Watched] = {}
+        self._told: dict[tuple[str, str, str], str] = {}
+        self._questions = asyncio.Semaphore(QUESTIONS_MAX)
+        self.standings: tuple[Standing, ...] = ()
+
+    async def run(self) -> None:
+        """Ask for ever; a fault is logged and waited out, it never ends the loop."""
+        while True:
+            try:
+                await self.look()
+                await asyncio.sleep(POLL_SECONDS)
+            except Unavailable:
+                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+            except Exception:
+                log.exception("server_watch_fault")
+                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+
+    async def look(self) -> None:
+        """Ask every server of every zone on a primary once, all at the same time."""
+        zones = await self._db.read(_list_zones)
+        found = await asyncio.gather(*(self._look_at(zone) for zone in zones))
+        self.standings = tuple(standing for of_zone in found for standing in of_zone)
+        here = {zone.domain for zone in zones}
+        self._watched = {zone: watched for zone, watched in self._watched.items() if zone in here}
+        self._tell(self.standings)
+
+    async def _look_at(self, zone: PlatformDomain) -> list[Standing]:
+        """Ask the servers of one zone."""
+        primary, *answers = await asyncio.gather(
+            self._ask_primary(zone), *(self._ask_secondary(zone, each) for each in zone.secondaries)
+        )
+        serials = [each.serial for each in answers if each.serial is not None]
+        if primary.serial is not None and any(is_newer(each, primary.serial) for each in serials):
+            # The primary may have changed, and a secondary followed, between the two answers: only a later one judges.
+            primary = await self._ask_primary(zone)
+        now = self._monotonic()
+        watched = self._watched.setdefault(zone.domain, _Watched(zone.primary))
+        if watched.primary != zone.primary:
+            watched = self._watched[zone.domain] = _Watched(zone.primary)
+        if primary.serial is not None:
+            answered = {
+                each.host: answer.serial for each, answer in zip(zone.secondaries, answers, strict=True)
+            }
+            watched.last_serials = {
+                host: watched.last_serials.get(host, primary.serial) if serial is None else serial
+                for host, serial in answered.items()
+            }
+            _remember(watched, primary.serial, now)
+        standing = "away" if primary.serial is None else "current"
+        first = Standing(
+            zone.domain,
+            PRIMARY,
+            zone.primary,
+            standing,
+            primary.serial,
+            cause=primary.cause,
+            detail=primary.detail,
+        )
+        rest = (
+            _judge(watched, zone.domain, each.host, answer, primary.serial, now)
+            for each, answer in zip(zone.secondaries, answers, strict=True)
+        )
+        return [first, *rest]
+
+    async def _ask_primary(self, zone: PlatformDomain) -> _Answer:
+        try:
+            primary = self._find_primary(zone.primary)
+        except PrimaryFault as fault:
+            return _Answer(cause=fault.cause, detail=str(fault))
+        return await self._ask((primary.address, primary.port), zone.domain)
+
+    async def _ask_secondary(self, zone: PlatformDomain, secondary: Secondary) -> _Answer:
+        return await self._ask((secondary.address, secondary.port), zone.domain)
+
+    async def _ask(self, address: tuple[str, int], zone: str) -> _Answer:
+        async with self._questions:
+            try:
+                return _Answer(await ask_serial(address, zone, timeout_seconds=TIMEOUT_SECONDS))
+            except SerialUnknown as unknown:
+                return _Answer(cause=unknown.cause, detail=str(unknown))
+
+    def _tell(self, standings: Iterable[Standing]) -> None:
+        """Log what has changed; of a server that was never seen only what is not well."""
+        told = {}
+        for each in standings:
+            key = (each.zone, each.role, each.server)
+            before = self._told.get(key, "current")
+            # An unjudged secondary may be as before: its primary's line says what there is to say.
+            told[key] = before if each.standing == "unjudged" and before != "away" else each.standing
+            if told[key] != before:
+                write = log.info if each.standing in WELL else log.warning
+                write(
+                    "name_server_standing",
+                    zone=each.zone,
+                    server=each.server,
+                    role=each.role,
+                    standing=each.standing,
+                    before=before,
+                    detail=each.detail,
+                )
+        self._told = told
+
+
+def _list_zones(tx: Tx) -> list[PlatformDomain]:
+    return [each for each in platform_domain_store.list_platform_domains(tx) if each.primary]
+
+
+def _remember(watched: _Watched, serial: int, now: float) -> None:
+    """Put the primary's serial at the end of its history, if it is new; forget what no secondary lacks, and what is too much."""
+    history = watched.history
+    if history and history[-1][0] != serial and not is_newer(serial, history[-1][0]):
+        history.clear()  # the primary was built anew from something older
+    if not history or history[-1][0] != serial:
+        history.append((serial, now))
+    while len(history) > 1 and not any(is_newer(history[0][0], has) for has in watched.last_serials.values()):
+        del history[0]
+    if len(history) > HISTORY_MAX:
+        watched.history = [*history[:-1:2], history[-1]]
+
+
+def _judge(
+    watched: _Watched, zone: str, host: str, answer: _Answer, primary_serial: int | None, now: float
+) -> Standing:
+    """Tell how a secondary stands, by its answer and the primary's."""
+    if answer.serial is None:
+        return Standing(zone, SECONDARY, host, "away", cause=answer.cause, detail=answer.detail)
+    if primary_serial is None:
+        return Standing(zone, SECONDARY, host, "unjudged", answer.serial)
+    if standing_of(answer.serial, primary_serial) == "ahead":
+        since = watched.ahead_since.setdefault(host, now)
+        detail = f"it has the serial {answer.serial}, its primary {primary_serial}"
+        return Standing(zone, SECONDARY, host, "ahead", answer.serial, now - since, detail=detail)
+    watched.ahead_since.pop(host, None)
+    lacks = lacks_since(watched.history, answer.serial)
+    lag_seconds = 0.0 if lacks is None else now - lacks
+    if lag_seconds <= FOLLOW_SECONDS:
+        return Standing(zone, SECONDARY, host, "current", answer.serial, lag_seconds)
+    detail = f"it has lacked changes for {lag_seconds:.0f} s"
+    return Standing(zone, SECONDARY, host, "behind", answer.serial, lag_seconds, detail=detail)

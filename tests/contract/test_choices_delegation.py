@@ -1,0 +1,267 @@
+"""Choices, "Delegation" and the warnings: what the owner sees of the DNS' answers, over the real service and its name server."""
+
+import asyncio
+import base64
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from opened import opened
+from outage import Outage, service_with_outage
+from provocations import fresh, newcomer
+from service import DS, Registrant, RunningService
+from serving import free_address, wait_until
+from sublet.db import Tx
+from sublet.dns.types import Record
+from sublet.http import delegation as module
+from sublet.platform_domains import zone_store
+
+NS = ["ns1.provider.example", "ns2.provider.example"]
+MEMBERS = ["stored", "published", "servers", "in_agreement", "summary"]
+SERVER_MEMBERS = [
+    "server", "role", "serial", "nameservers", "glue", "ds_records", "matches", "difference", "error",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("delegation"), free_quota=50) as service:
+        yield service
+
+
+def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, Any]:
+    answer = shop.call(who, "GET", f"/subdomains/{fqdn}/delegation")
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    assert list(body) == ["ok", "delegation"]
+    assert list(body["delegation"]) == MEMBERS
+    assert all(list(each) == SERVER_MEMBERS for each in body["delegation"]["servers"])
+    return dict(body["delegation"])
+
+
+def test_stored_published_and_served_are_told(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = fresh()
+    host = f"ns1.{fqdn}"
+    glue = [{"host": host, "ipv4": "8.8.4.4", "ipv6": "2a00:1450::1"}]
+    added = shop.register(user, fqdn, nameservers=[*NS, host], glue=glue, ds_records=[DS])
+    found = seen(shop, user, fqdn)
+    stored = {name: added["subdomain"][name] for name in ("nameservers", "glue", "ds_records")}
+    assert found["stored"] == {**stored, "generation": 1}
+    provisioning = added["provisioning"]
+    assert found["published"] == {
+        "zone": "example.test",
+        "serial": provisioning["serial"],
+        "published_at": provisioning["published_at"],
+        "published_generation": 1,
+    }
+    (server,) = found["servers"]
+    assert server["serial"] >= provisioning["serial"]
+    assert {**server, "serial": 0} == {
+        "server": "ns1.example.test",
+        "role": "built_in",
+        "serial": 0,
+        **stored,
+        "nameservers": sorted(stored["nameservers"]),
+        "matches": True,
+        "difference": None,
+        "error": None,
+    }
+    assert found["in_agreement"] is True
+    assert shop.call(user, "GET", f"/subdomains/{added['subdomain']['id']}/delegation").status_code == 200
+
+
+def test_a_name_that_was_never_in_the_dns(shop: RunningService) -> None:
+    user = newcomer(shop)
+    found = seen(shop, user, shop.register(user, fresh())["subdomain"]["fqdn"])
+    assert (found["published"], found["in_agreement"]) == (None, True)
+    assert found["summary"].startswith("The name has no nameservers, so the name server has no delegation")
+
+
+def test_the_trash_shows_whether_the_dns_has_let_go(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = fresh()
+    host = f"ns1.{fqdn}"
+    shop.register(user, fqdn, nameservers=[host], glue=[{"host": host, "ipv4": "8.8.4.4"}])
+    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
+    wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
+    assert "in the trash" in seen(shop, user, fqdn)["summary"]
+    left = Record(host, "A", 3600, "8.8.4.4")
+    with by_hand(shop, adding=left):
+        found = seen(shop, user, fqdn)
+    assert found["servers"][0]["difference"] == (
+        f"{fqdn} is not to be in the DNS, and there is glue {host} 8.8.4.4."
+    )
+    assert found["servers"][0]["glue"] == [{"host": host, "ipv4": "8.8.4.4", "ipv6": None}]
+
+
+@contextmanager
+def by_hand(shop: RunningService, *, adding: Record) -> Iterator[None]:
+    """Have a record in the zone past the registry for a while."""
+    domain_id = shop.operator("domain", "show", "example.test")["id"]
+    shop.write(lambda tx: zone_store.insert_records(tx, domain_id, [adding]))
+    try:
+        yield
+    finally:
+        table = zone_store.zone_records
+
+        def remove(tx: Tx) -> None:
+            tx.connection.execute(
+                table.delete().where((table.c.owner == adding.owner) & (table.c.rdata == adding.rdata))
+            )
+
+        shop.write(remove)
+
+
+def test_a_hand_edit_is_told_exactly(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh(), nameservers=NS)["subdomain"]["fqdn"]
+    with by_hand(shop, adding=Record(fqdn, "NS", 3600, "ns9.other.example.")):
+        found = seen(shop, user, fqdn)
+    assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there and should not be.")
+    assert found["in_agreement"] is False
+    assert "changed past the registry" in found["summary"]
+    assert seen(shop, user, fqdn)["in_agreement"] is True
+
+
+@pytest.fixture
+def outage(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('outage')}/registry.db"
+    with service_with_outage(url, monkeypatch, publish_wait_ms=0) as running:
+        yield running
+
+
+def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage) -> None:
+    shop = outage.service
+    user = shop.add_user()
+    with outage.held():
+        fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
+        found = seen(shop, user, fqdn)
+        assert found["published"] is None
+        assert found["servers"][0]["difference"] == (
+            f"There is no delegation of {fqdn}; the last change of the name is not published yet, which may be why."
+        )
+        assert found["summary"].endswith("ask again in a few seconds.")
+    wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
+
+
+def test_secondaries_that_give_no_answer_are_entries(outage: Outage) -> None:
+    """One that nobody listens at, and one that takes the connection and says nothing."""
+    shop = outage.service
+    user = shop.add_user()
+    closed = free_address()
+    with silent_server() as silent:
+        watch(shop, closed, silent)
+        fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
+        wait_until(lambda: seen(shop, user, fqdn)["servers"][0]["matches"])
+        found = seen(shop, user, fqdn)
+    assert [(each["server"], each["role"], each["error"]) for each in found["servers"]] == [
+        ("ns1.example.test", "built_in", None),
+        ("ns2.else.example", "secondary", "It can't be reached."),
+        ("ns3.else.example", "secondary", "It did not answer in time."),
+    ]
+    for each in found["servers"][1:]:
+        assert all(each[name] is None for name in ("serial", "nameservers", "glue", "ds_records", "matches"))
+    assert "127.0.0.1" not in str(found)
+    assert found["in_agreement"] is False
+
+
+def watch(shop: RunningService, *addresses: tuple[str, int]) -> None:
+    """Name secondaries at these addresses: ns2.else.example, ns3.else.example …"""
+    words = [f"ns{number}.else.example={host}:{port}" for number, (host, port) in enumerate(addresses, 2)]
+    options = [each for word in words for each in ("--secondary", word)]
+    shop.operator("domain", "edit", "example.test", *options)
+
+
+def test_only_so_many_ask_at_once(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that hangs can't make the requests pile up: beyond four of one user, and the places of all, they are refused."""
+    shop = outage.service
+    user, other = shop.add_user(), shop.add_user("other@example.org")
+    fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
+    mine = shop.register(other, "mine.example.test")["subdomain"]["fqdn"]
+    path = f"/subdomains/{fqdn}/delegation"
+    with silent_server() as silent, ThreadPoolExecutor(7) as pool:
+        watch(shop, silent)
+        answers = list(pool.map(lambda _: shop.call(user, "GET", path), range(7)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 4 + [429] * 3
+    for answer in answers:
+        if answer.status_code == 429:
+            assert (answer.json()["error"], answer.headers["retry-after"]) == ("rate_limited", "1")
+    assert shop.call(user, "GET", path).status_code == 200
+    monkeypatch.setattr(module, "ASKING_MAX", 0)
+    full = shop.call(other, "GET", f"/subdomains/{mine}/delegation")
+    assert (full.status_code, full.json()["error"], full.headers["retry-after"]) == (503, "unavailable", "1")
+
+
+@contextmanager
+def silent_server() -> Iterator[tuple[str, int]]:
+    """A server over TCP that takes every connection and never answers."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def keep(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _reader.read()
+        writer.close()
+
+    async def listen() -> asyncio.Server:
+        return await asyncio.start_server(keep, "127.0.0.1", 0)
+
+    server = asyncio.run_coroutine_threadsafe(listen(), loop).result(10)
+    try:
+        yield server.sockets[0].getsockname()
+    finally:
+
+        async def close() -> None:
+            server.close()
+            await server.wait_closed()
+
+        asyncio.run_coroutine_threadsafe(close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+# Warnings
+
+
+KEY = base64.b64encode(bytes(range(64))).decode()
+
+
+def warnings(answer: dict[str, Any]) -> list[str]:
+    return list(answer["provisioning"]["warnings"])
+
+
+@pytest.mark.parametrize(
+    "form", [{"flags": 256, "protocol": 3, "algorithm": 13, "public_key": KEY}, f"256 3 13 {KEY}"]
+)
+def test_a_dnskey_without_sep_is_warned_of_where_it_is_sent(shop: RunningService, form: Any) -> None:
+    user = newcomer(shop)
+    fqdn = fresh()
+    added = shop.register(user, fqdn, nameservers=NS, ds_records=[form])
+    (warning,) = warnings(added)
+    assert "without the SEP flag" in warning
+    path = f"/subdomains/{fqdn}/nameservers"
+    again = shop.call(user, "PUT", path, {"ds_records": [form]}).json()
+    assert warnings(again) == [warning]
+    assert warnings(shop.call(user, "PUT", path, {"nameservers": NS}).json()) == []
+    entry = {"flags": 257, "protocol": 3, "algorithm": 13, "public_key": KEY}
+    assert warnings(shop.call(user, "PUT", path, {"ds_records": [entry]}).json()) == []
+
+
+def test_a_nameserver_that_can_not_be_found_and_unusual_ds_records_are_warned_of(
+    shop: RunningService,
+) -> None:
+    user = newcomer(shop)
+    other = fresh()
+    added = shop.register(
+        user, fresh(), nameservers=[*NS, f"ns1.{other}"], ds_records=["2371 16 4 " + "ab" * 48]
+    )
+    ed448, sha384, not_there = warnings(added)
+    assert "ED448" in ed448
+    assert "SHA-384" in sha384
+    assert not_there == f"The nameserver ns1.{other} can't be found: nobody has registered {other}."

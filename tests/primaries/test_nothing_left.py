@@ -1,0 +1,149 @@
+"""Whatever a delegation went through, nothing of before is left at or below its name: a random walk, on every name server."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from name_servers import KINDS, missing_programs
+from service import DS, Registrant
+from service_on import BUILT_IN, ZONE, ServiceOn, service_on
+from serving import wait_until
+
+pytestmark = pytest.mark.slow
+SEED = 20261121
+STEPS = 30
+NAMES = (f"walk.{ZONE}", f"walk-2.{ZONE}")
+LABELS = ("ns1", "ns2", "deep.below.ns", "ns1.ns1")
+IPV4 = ("9.9.9.9", "8.8.8.8", "1.1.1.1")
+IPV6 = ("2620:fe::9", "2001:4860:4860::8888", "2606:4700:4700::1111")
+DS_TEXTS = (DS.lower(), f"4711 8 2 {'ab' * 32}", f"815 15 4 {'cd' * 48}")
+Triple = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Walker:
+    """One name: what its owner wants of it, and whether that is to stand in the zone now."""
+
+    name: str
+    neighbour: str
+    wanted: set[Triple] = field(default_factory=set)
+    state: str = "free"
+
+    def standing(self) -> set[Triple]:
+        """Return what has to stand in the zone, and nothing else at or below the name."""
+        return self.wanted if self.state == "held" else set()
+
+    def draw(self, luck: random.Random) -> dict[str, object]:
+        """Draw a delegation as it is sent, and remember the records that it means."""
+        own = luck.sample([f"{label}.{self.name}" for label in LABELS], luck.randint(0, 3))
+        others = luck.sample(["ns.provider.example", f"ns1.{self.neighbour}", "ns2.provider.example"], 2)
+        hosts = [*own, *others[: luck.randint(0 if own else 1, 2)]]
+        glue, records = [], {(self.name, "NS", f"{host}.") for host in hosts}
+        for host in own:
+            families = luck.choice(({"ipv4"}, {"ipv6"}, {"ipv4", "ipv6"}))
+            entry = {"host": host}
+            for family, kind, addresses in (("ipv4", "A", IPV4), ("ipv6", "AAAA", IPV6)):
+                if family in families:
+                    entry[family] = luck.choice(addresses)
+                    records.add((host, kind, entry[family]))
+            glue.append(entry)
+        ds_texts = luck.sample(DS_TEXTS, luck.randint(0, 2))
+        records |= {(self.name, "DS", text) for text in ds_texts}
+        self.wanted = records
+        return {"nameservers": hosts, "glue": glue, "ds_records": ds_texts}
+
+
+@dataclass(slots=True)
+class Walk:
+    """A random walk of two names of one registrant."""
+
+    on: ServiceOn
+    ada: Registrant
+    luck: random.Random
+    walkers: list[Walker]
+    told: list[str] = field(default_factory=list)
+    """What was done, for whoever reads of a failure."""
+
+    def step(self) -> None:
+        """Do one thing to one of the names, any that its state allows."""
+        walker = self.luck.choice(self.walkers)
+        moves = {
+            "free": [self._register],
+            "held": [self._change, self._change, self._change, self._delete, self._suspend],
+            "suspended": [self._unsuspend],
+            "trashed": [self._restore],
+        }
+        move = self.luck.choice(moves[walker.state])
+        self.told.append(f"{move.__name__.strip('_')} {walker.name}")
+        move(walker)
+
+    def is_settled(self) -> bool:
+        """Tell whether the zone holds exactly what is wanted."""
+        return self.on.records() == self.wanted()
+
+    def wanted(self) -> set[Triple]:
+        """Return all records that are to stand beside the apex."""
+        return {record for walker in self.walkers for record in walker.standing()}
+
+    def _call(self, status: int, method: str, path: str, body: object = None) -> None:
+        answer = self.on.service.call(self.ada, method, path, body)
+        assert answer.status_code == status, (self.told, answer.text)
+
+    def _register(self, walker: Walker) -> None:
+        self._call(201, "POST", "/subdomains", {"fqdn": walker.name, **walker.draw(self.luck)})
+        walker.state = "held"
+
+    def _change(self, walker: Walker) -> None:
+        self._call(200, "PUT", f"/subdomains/{walker.name}/nameservers", walker.draw(self.luck))
+        self.told[-1] += f" to {sorted(walker.wanted)}"
+
+    def _delete(self, walker: Walker) -> None:
+        self._call(200, "DELETE", f"/subdomains/{walker.name}")
+        walker.state = "trashed"
+
+    def _restore(self, walker: Walker) -> None:
+        self._call(200, "POST", f"/subdomains/{walker.name}/restore")
+        walker.state = "held"
+
+    def _suspend(self, walker: Walker) -> None:
+        self.on.service.operator("subdomain", "suspend", walker.name, "--reason", "abuse")
+        walker.state = "suspended"
+
+    def _unsuspend(self, walker: Walker) -> None:
+        self.on.service.operator("subdomain", "unsuspend", walker.name)
+        walker.state = "held"
+
+
+@pytest.fixture(params=[BUILT_IN, *KINDS])
+def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
+    kind: str = request.param
+    missing = [] if kind == BUILT_IN else missing_programs(kind)
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    with service_on(kind, tmp_path_factory.mktemp(kind), publish_wait_ms=0) as on:
+        walkers = [Walker(NAMES[0], NAMES[1]), Walker(NAMES[1], NAMES[0])]
+        yield Walk(on, on.service.add_user(), random.Random(SEED), walkers)  # noqa: S311 - a walk, no secret
+        assert on.service.doctor() == []
+
+
+def test_nothing_is_left(walk: Walk) -> None:
+    for number in range(STEPS):
+        walk.step()
+        if number % 3 != 1:  # now and then the next change comes before this one is in the zone
+            _settle(walk)
+    for walker in walk.walkers:
+        if walker.state == "suspended":
+            walk._unsuspend(walker)
+        if walker.state == "held":
+            walk._delete(walker)
+    _settle(walk)
+    assert walk.on.records() == set()
+
+
+def _settle(walk: Walk) -> None:
+    try:
+        wait_until(walk.is_settled, 30)
+    except AssertionError:
+        assert walk.on.records() == walk.wanted(), "\n".join(walk.told)

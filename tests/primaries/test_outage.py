@@ -1,0 +1,18 @@
+"""A primary that was away: what was registered meanwhile is published by itself when it is back."""
+
+from pathlib import Path
+
+import pytest
+
+from name_servers import KINDS, missing_programs
+from primaries.trials import primary_away
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_is_published_when_the_primary_is_back(kind: str, tmp_path: Path) -> None:
+    missing = missing_programs(kind)
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    print(primary_away(kind, tmp_path, names=200, away_seconds=15))  # noqa: T201 - the measured time

@@ -1,0 +1,134 @@
+"""Secondaries follow the primary by NOTIFY and transfer: what the API says is what each name server of the zone serves."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import dns.flags
+import dns.rcode
+import dns.rdatatype
+import pytest
+
+from name_servers import KINDS, NameServerProcess, find_program, missing_programs, secondary, validate
+from service import DS
+from service_on import ZONE, ServiceOn, service_on
+from serving import free_address, wait_until
+from sublet.dns.types import Secondary
+
+pytestmark = pytest.mark.slow
+NAME = f"blog.{ZONE}"
+HOST = f"ns1.{NAME}"
+NEIGHBOUR = f"wiki.{ZONE}"
+DELEGATION = {
+    "nameservers": [HOST, "ns.provider.example"],
+    "glue": [{"host": HOST, "ipv4": "9.9.9.9", "ipv6": "2620:fe::9"}],
+    "ds_records": [DS],
+}
+WHOLE = {
+    (NAME, "NS", f"{HOST}."),
+    (NAME, "NS", "ns.provider.example."),
+    (NAME, "DS", DS.lower()),
+    (HOST, "A", "9.9.9.9"),
+    (HOST, "AAAA", "2620:fe::9"),
+}
+FOLLOWING_SECONDS = 30.0
+
+
+@pytest.fixture(params=KINDS)
+def all_servers(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[ServiceOn, list[NameServerProcess]]]:
+    """A service on a primary, and all name servers of its zone: the primary, NSD and Knot."""
+    kind: str = request.param
+    missing = missing_programs(kind, "nsd", "knot")
+    if missing or find_program("unbound") is None:
+        pytest.skip(f"not installed: {missing or 'unbound'}")
+    places = {"nsd": free_address("127.0.0.2"), "knot": free_address("127.0.0.3")}
+    known = [Secondary(f"ns-{each}.{ZONE}", *place) for each, place in places.items()]
+    with ExitStack() as stack:
+        on = stack.enter_context(service_on(kind, tmp_path, secondaries=known, publish_wait_ms=1500))
+        followers = [
+            stack.enter_context(secondary(each, tmp_path / f"of-{each}", of=on.primary, address=place))
+            for each, place in places.items()
+        ]
+        yield on, [on.primary, *followers]
+
+
+def referral(server: NameServerProcess, name: str) -> set[tuple[str, str, str]]:
+    """Return what a server says of a name from its own data alone, signatures aside; nothing for a name that is not there."""
+    reply = server.ask(name, "A", want_dnssec=True)
+    if reply.rcode() != dns.rcode.NOERROR:
+        assert reply.rcode() == dns.rcode.NXDOMAIN
+        return set()
+    assert not reply.flags & dns.flags.AA, reply
+    return {
+        (rrset.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(rrset.rdtype), rdata.to_text())
+        for rrset in (*reply.authority, *reply.additional)
+        if rrset.rdtype not in (dns.rdatatype.RRSIG, dns.rdatatype.NSEC3)
+        for rdata in rrset
+    }
+
+
+def says(server: NameServerProcess, name: str, expected: set[tuple[str, str, str]]) -> bool:
+    return referral(server, name) == expected
+
+
+def test_all_name_servers_follow(
+    all_servers: tuple[ServiceOn, list[NameServerProcess]], tmp_path: Path
+) -> None:
+    on, servers = all_servers
+    ada = on.service.add_user()
+
+    def all_say(expected: set[tuple[str, str, str]]) -> None:
+        for server in servers:
+            for asked in (NAME, HOST):  # from the referral's glue a resolver goes on, with nobody else's help
+                wait_until(partial(says, server, asked, expected), FOLLOWING_SECONDS)
+
+    def all_are_believed(name: str, rcode: str) -> None:
+        for server in servers:
+            question = (name, "DS")
+            stubs = {ZONE: (server.address, server.port)}
+            found = validate(tmp_path / "unbound", stubs, [on.primary.trust_anchor()], question)
+            assert found == [(rcode, True)], server.kind
+
+    on.service.register(ada, NEIGHBOUR, nameservers=["ns.provider.example"])
+    on.service.register(ada, NAME, **DELEGATION)
+    all_say(WHOLE)
+    all_are_believed(NAME, "NOERROR")
+    all_are_believed(NEIGHBOUR, "NOERROR")  # that it has no DS is what is signed here
+
+    changed = {"nameservers": [HOST], "glue": [{"host": HOST, "ipv6": "2620:fe::10"}], "ds_records": []}
+    answer = on.service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", changed)
+    assert answer.status_code == 200, answer.text
+    all_say({(NAME, "NS", f"{HOST}."), (HOST, "AAAA", "2620:fe::10")})
+    all_are_believed(NAME, "NOERROR")
+
+    on.service.call(ada, "DELETE", f"/subdomains/{NAME}")
+    all_say(set())
+    all_are_believed(NAME, "NXDOMAIN")
+    all_are_believed(HOST, "NXDOMAIN")
+    all_are_believed(NEIGHBOUR, "NOERROR")
+
+    on.service.call(ada, "POST", f"/subdomains/{NAME}/restore")
+    all_say({(NAME, "NS", f"{HOST}."), (HOST, "AAAA", "2620:fe::10")})
+
+
+def test_a_secondary_that_was_away_catches_up(
+    all_servers: tuple[ServiceOn, list[NameServerProcess]],
+) -> None:
+    on, (first, *followers) = all_servers
+    ada = on.service.add_user()
+    on.service.register(ada, NEIGHBOUR, nameservers=["ns.provider.example"])
+    for follower in followers:
+        before = {(NEIGHBOUR, "NS", "ns.provider.example.")}
+        wait_until(partial(says, follower, NEIGHBOUR, before), FOLLOWING_SECONDS)
+        follower.kill()
+    on.service.register(ada, NAME, **DELEGATION)
+    on.service.call(ada, "DELETE", f"/subdomains/{NEIGHBOUR}")
+    wait_until(lambda: on.records() == WHOLE)
+    for follower in followers:
+        follower.start()
+        wait_until(partial(says, follower, NAME, WHOLE), FOLLOWING_SECONDS)
+        wait_until(partial(says, follower, NEIGHBOUR, set()), FOLLOWING_SECONDS)
+        assert follower.serial() == first.serial()

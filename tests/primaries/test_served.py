@@ -1,0 +1,134 @@
+"""GET …/delegation on real servers: a primary of each kind with a secondary; agreement, hand edits, servers that hang or are behind."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from name_servers import KINDS, NameServerProcess, secondary
+from service import DS, Registrant
+from service_on import ServiceOn, service_on
+from serving import free_address, wait_until
+from sublet.dns.types import Secondary
+
+NAME = "blog.example.test"
+HOST = f"ns1.{NAME}"
+pytestmark = pytest.mark.slow
+DELEGATION: dict[str, Any] = {
+    "nameservers": ["ns1.provider.example", HOST],
+    "glue": [{"host": HOST, "ipv4": "8.8.4.4", "ipv6": "2001:4860::1"}],
+    "ds_records": [DS],
+}
+IN_TIME = "It did not answer in time."
+
+
+@dataclass(slots=True)
+class Pair:
+    """A service whose zone stands on a primary, and its secondary."""
+
+    on: ServiceOn
+    secondary: NameServerProcess
+    ada: Registrant
+
+    @property
+    def primary(self) -> NameServerProcess:
+        return self.on.primary
+
+    def seen(self) -> dict[str, Any]:
+        answer = self.on.service.call(self.ada, "GET", f"/subdomains/{NAME}/delegation")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()["delegation"]
+        assert [(each["server"], each["role"]) for each in found["servers"]] == [
+            ("ns1.example.test", "primary"),
+            ("ns2.else.example", "secondary"),
+        ]
+        # Where the servers are is the operator's.
+        for hidden in ("127.0.0.", str(self.primary.port), "main"):
+            assert hidden not in answer.text
+        return found
+
+    def wait_for(self, *matches: bool | None) -> dict[str, Any]:
+        wait_until(lambda: [each["matches"] for each in self.seen()["servers"]] == list(matches), 30)
+        return self.seen()
+
+    def differences(self) -> list[str | None]:
+        return [each["difference"] for each in self.seen()["servers"]]
+
+
+@pytest.fixture(params=KINDS)
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
+    yield from paired(request.param, tmp_path)
+
+
+def paired(kind: str, folder: Path) -> Iterator[Pair]:
+    """Knot as the secondary: it comes back from a kill with the zone that it had."""
+    host, port = free_address("127.0.0.2")
+    watched = Secondary("ns2.else.example", host, port)
+    with (
+        service_on(kind, folder, secondaries=[watched], publish_wait_ms=1500) as on,
+        secondary("knot", folder / "secondary", of=on.primary, address=(host, port)) as second,
+    ):
+        ada = on.service.add_user()
+        on.service.register(ada, NAME, **DELEGATION)
+        found = Pair(on, second, ada)
+        found.wait_for(True, True)
+        yield found
+
+
+def test_what_each_server_answers_now(pair: Pair) -> None:
+    found = pair.seen()
+    assert (found["in_agreement"], found["summary"]) == (
+        True,
+        "All 2 name servers answer with what is stored; nothing is to be done.",
+    )
+    for each in found["servers"]:
+        assert each["serial"] >= found["published"]["serial"]
+        assert each["nameservers"] == sorted(DELEGATION["nameservers"])
+        assert each["glue"] == DELEGATION["glue"]
+        assert each["ds_records"] == found["stored"]["ds_records"]
+
+    pair.primary.nsupdate([f"delete {NAME} NS ns1.provider.example.", f"delete {NAME} DS"])
+    by_hand = pair.wait_for(False, False)
+    digest = found["stored"]["ds_records"][0]["digest"]
+    sentence = f"DS 2371 13 2 {digest} and nameserver ns1.provider.example are missing."
+    assert pair.differences() == [sentence, sentence]
+    assert "changed past the registry" in by_hand["summary"]
+
+    pair.on.service.call(pair.ada, "DELETE", f"/subdomains/{NAME}")
+    gone = pair.wait_for(True, True)
+    assert gone["summary"].startswith("The name is in the trash, so all 2 name servers have no delegation")
+    pair.primary.nsupdate([f"add {HOST} 3600 A 8.8.4.4"])
+    pair.wait_for(False, False)
+    left_over = f"{NAME} is not to be in the DNS, and there is glue {HOST} 8.8.4.4."
+    assert pair.differences() == [left_over, left_over]
+
+
+def test_a_server_that_hangs_and_one_that_is_behind(pair: Pair) -> None:
+    pair.primary.freeze()
+    found = pair.wait_for(None, True)
+    assert [each["error"] for each in found["servers"]] == [IN_TIME, None]
+    assert found["summary"].startswith(
+        "ns1.example.test, through which the zone is changed, says nothing now"
+    )
+    pair.primary.thaw()
+    pair.wait_for(True, True)
+
+    # What it does not hear of while it is away it can't catch up with while the primary hangs. Knot writes the zone's file
+    # every hour; what it holds is to be there after the kill.
+    pair.secondary.run(["knotc", "-b", "-c", pair.secondary.configuration, "zone-flush", pair.secondary.zone])
+    pair.secondary.kill()
+    away = pair.wait_for(True, None)
+    assert away["servers"][1]["error"] == "It can't be reached."
+    assert "ns2.else.example gives no answer" in away["summary"]
+    pair.on.service.call(pair.ada, "PUT", f"/subdomains/{NAME}/nameservers", {"ds_records": []})
+    serial = pair.wait_for(True, None)["published"]["serial"]
+    pair.primary.freeze()
+    pair.secondary.start()
+    behind = pair.wait_for(None, False)
+    assert behind["servers"][1]["difference"] == (
+        f"DS {DS.lower()} is there and should not be: its zone has the serial {behind['servers'][1]['serial']}, older than the "
+        f"{serial} with which the name was published, so the change is still on its way to it."
+    )
+    pair.primary.thaw()

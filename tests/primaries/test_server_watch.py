@@ -1,0 +1,183 @@
+"""The watch over the name servers, on a Knot and its secondary: away, behind, ahead, and well again."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import structlog
+
+from name_servers import NameServerProcess, missing_programs, primary, secondary
+from registry import Prepared, Registry, open_registry
+from serving import free_address, wait_until
+from sublet.dns.primary import PrimaryFault
+from sublet.dns.serial import SerialUnknown, ask_serial
+from sublet.dns.types import Primary, Secondary
+from sublet.worker.server_watch import FOLLOW_SECONDS, ServerWatch, Standing
+
+ZONE = "zone.test"
+HOST = "ns2.example.net"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing_programs("knot")), reason="Knot is not installed"),
+]
+
+
+@dataclass
+class Followed:
+    """A zone on a primary with a secondary, and the watch over both, whose clock the test moves."""
+
+    registry: Registry
+    first: NameServerProcess
+    second: NameServerProcess
+    seconds: float = 0.0
+    settings_fault: PrimaryFault | None = None
+    watch: ServerWatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watch = ServerWatch(self.registry.db, self._find, lambda: self.seconds)
+
+    def _find(self, name: str) -> Primary:
+        if self.settings_fault is not None:
+            raise self.settings_fault
+        return self.first.as_primary(name)
+
+    def look(self) -> tuple[Standing, Standing]:
+        self.registry.run(self.watch.look())
+        first, second = self.watch.standings
+        assert (first.zone, first.role, first.server) == (ZONE, "primary", "main")
+        assert (second.zone, second.role, second.server) == (ZONE, "secondary", HOST)
+        return first, second
+
+    def change(self, label: str) -> None:
+        self.first.nsupdate([f"add {label}.{ZONE} 300 A 192.0.2.1"])
+
+    def hold_transfers(self, held: bool) -> None:
+        """Have the secondary answer, and follow no more (or again)."""
+        verb = "zone-freeze" if held else "zone-thaw"
+        self.second.run(["knotc", "-b", "-s", f"{self.second.folder}/r/knot.sock", verb, ZONE])
+
+    def wait_until_followed(self) -> None:
+        wait_until(lambda: self.first.serial() == self.second.serial(), 30)
+
+
+@pytest.fixture
+def followed(tmp_path: Path, sqlite_registry: Prepared) -> Iterator[Followed]:
+    address = free_address("127.0.0.2")
+    named = Secondary(HOST, *address)
+    url = f"sqlite:///{tmp_path}/registry.db"
+    (tmp_path / "registry.db").write_bytes(Path(sqlite_registry.url.removeprefix("sqlite:///")).read_bytes())
+    with (
+        primary("knot", tmp_path / "first", ZONE, secondaries=[named]) as first,
+        secondary("knot", tmp_path / "second", of=first, address=address) as second,
+        open_registry(url, sqlite_registry) as registry,
+    ):
+        wait_until(lambda: first.serial() == second.serial(), 30)
+        # The prepared registry's own is on the built-in name server: that one isn't watched.
+        registry.add_domain(ZONE, primary="main", secondaries=(named,))
+        yield Followed(registry, first, second)
+
+
+def test_behind_and_well_again(followed: Followed) -> None:
+    first, second = followed.look()
+    assert (first.standing, second.standing, second.lag_seconds) == ("current", "current", 0.0)
+    assert first.serial == second.serial == followed.first.serial()
+    followed.hold_transfers(True)
+    followed.change("a")
+    followed.seconds += 1
+    _, second = followed.look()
+    assert (second.standing, second.lag_seconds) == ("current", 0.0)
+    followed.change("b")
+    followed.seconds += FOLLOW_SECONDS
+    assert followed.look()[1].standing == "current"
+    followed.seconds += 1
+    with structlog.testing.capture_logs() as logs:
+        first, second = followed.look()
+        followed.look()
+    assert (second.standing, second.lag_seconds) == ("behind", FOLLOW_SECONDS + 1)
+    assert second.serial != first.serial
+    (told,) = logs
+    assert (told["event"], told["log_level"]) == ("name_server_standing", "warning")
+    assert (told["server"], told["standing"], told["before"]) == (HOST, "behind", "current")
+    followed.hold_transfers(False)
+    followed.wait_until_followed()
+    with structlog.testing.capture_logs() as logs:
+        _, second = followed.look()
+    assert (second.standing, second.lag_seconds) == ("current", 0.0)
+    assert [(each["log_level"], each["standing"]) for each in logs] == [("info", "current")]
+
+
+def test_a_secondary_that_hangs_is_away_and_what_it_missed_counts(followed: Followed) -> None:
+    followed.look()
+    followed.hold_transfers(True)
+    followed.second.freeze()
+    followed.change("a")
+    followed.seconds += 1
+    first, second = followed.look()
+    assert first.standing == "current"
+    assert (second.standing, second.serial, second.lag_seconds) == ("away", None, None)
+    assert second.cause == "no_answer"
+    followed.seconds += 60
+    followed.change("b")
+    followed.look()
+    followed.second.thaw()
+    wait_until(lambda: followed.look()[1].standing != "away")
+    _, second = followed.look()
+    assert (second.standing, second.lag_seconds) == ("behind", 60.0)
+    followed.hold_transfers(False)
+    followed.wait_until_followed()
+    assert followed.look()[1].standing == "current"
+
+
+def test_a_primary_that_is_gone(followed: Followed) -> None:
+    followed.first.kill()
+    with structlog.testing.capture_logs() as logs:
+        first, second = followed.look()
+    assert (first.standing, first.serial, first.cause) == ("away", None, "unreachable")
+    assert (second.standing, second.lag_seconds) == ("unjudged", None)
+    assert second.serial == followed.second.serial()
+    assert [(each["server"], each["standing"]) for each in logs] == [("main", "away")]
+    followed.first.start()
+    wait_until(lambda: [each.standing for each in followed.look()] == ["current", "current"], 30)
+
+
+def test_a_primary_that_the_settings_lack(followed: Followed) -> None:
+    followed.settings_fault = PrimaryFault("settings", "the settings have no primary 'main'", certain=True)
+    first, second = followed.look()
+    assert (first.standing, first.cause) == ("away", "settings")
+    assert second.standing == "unjudged"
+
+
+def test_a_secondary_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
+    for label in ("a", "b", "c", "d", "e"):
+        followed.change(label)
+    followed.wait_until_followed()
+    followed.look()
+    before = followed.first.serial()
+    followed.first.rebuild()
+    assert followed.first.serial() < before
+    _, second = followed.look()
+    followed.seconds += 30
+    _, second = followed.look()
+    assert (second.standing, second.serial, second.lag_seconds) == ("ahead", before, 30.0)
+    while followed.first.serial() <= before:
+        followed.change(f"n{followed.first.serial()}")
+    followed.wait_until_followed()
+    assert followed.look()[1].standing == "current"
+
+
+def test_why_a_serial_is_unknown(followed: Followed) -> None:
+    def cause(address: tuple[str, int], zone: str) -> str:
+        with pytest.raises(SerialUnknown) as caught:
+            asyncio.run(ask_serial(address, zone, timeout_seconds=1))
+        return caught.value.cause
+
+    address = followed.first.address, followed.first.port
+    assert asyncio.run(ask_serial(address, ZONE, timeout_seconds=5)) == followed.first.serial()
+    assert cause(free_address(), ZONE) == "unreachable"
+    assert cause(address, "other.test") == "zone"
+    assert cause(address, f"below.{ZONE}") == "not_understood"  # NXDOMAIN: asked for what is no zone
+    followed.first.freeze()
+    assert cause(address, ZONE) == "no_answer"
+    followed.first.thaw()

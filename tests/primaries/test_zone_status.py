@@ -1,0 +1,278 @@
+"""`sublet zone status` and the metrics of a zone on a real primary: well, and each thing that can be wrong with it."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from name_servers import NameServerProcess, fresh_key, missing_programs, secondary
+from service_on import ZONE, ServiceOn, service_on
+from serving import free_address, wait_until
+from sublet.cli.main import app
+from sublet.dns.primary import CAUSES
+from sublet.dns.types import Secondary
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.worker import server_watch, zone_watch
+
+HOST = "ns2.example.net"
+NAMESERVERS = ["ns1.provider.example"]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing_programs("knot")), reason="Knot is not installed"),
+]
+
+
+@dataclass
+class Site:
+    """A service on a Knot with a secondary."""
+
+    on: ServiceOn
+    second: NameServerProcess
+    key_file: Path
+
+    def status(self, *, well: bool) -> dict[str, Any]:
+        """Return what is told of the zone; the exit code must say whether all is well."""
+        answer = self.on.service.operator("zone", "status", expect=0 if well else 1)
+        assert answer["well"] is well
+        (zone,) = answer["zones"]
+        assert (zone["zone"], zone["well"]) == (ZONE, well)
+        return dict(zone)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics by name and labels."""
+        origin = self.on.service.base_url.removesuffix("/api/v1")
+        text = self.on.service.client.get(f"{origin}/metrics").text
+        return {
+            found[1]: float(found[2]) for found in re.finditer(r"^(sublet_\S+) (\S+)$", text, re.MULTILINE)
+        }
+
+    def wait_for_metric(self, name: str, value: float) -> None:
+        wait_until(lambda: self.metrics().get(name) == value, 30)
+
+    def publish(self, label: str) -> None:
+        """Register a name and wait until it is published."""
+        service, name = self.on.service, f"{label}.{ZONE}"
+        token = service.issue_token("ada@example.org")
+        service.register(token, name, nameservers=NAMESERVERS)
+        path = f"/subdomains/{name}"
+        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active", 30)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(server_watch, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(zone_watch, "POLL_SECONDS", 0.1)
+    address = free_address("127.0.0.2")
+    with ExitStack() as stack:
+        on = stack.enter_context(
+            service_on("knot", tmp_path, secondaries=[Secondary(HOST, *address)], publish_wait_ms=0)
+        )
+        second = stack.enter_context(secondary("knot", tmp_path / "second", of=on.primary, address=address))
+        on.service.add_user()
+        site = Site(on, second, tmp_path / "main.key")
+        site.publish("first")
+        yield site
+
+
+def test_all_is_well(site: Site) -> None:
+    zone = site.status(well=True)
+    assert zone["wrong"] == []
+    assert (zone["fence"], zone["waiting"]) == ("as_left", 0)
+    assert zone["primary"]["server"] == "main"
+    assert zone["primary"]["serial"] == site.on.primary.serial()
+    (second,) = zone["secondaries"]
+    assert (second["server"], second["standing"], second["serial"]) == (HOST, "equal", site.second.serial())
+    serial = site.on.primary.serial()
+    wanted = {
+        f'sublet_zone_serial{{role="primary",server="main",zone="{ZONE}"}}': serial,
+        f'sublet_zone_serial{{role="secondary",server="{HOST}",zone="{ZONE}"}}': serial,
+        f'sublet_name_server_up{{role="primary",server="main",zone="{ZONE}"}}': 1,
+        f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}': 1,
+        f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}': 0,
+        f'sublet_secondary_ahead{{server="{HOST}",zone="{ZONE}"}}': 0,
+        f'sublet_unpublished_names{{zone="{ZONE}"}}': 0,
+        f'sublet_oldest_unpublished_seconds{{zone="{ZONE}"}}': 0,
+        f'sublet_zone_repair_stopped{{zone="{ZONE}"}}': 0,
+        "sublet_publish_seconds_count": 1,
+    }
+    wait_until(lambda: wanted.items() <= site.metrics().items(), 30)
+    found = site.metrics()
+    for cause in CAUSES:
+        assert f'sublet_publish_failures_total{{cause="{cause}"}}' in found
+    assert not [name for name in found if name.startswith("sublet_zone_problem")]
+
+
+def test_people_are_told_the_same(site: Site) -> None:
+    site.second.kill()
+    environment = {
+        "SUBLET_DATABASE_URL": site.on.service.settings.database_url,
+        **site.on.service.environment,
+    }
+    told = CliRunner().invoke(app, ["zone", "status"], env=environment)
+    assert told.exit_code == 1
+    assert f"{ZONE}: something is wrong" in told.output
+    assert (
+        f"secondary_away: {HOST} is away: 127.0.0.2, port {site.second.port}, can't be asked" in told.output
+    )
+    assert "  fence:" in told.output
+    row = next(line for line in told.output.splitlines() if " main " in line)
+    assert f" {site.on.primary.serial()} " in row
+
+
+def test_the_primary_hangs(site: Site) -> None:
+    site.on.primary.freeze()
+    service = site.on.service
+    service.register(service.issue_token("ada@example.org"), f"late.{ZONE}", nameservers=NAMESERVERS)
+    # Once enough connections wait to be accepted, a server that hangs takes no more of them.
+    hanging = {"no_answer", "unreachable"}
+    problems = {f'sublet_zone_problem{{cause="{cause}",zone="{ZONE}"}}' for cause in hanging}
+    wait_until(lambda: bool(problems & site.metrics().keys()), 60)
+    site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 1)
+    assert site.metrics()[f'sublet_oldest_unpublished_seconds{{zone="{ZONE}"}}'] > 0
+    failures = (site.metrics()[f'sublet_publish_failures_total{{cause="{cause}"}}'] for cause in hanging)
+    assert sum(failures) >= 1
+    site.wait_for_metric(f'sublet_name_server_up{{role="primary",server="main",zone="{ZONE}"}}', 0)
+    zone = site.status(well=False)
+    assert {each["what"] for each in zone["wrong"]} <= {*hanging, "waiting"}
+    assert CAUSES[zone["wrong"][0]["what"]] in zone["wrong"][0]["detail"]
+    assert zone["wrong"][0]["since"] is not None
+    assert (zone["primary"]["standing"], zone["fence"], zone["waiting"]) == ("away", "unknown", 1)
+    assert zone["secondaries"][0]["standing"] == "unjudged"
+    origin = service.base_url.removesuffix("/api/v1")
+    assert service.client.get(f"{origin}/readyz").status_code == 200
+    service.clock.advance(minutes=6)
+    (violation,) = [each for each in service.doctor() if each.invariant == "nothing_waits"]
+    assert re.search(r"its zone's problem is (no_answer|unreachable): main \(", violation.message)
+    site.on.primary.thaw()
+    site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 0)
+    assert not [name for name in site.metrics() if name.startswith("sublet_zone_problem{")]
+    wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
+    assert site.status(well=True)["fence"] == "as_left"
+
+
+def test_another_key(site: Site) -> None:
+    good = site.key_file.read_text()
+    site.key_file.write_text(fresh_key("any").secret)
+    zone = site.status(well=False)
+    assert [each["what"] for each in zone["wrong"]] == ["key"]
+    assert (zone["primary"]["standing"], zone["fence"]) == ("answers", "unknown")
+    assert zone["secondaries"][0]["standing"] == "equal"
+    site.key_file.write_text(good)
+    site.status(well=True)
+
+
+def test_no_key(site: Site) -> None:
+    site.key_file.unlink()
+    zone = site.status(well=False)
+    assert [each["what"] for each in zone["wrong"]] == ["settings"]
+    assert (zone["primary"]["standing"], zone["secondaries"][0]["standing"]) == ("away", "unjudged")
+
+
+def test_the_primary_is_gone(site: Site) -> None:
+    site.on.primary.kill()
+    zone = site.status(well=False)
+    assert [each["what"] for each in zone["wrong"]] == ["unreachable"]
+
+
+def test_the_secondary_is_away(site: Site) -> None:
+    site.second.freeze()
+    zone = site.status(well=False)
+    assert [each["what"] for each in zone["wrong"]] == ["secondary_away"]
+    site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 0)
+    assert f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}' not in site.metrics()
+    site.second.thaw()
+    site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 1)
+    site.status(well=True)
+
+
+def test_the_secondary_does_not_follow(site: Site) -> None:
+    control = ["knotc", "-b", "-s", f"{site.second.folder}/r/knot.sock"]
+    site.second.run([*control, "zone-freeze", ZONE])
+    site.publish("second")
+    lag = f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}'
+    wait_until(lambda: site.metrics()[lag] > 0, 30)
+    assert [each["what"] for each in site.status(well=False)["wrong"]] == ["secondary_behind"]
+    site.second.run([*control, "zone-thaw", ZONE])
+    site.wait_for_metric(lag, 0)
+    site.status(well=True)
+
+
+def test_a_rebuilt_primary(site: Site) -> None:
+    for label in ("second", "third"):
+        site.publish(label)
+    wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
+    site.on.primary.rebuild()
+    zone = site.status(well=False)
+    assert [each["what"] for each in zone["wrong"]] == ["fence", "secondary_ahead"]
+    assert zone["fence"] == "moved"
+    site.wait_for_metric(f'sublet_secondary_ahead{{server="{HOST}",zone="{ZONE}"}}', 1)
+
+
+def test_what_the_last_check_found(site: Site) -> None:
+    def found(tx: Any) -> None:
+        zone_state_store.update_zone_state(
+            tx,
+            find_platform_domain(tx, ZONE).id,
+            checked_at=tx.now,
+            missing=2,
+            foreign_records=3,
+            repair_stopped_at=tx.now,
+            repair_stopped_reason="60 of 100 names would lose their records",
+        )
+
+    site.on.service.write(found)
+    zone = site.status(well=False)
+    assert [each["what"] for each in zone["wrong"]] == ["drift", "repair_stopped"]
+    assert (zone["missing"], zone["foreign"]) == (2, 3)
+    site.wait_for_metric(f'sublet_zone_drift{{kind="missing",zone="{ZONE}"}}', 2)
+    site.wait_for_metric(f'sublet_zone_drift{{kind="foreign",zone="{ZONE}"}}', 3)
+    site.wait_for_metric(f'sublet_zone_repair_stopped{{zone="{ZONE}"}}', 1)
+    assert f'sublet_zone_checked_seconds{{zone="{ZONE}"}}' in site.metrics()
+
+
+def test_names_that_wait(site: Site) -> None:
+    site.on.primary.nsupdate([f"add taken.{ZONE} 300 A 192.0.2.1"])
+    service = site.on.service
+    service.register(service.issue_token("ada@example.org"), f"taken.{ZONE}", nameservers=NAMESERVERS)
+    site.wait_for_metric('sublet_publish_failures_total{cause="in_use"}', 1)
+    wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
+    assert site.status(well=True)["waiting"] == 1
+
+
+def test_our_own_publishing_is_nobody_elses(site: Site) -> None:
+    """The fence moves all the time while names are published; that must not be taken for somebody else's hand."""
+    service = site.on.service
+    token = service.issue_token("ada@example.org")
+    numbers = iter(range(1000))
+    stop = threading.Event()
+
+    def register() -> None:
+        while not stop.is_set():
+            service.register(token, f"n{next(numbers)}.{ZONE}", nameservers=NAMESERVERS)
+
+    threads = [threading.Thread(target=register) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            told = CliRunner().invoke(
+                app,
+                ["zone", "status", "--json"],
+                env={"SUBLET_DATABASE_URL": service.settings.database_url, **service.environment},
+            )
+            (zone,) = json.loads(told.stdout)["zones"]
+            assert zone["fence"] == "as_left"
+            assert zone["primary"]["standing"] == "answers"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(30)
+    assert next(numbers) > 5

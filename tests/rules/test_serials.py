@@ -1,0 +1,69 @@
+"""Serial arithmetic, against the examples of RFC 1982 and against counting."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.dns.primary import CAUSES
+from sublet.dns.serial import UNKNOWN_CAUSES, is_newer, lacks_since, standing_of
+
+SERIALS = st.integers(0, 2**32 - 1)
+
+
+def wide(serial: int) -> int:
+    """Return an 8 bit serial of RFC 1982's section 5.2 in 32 bits, with the same distances to both ends."""
+    return serial * 2**24
+
+
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [(1, 0), (44, 0), (100, 0), (100, 44), (200, 100), (255, 200), (0, 255), (100, 255), (0, 200), (44, 200)],
+)
+def test_the_examples_of_the_rfc(newer: int, older: int) -> None:
+    assert is_newer(wide(newer), wide(older))
+    assert not is_newer(wide(older), wide(newer))
+
+
+@given(SERIALS, st.integers(1, 2**31 - 1))
+def test_what_was_counted_up_is_newer(serial: int, steps: int) -> None:
+    assert is_newer((serial + steps) % 2**32, serial)
+    assert not is_newer(serial, (serial + steps) % 2**32)
+
+
+@given(SERIALS)
+def test_none_is_newer_than_itself_or_than_the_one_opposite(serial: int) -> None:
+    opposite = (serial + 2**31) % 2**32
+    assert not is_newer(serial, serial)
+    assert not is_newer(serial, opposite)
+    assert not is_newer(opposite, serial)
+
+
+@pytest.mark.parametrize(
+    ("serial", "primary", "standing"),
+    [
+        (7, 7, "equal"),
+        (7, 9, "behind"),
+        (4294967295, 3, "behind"),
+        (9, 7, "ahead"),
+        (3, 4294967295, "ahead"),
+        (0, 2**31, "ahead"),
+        (2**31, 0, "ahead"),
+    ],
+)
+def test_how_a_secondary_stands(serial: int, primary: int, standing: str) -> None:
+    assert standing_of(serial, primary) == standing
+
+
+@pytest.mark.parametrize(
+    ("serial", "since"), [(5, 10.0), (6, 12.0), (4294967290, 10.0), (7, 15.0), (8, None), (9, None)]
+)
+def test_a_server_lacks_what_came_first_after_its_own(serial: int, since: float | None) -> None:
+    assert lacks_since([(5, 1.0), (6, 10.0), (7, 12.0), (8, 15.0)][1:], serial) == since
+
+
+def test_a_server_lacks_nothing_of_what_was_never_seen() -> None:
+    assert lacks_since([], 1) is None
+
+
+def test_the_causes_are_those_of_a_primary() -> None:
+    assert set(UNKNOWN_CAUSES) < set(CAUSES)

@@ -1,0 +1,230 @@
+"""What servers answer for a delegation, held against what is stored: the exact difference, its reason, and what to do."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from a_subdomain import NAME as A_SUBDOMAIN
+from sublet.dns.difference import describe_difference, served_delegation
+from sublet.dns.parent_servers import ParentServer, ServerAnswer
+from sublet.dns.records import delegation_records
+from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.served import ServedReport, is_serial_before, report_served
+
+NAME = "blog.example.test"
+HOST = f"ns1.{NAME}"
+DIGEST = "ab" * 32
+DELEGATION = Delegation(
+    (HOST, "ns1.provider.example"),
+    (GlueEntry(HOST, "8.8.4.4", "2a00:1::1"),),
+    (DsRecord(2371, 13, 2, DIGEST),),
+)
+DESIRED = delegation_records(NAME, DELEGATION, 3600)
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+PRIMARY = ParentServer("ns1.example.test", "primary", ("192.0.2.1", 53))
+SECONDARY = ParentServer("ns2.example.test", "secondary", ("192.0.2.2", 53))
+
+
+def without(*types: str) -> tuple[Record, ...]:
+    return tuple(each for each in DESIRED if each.type not in types)
+
+
+@pytest.mark.parametrize(
+    ("served", "difference"),
+    [
+        (DESIRED, None),
+        ((*DESIRED[::-1], DESIRED[0]), None),
+        ((), f"there is no delegation of {NAME}"),
+        (without("DS"), f"DS 2371 13 2 {DIGEST} is missing"),
+        (without("A"), f"glue {HOST} 8.8.4.4 is missing"),
+        (without("A", "AAAA"), f"glue {HOST} 8.8.4.4 and glue {HOST} 2a00:1::1 are missing"),
+        (
+            (*DESIRED, Record(NAME, "NS", 3600, "ns9.other.example.")),
+            "nameserver ns9.other.example is there and should not be",
+        ),
+        (
+            (*without("AAAA"), Record(HOST, "AAAA", 3600, "2a00:1::2")),
+            f"glue {HOST} 2a00:1::1 is missing; glue {HOST} 2a00:1::2 is there and should not be",
+        ),
+        ((*without("AAAA"), Record(HOST, "AAAA", 3600, "2A00:0001::0001")), None),
+        (
+            tuple(replace(each, ttl_seconds=60) if each.type in ("NS", "A") else each for each in DESIRED),
+            "the TTL of NS is 60 seconds instead of 3600; the TTL of glue is 60 seconds instead of 3600",
+        ),
+    ],
+)
+def test_a_difference_names_what_is_missing_extra_and_otherwise(
+    served: Sequence[Record], difference: str | None
+) -> None:
+    assert describe_difference(NAME, DESIRED, served) == difference
+
+
+def test_what_is_there_and_should_not_be_at_all() -> None:
+    assert describe_difference(NAME, (), ()) is None
+    left = Record(HOST, "A", 3600, "8.8.4.4")
+    assert (
+        describe_difference(NAME, (), [left])
+        == f"{NAME} is not to be in the DNS, and there is glue {HOST} 8.8.4.4"
+    )
+    many = [Record(NAME, "NS", 60, f"ns{number:02}.example.") for number in range(12)]
+    text = describe_difference(NAME, (), many)
+    assert text is not None
+    assert text.endswith("nameserver ns07.example and 4 more")
+
+
+def test_served_records_come_in_the_form_of_a_delegation() -> None:
+    assert served_delegation(NAME, DESIRED) == Delegation(
+        ("ns1.blog.example.test", "ns1.provider.example"), DELEGATION.glue, DELEGATION.ds_records
+    )
+    more = (*DESIRED, Record(HOST, "A", 3600, "9.9.9.9"))
+    assert served_delegation(NAME, more).glue == (
+        GlueEntry(HOST, "8.8.4.4", "2a00:1::1"),
+        GlueEntry(HOST, "9.9.9.9", None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("serial", "other", "before"),
+    [
+        (1, 2, True),
+        (2, 1, False),
+        (2, 2, False),
+        (2**32 - 1, 0, True),
+        (0, 2**32 - 1, False),
+        (5, 2**31 + 6, False),
+    ],
+)
+def test_serials_begin_anew_after_the_last(serial: int, other: int, before: bool) -> None:
+    assert is_serial_before(serial, other) is before
+
+
+def name(**changes: Any) -> Subdomain:
+    facts: dict[str, Any] = {
+        "delegation": DELEGATION,
+        "generation": 3,
+        "published_generation": 3,
+        "published_serial": 42,
+        "published_at": NOW,
+        **changes,
+    }
+    return replace(A_SUBDOMAIN, fqdn=NAME, **facts)
+
+
+def primary(serial: int = 42, records: Sequence[Record] = DESIRED) -> ServerAnswer:
+    return ServerAnswer(PRIMARY, serial, tuple(records))
+
+
+def secondary(serial: int = 42, records: Sequence[Record] = DESIRED) -> ServerAnswer:
+    return ServerAnswer(SECONDARY, serial, tuple(records))
+
+
+def report(*answers: ServerAnswer, desired: Sequence[Record] = DESIRED, **changes: Any) -> ServedReport:
+    meanwhile = changes.pop("changed_meanwhile", False)
+    return report_served(name(**changes), desired, answers, changed_meanwhile=meanwhile)
+
+
+def test_all_agree() -> None:
+    found = report(primary(), secondary())
+    assert found.in_agreement
+    assert [(each.matches, each.difference, each.error) for each in found.servers] == [(True, None, None)] * 2
+    assert found.summary == "All 2 name servers answer with what is stored; nothing is to be done."
+
+
+@pytest.mark.parametrize(
+    ("changes", "summary"),
+    [
+        ({"trashed_at": NOW}, "The name is in the trash, so all 2 name servers have no delegation of it; POST …/restore brings it back."),
+        ({"suspended_at": NOW}, "The name is suspended, so all 2 name servers have no delegation of it; open a ticket to have it looked at."),
+        ({"delegation": Delegation()}, "The name has no nameservers, so all 2 name servers have no delegation of it; PUT …/nameservers gives it one."),
+    ],
+)  # fmt: skip
+def test_nothing_is_to_be_there_and_nothing_is(changes: dict[str, Any], summary: str) -> None:
+    found = report(primary(records=()), secondary(records=()), desired=(), **changes)
+    assert (found.in_agreement, found.summary) == (True, summary)
+
+
+def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
+    behind = report(primary(), secondary(41, without("DS")))
+    assert behind.servers[1].difference == (
+        f"DS 2371 13 2 {DIGEST} is missing: its zone has the serial 41, older than the 42 with which the name was published, "
+        "so the change is still on its way to it."
+    )
+    assert not behind.in_agreement
+    assert "still on its way to ns2.example.test; ask again in a minute" in behind.summary
+    wrong = report(primary(), secondary(42, without("DS")))
+    assert wrong.servers[1].difference == f"DS 2371 13 2 {DIGEST} is missing."
+    assert "ns2.example.test answers with something else" in wrong.summary
+
+
+def test_a_secondary_may_be_behind_a_later_change_of_the_primary() -> None:
+    """By hand, say: the name was published at 42, somebody broke it at 43 and mended it at 44."""
+    found = report(primary(44), secondary(43, ()))
+    assert found.servers[1].difference == (
+        f"There is no delegation of {NAME}: its zone has the serial 43, older than the 44 of ns1.example.test, "
+        "so a later change may be on its way to it."
+    )
+
+
+def test_other_names_changes_explain_nothing() -> None:
+    """A busy zone's secondaries are always a little behind: no reason where the primary has the same difference, or the change."""
+    both = report(primary(44, without("A")), secondary(43, without("A")))
+    assert [each.explained for each in both.servers] == [None, None]
+    pending = report(primary(44, without("A")), secondary(43, without("A")), published_generation=2)
+    assert [each.explained for each in pending.servers] == ["pending", "pending"]
+    applied = report(primary(44), secondary(43, without("A")), published_generation=2)
+    assert [each.explained for each in applied.servers] == [None, "behind"]
+
+
+def test_a_hand_edit_on_the_primary() -> None:
+    found = report(primary(43, without("A")), secondary(43, without("A")))
+    assert [each.difference for each in found.servers] == [f"Glue {HOST} 8.8.4.4 is missing."] * 2
+    assert found.summary.startswith(
+        "ns1.example.test does not answer with what was published, so the zone was changed past"
+    )
+
+
+def test_an_older_zone_that_was_put_back() -> None:
+    found = report(primary(7, ()))
+    assert found.servers[0].difference == (
+        f"There is no delegation of {NAME}: its zone has the serial 7, older than the 42 with which the name was published, "
+        "so an older state of the zone may be back."
+    )
+
+
+def test_a_change_that_is_not_published_yet_may_be_why() -> None:
+    found = report(primary(42, without("DS")), secondary(42, without("DS")), published_generation=2)
+    assert {each.difference for each in found.servers} == {
+        f"DS 2371 13 2 {DIGEST} is missing; the last change of the name is not published yet, which may be why."
+    }
+    assert "on its way to the name servers" in found.summary
+    failed = report(primary(42, ()), published_generation=2, provision_error="The zone is away.")
+    assert "could not be published yet, which may be why." in str(failed.servers[0].difference)
+    assert failed.summary == "The last change is not published: the zone is away."
+    raced = report(primary(42, ()), changed_meanwhile=True)
+    assert "changed while the servers were asked, which may be why." in str(raced.servers[0].difference)
+
+
+@pytest.mark.parametrize("failure", ["not_set_up", "unreachable", "no_answer", "bad_response"])
+def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str) -> None:
+    found = report(ServerAnswer(PRIMARY, failure=failure), secondary())
+    assert (found.servers[0].matches, found.servers[0].difference) == (None, None)
+    assert str(found.servers[0].error).endswith(".")
+    assert found.servers[1].matches is True
+    assert not found.in_agreement
+    assert found.summary.startswith("ns1.example.test, through which the zone is changed, says nothing now (")
+    away = report(primary(), ServerAnswer(SECONDARY, failure=failure))
+    assert "ns2.example.test gives no answer" in away.summary
+
+
+def test_without_the_primary_a_secondary_is_behind_the_publication() -> None:
+    found = report(ServerAnswer(PRIMARY, failure="no_answer"), secondary(41, ()))
+    assert found.servers[1].explained == "behind"
+
+
+def test_nobody_to_ask() -> None:
+    assert report().in_agreement is False
+    assert "operator" in report().summary
