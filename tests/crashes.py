@@ -14,7 +14,7 @@ from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains.check_zone import ZoneCheck, check_zone
+from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -54,7 +54,7 @@ def zone_is_right(service: RunningService) -> bool:
 
 def check(service: RunningService) -> ZoneCheck:
     """Ask what `sublet zone check example.test` asks."""
-    return service.read(lambda tx: check_zone(tx, find_platform_domain(tx, "example.test")))
+    return service.read(lambda tx: check_built_in_zone(tx, find_platform_domain(tx, "example.test")))
 
 
 def standing(service: RunningService, name: str = "example.test") -> set[tuple[str, str, str]]:

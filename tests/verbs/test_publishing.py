@@ -16,7 +16,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
 from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.check_zone import ZoneCheck, check_zone, repair_zone
+from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import UpdateNameservers
@@ -28,6 +28,7 @@ from sublet.subdomains.publishing import (
     begin_publication,
     record_publication,
 )
+from sublet.subdomains.repair_zone import repair_built_in_zone
 from sublet.subdomains.update_nameservers import update_nameservers
 
 SHOP = "shop.example.test"
@@ -203,7 +204,7 @@ def _domain(registry: Registry) -> PlatformDomain:
 
 
 def _check(registry: Registry) -> ZoneCheck:
-    return registry.read(check_zone, _domain(registry))
+    return registry.read(check_built_in_zone, _domain(registry))
 
 
 def _spoil(registry: Registry, owner: str, *records: Record) -> None:
@@ -245,7 +246,7 @@ def test_what_was_spoiled_is_found_and_repaired(registry: Registry) -> None:
     assert [each.name for each in differences.different] == ["two.example.test"]
     assert differences.orphaned == ()
     assert {violation.invariant for violation in registry.doctor()} == {"zone_is_registry"}
-    registry.write(repair_zone, OPERATOR, _domain(registry))
+    registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
     registry.publish()
     assert sorted(_zone(registry)) == sorted([*good, ("office.example.test", "A", "192.0.2.1")])
     assert registry.doctor() == []
@@ -269,7 +270,7 @@ def test_what_is_left_over_is_found_and_taken_out(registry: Registry) -> None:
     _leave_behind(registry, 3)
     assert len(_check(registry).differences.orphaned) == 3
     assert [violation.invariant for violation in registry.doctor()] == ["zone_is_registry"] * 3
-    registry.write(repair_zone, OPERATOR, _domain(registry))
+    registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
     registry.publish()
     assert _zone(registry) == [(SHOP, "NS", "ns1.example.org.")]
     assert registry.doctor() == []
@@ -278,9 +279,9 @@ def test_what_is_left_over_is_found_and_taken_out(registry: Registry) -> None:
 def test_a_repair_that_would_take_out_very_much_asks_first(registry: Registry) -> None:
     _leave_behind(registry, 21)
     with registry.refuses(Conflict) as caught:
-        registry.write(repair_zone, OPERATOR, _domain(registry))
+        registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
     assert "--force" in caught[0].message
-    registry.write(repair_zone, OPERATOR, _domain(registry), force=True)
+    registry.write(repair_built_in_zone, OPERATOR, _domain(registry), force=True)
     registry.publish()
     assert registry.doctor() == []
 
@@ -289,5 +290,5 @@ def test_a_repair_of_a_good_zone_changes_nothing(registry: Registry) -> None:
     registry.register(SHOP, nameservers=NS)
     registry.publish()
     before = registry.dump()
-    registry.write(repair_zone, OPERATOR, _domain(registry))
+    registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
     assert registry.dump() == before

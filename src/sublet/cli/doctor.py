@@ -12,6 +12,7 @@ from sublet.invariants import Violation
 from sublet.mail.check_mail import check_mail
 from sublet.subdomains.check_registry import check_registry
 from sublet.subdomains.check_sweep import check_sweep
+from sublet.subdomains.check_zones import check_watch
 from sublet.tickets.check_tickets import check_tickets
 
 app = typer.Typer()
@@ -64,4 +65,4 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
 
 def check_running(tx: Tx) -> list[Violation]:
     """Return what does not keep up, or is stopped, beyond what is stored: not asked where no worker is meant to run."""
-    return [*check_sweep(tx), *check_mail(tx)]
+    return [*check_sweep(tx), *check_mail(tx), *check_watch(tx)]

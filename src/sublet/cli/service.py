@@ -37,6 +37,7 @@ from sublet.worker.publisher import Publisher
 from sublet.worker.server_watch import ServerWatch
 from sublet.worker.smtp import SmtpTransport, smtp_server
 from sublet.worker.transport import LogTransport, Transport
+from sublet.worker.zone_keeper import ZoneKeeper
 from sublet.worker.zone_watch import ZoneWatch
 
 FLUSH_SECONDS = 30.0
@@ -108,7 +109,8 @@ async def _serve(
         zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
         metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
         metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch))
-        parts = (publisher, clockwork, mailer, zone_watch, server_watch)
+        keeper = ZoneKeeper(db, settings.database_url, primary_of)
+        parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
         async with _running(*(part.run() for part in parts)) as workers:
             context = Context(
                 settings=settings,

@@ -5,7 +5,7 @@ import inspect
 import os
 import pwd
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
@@ -16,7 +16,7 @@ import typer
 from sublet.audit import Actor
 from sublet.cli.output import Answer, print_answer, print_refusal
 from sublet.config import Settings, SettingsError, load_settings
-from sublet.db import Tx, open_database
+from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal, Unavailable
 from sublet.schema_revision import find_revision, needed_revision
 
@@ -51,6 +51,14 @@ class Session:
             _run(self.settings.database_url, "write", lambda tx: verb(tx, self.actor, *args, **kwargs))
         )
 
+    def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
+        """Run what waits for the network between its transactions, each of which it makes itself.
+
+        Raises:
+            Refusal: as raised by the function; Unavailable as `write`.
+        """
+        return asyncio.run(_use(self.settings.database_url, fn))
+
 
 def _refuse_missing(url: str) -> None:
     # Opening an SQLite file makes it; a typing error in the address must not leave an empty database behind.
@@ -59,11 +67,15 @@ def _refuse_missing(url: str) -> None:
 
 
 async def _run(url: str, mode: str, fn: Callable[[Tx], R]) -> R:
+    return await _use(url, lambda database: database.write(fn) if mode == "write" else database.read(fn))
+
+
+async def _use(url: str, fn: Callable[[Database], Awaitable[R]]) -> R:
     _refuse_missing(url)
     database = open_database(url)
     try:
         _check_revision(await database.read(find_revision))
-        return await (database.write(fn) if mode == "write" else database.read(fn))
+        return await fn(database)
     finally:
         await database.close()
 

@@ -139,9 +139,19 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
     wrong = []
     if state.problem is not None:
         wrong.append(_of_cause(state.problem, state.problem_detail, state.problem_at))
+    found = {}
+    if state.watch_problem == "check":
+        wrong.append(_of_symptom("check", state.watch_problem_detail or "", None))
+    else:
+        found[state.watch_problem] = state.watch_problem_detail
     if probe is not None:
-        if probe.cause is not None and probe.cause != state.problem:
-            wrong.append(_of_cause(probe.cause, probe.detail, None))
+        found[probe.cause] = probe.detail
+    wrong += [
+        _of_cause(cause, detail, None)
+        for cause, detail in found.items()
+        if cause is not None and cause != state.problem
+    ]
+    if probe is not None:
         moved = _fence(probe, fences) == "moved" or state.rebuilt_at is not None
         if moved and state.problem != "fence":
             wrong.append(_of_cause("fence", None, state.rebuilt_at))

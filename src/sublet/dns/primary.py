@@ -4,8 +4,8 @@ No answer is believed that isn't signed with our key. What went wrong is told by
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 import dns.exception
@@ -83,10 +83,10 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
         PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,
             not_understood, fence, in_use.
     """
-    message.use_tsig(_keyring(primary), algorithm=primary.key.algorithm)
-    async with _connection(primary, timeout_seconds) as (reader, writer):
+    message.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
+    async with connection(primary, timeout_seconds) as (reader, writer):
         response = await _ask(primary, message, reader, writer)
-    _refuse_unless_good(primary, response)
+    refuse_unless_good(primary, response)
 
 
 async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> Fence:
@@ -95,14 +95,14 @@ async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> 
     Raises:
         PrimaryFault: unreachable, no_answer, key, clock, unsigned, refused, zone, failure, not_understood.
     """
-    async with _connection(primary, timeout_seconds) as (reader, writer):
+    async with connection(primary, timeout_seconds) as (reader, writer):
         answers = []
         for name, rdtype in ((fence_name(zone), "TXT"), (zone, "SOA")):
             query = dns.message.make_query(name, rdtype, flags=0)
-            query.use_tsig(_keyring(primary), algorithm=primary.key.algorithm)
+            query.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
             response = await _ask(primary, query, reader, writer)
-            if response.rcode() != dns.rcode.NXDOMAIN:
-                _refuse_unless_good(primary, response)
+            if response.rcode() != dns.rcode.NXDOMAIN or not response.had_tsig:
+                refuse_unless_good(primary, response)
             if not response.flags & dns.flags.AA:
                 raise PrimaryFault("zone", f"{primary.name} has no authority for {zone}", certain=True)
             answers.append([rdata for rrset in response.answer for rdata in rrset])
@@ -119,7 +119,7 @@ _SOA = dns.rdtypes.ANY.SOA.SOA
 
 
 @asynccontextmanager
-async def _connection(
+async def connection(
     primary: Primary, timeout_seconds: float
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Open a TCP connection, and tell what goes wrong on it as a PrimaryFault."""
@@ -145,7 +145,8 @@ async def _connection(
             writer.transport.abort()
 
 
-def _keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
+def keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
+    """Return our key on this primary, as dnspython takes it."""
     name = dns.name.from_text(primary.key.name)
     return {name: dns.tsig.Key(name, primary.key.secret, primary.key.algorithm)}
 
@@ -168,9 +169,16 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
     Raises:
         PrimaryFault: key, clock (the server says so of our message, or we of its), unsigned (a wrong signature, no message).
     """
+    with signature_faults(primary):
+        return dns.message.from_wire(wire, keyring=keyring(primary), request_mac=query.mac)
+
+
+@contextmanager
+def signature_faults(primary: Primary) -> Iterator[None]:
+    """Tell what dnspython finds wrong with a message or its signature as a PrimaryFault: key, clock, unsigned."""
     name = primary.name
     try:
-        return dns.message.from_wire(wire, keyring=_keyring(primary), request_mac=query.mac)
+        yield
     except dns.tsig.PeerBadTime:
         raise PrimaryFault("clock", f"{name}: the time of our message is too far from its own") from None
     except dns.tsig.BadTime:
@@ -183,7 +191,12 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
         raise PrimaryFault("unsigned", f"{name}: {str(error) or type(error).__name__}") from error
 
 
-def _refuse_unless_good(primary: Primary, response: dns.message.Message) -> None:
+def refuse_unless_good(primary: Primary, response: dns.message.Message) -> None:
+    """Let a signed NOERROR pass.
+
+    Raises:
+        PrimaryFault: by the response code; unsigned.
+    """
     rcode = response.rcode()
     signed = bool(response.had_tsig)
     if rcode != dns.rcode.NOERROR:

@@ -17,6 +17,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
 
+from sublet.dns.names import ancestors
 from sublet.dns.plan import RECORD_TYPES
 from sublet.dns.types import Record
 
@@ -295,11 +296,13 @@ def compare_zone(
     ours: Collection[str],
     *,
     ignored: Collection[str] = (),
+    unjudged: Collection[str] = (),
 ) -> ZoneDifferences:
     """Compare a whole zone, as a transfer gives it, with what should be in it.
 
     `desired` has by name the records of its delegation (NS and DS at the name, A and AAAA at or below it); a name with no records is
     not desired. `ours` are the owners that we published or may have published. `ignored` are owners that are neither (the fence's).
+    `unjudged` are names that are being changed: nothing at or below them is looked at.
 
     A live record of a type that delegations are made of belongs to the desired names that have its owner among their
     records' owners. One that belongs to none is orphaned when its owner is of `ours`, also below a desired name (glue of a former
@@ -308,20 +311,25 @@ def compare_zone(
 
     Raises ValueError when `live` has no SOA record: then it is no whole zone, and nothing may be concluded from what it lacks.
     """
-    records = set(live)
-    apexes = {record.owner for record in records if record.type == "SOA"}
+    apexes: set[str] = set()
+    by_owner: dict[str, list[Record]] = {}
+    others: list[Record] = []
+    for record in live:
+        if record.type == "SOA":
+            apexes.add(record.owner)
+        elif record.type in DELEGATION_TYPES:
+            by_owner.setdefault(record.owner, []).append(record)
+        elif record.type not in _SIGNER_TYPES:
+            others.append(record)
     if not apexes:
         raise ValueError("the live records have no SOA record, so they are no whole zone")
     passed_over = apexes | set(ignored)
-    by_owner: dict[str, list[Record]] = {}
-    foreign: list[Record] = []
-    for record in records:
-        if record.owner in passed_over or record.type in _SIGNER_TYPES:
-            continue
-        if record.type in DELEGATION_TYPES:
-            by_owner.setdefault(record.owner, []).append(record)
-        else:
-            foreign.append(record)
+
+    def is_judged(owner: str) -> bool:
+        return owner not in passed_over and (
+            not unjudged or not any(name in unjudged for name in (owner, *ancestors(owner)))
+        )
+
     missing: list[str] = []
     different: list[DifferentName] = []
     claimed: set[str] = set()
@@ -333,10 +341,12 @@ def compare_zone(
             missing.append(name)
         elif not matches(desired[name], there):
             different.append(DifferentName(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
-    ours_set = set(ours)
-    unclaimed = [
-        record for owner, at_owner in by_owner.items() if owner not in claimed for record in at_owner
-    ]
-    orphaned = [record for record in unclaimed if record.owner in ours_set]
-    foreign += [record for record in unclaimed if record.owner not in ours_set]
+    unclaimed = {
+        record
+        for owner, at_owner in by_owner.items()
+        if owner not in claimed and is_judged(owner)
+        for record in at_owner
+    }
+    orphaned = {record for record in unclaimed if record.owner in ours}
+    foreign = unclaimed - orphaned | {record for record in others if is_judged(record.owner)}
     return ZoneDifferences(tuple(missing), tuple(different), tuple(sorted(orphaned)), tuple(sorted(foreign)))

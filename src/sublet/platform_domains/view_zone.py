@@ -11,12 +11,12 @@ from sublet.platform_domains.model import PlatformDomain
 
 
 def view_zone(tx: Tx, name: str, addresses: Sequence[str] = ()) -> ZoneView | None:
-    """Return the zone around a query name (lower case, no final dot), or None when no zone of ours holds it.
+    """Return the zone around a query name (lower case, no final dot), or None when no zone on this name server holds it.
 
     `addresses` are the public addresses of the name server itself: what apex nameservers inside the zone resolve to.
     """
     path = (name, *ancestors(name))
-    zones = store.find_platform_domains_among(tx, path)
+    zones = [each for each in store.find_platform_domains_among(tx, path) if not each.primary]
     if not zones:
         return None
     platform_domain = zones[0]

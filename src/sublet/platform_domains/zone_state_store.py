@@ -44,6 +44,9 @@ zone_states = Table(
     Column("foreign_records", Integer, nullable=False),
     Column("repair_stopped_at", Instant),
     Column("repair_stopped_reason", Text),
+    Column("seen_at", Instant),
+    Column("watch_problem", String(32)),
+    Column("watch_problem_detail", Text),
 )
 
 zone_updates = Table(
@@ -67,7 +70,9 @@ class ZoneState:
 
     `fence` is what stands at its fence by our last knowledge; None: nothing of ours. `rebuilt_at` is set while the zone is known
     to be another than we left it, until a whole check. `problem` is one of `dns.primary.CAUSES` since `problem_at`, after so many
-    `attempts`. `checked_serial` and the counts are those of the last whole check.
+    `attempts`. `checked_serial` and the counts are those of the last whole check (None: there is to be another at the same serial).
+    `repair_stopped_at` is set while the repair waits for the operator's word. `seen_at` is when the zone was last asked for its serial,
+    to some minutes; `watch_problem` (of `dns.primary.CAUSES`, or `check`) is why it can't be asked, or transferred, now.
     """
 
     platform_domain_id: int
@@ -86,6 +91,9 @@ class ZoneState:
     foreign_records: int = 0
     repair_stopped_at: datetime | None = None
     repair_stopped_reason: str | None = None
+    seen_at: datetime | None = None
+    watch_problem: str | None = None
+    watch_problem_detail: str | None = None
 
 
 _STATE = select(*(zone_states.c[name] for name in ZoneState.__slots__))

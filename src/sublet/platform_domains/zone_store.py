@@ -16,6 +16,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     delete,
     insert,
     or_,
@@ -94,6 +95,21 @@ def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
 def delete_records(tx: Tx, platform_domain_id: int) -> None:
     """Take all records out of the zone."""
     tx.connection.execute(delete(zone_records).where(zone_records.c.platform_domain_id == platform_domain_id))
+
+
+def delete_these_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -> None:
+    """Take these records out of the zone."""
+    rows = [{"at": owner_key(each.owner), "of": each.type, "value": each.rdata} for each in records]
+    if rows:
+        tx.connection.execute(
+            delete(zone_records).where(
+                (zone_records.c.platform_domain_id == platform_domain_id)
+                & (zone_records.c.owner_key == bindparam("at"))
+                & (zone_records.c.type == bindparam("of"))
+                & (zone_records.c.rdata == bindparam("value"))
+            ),
+            rows,
+        )
 
 
 def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -> None:

@@ -7,7 +7,7 @@ from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.lifecycle import is_restorable
 
 
@@ -33,6 +33,9 @@ def refuse_unavailable(
             restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
             raise unavailable("in_trash", owned=owned, restorable=restorable)
         raise unavailable("taken", owned=owned)
+    if publish_store.is_waiting(tx, platform_domain.id, fqdn):
+        # A former delegation came back with an old zone file, and is being taken out: nobody is to be given it.
+        raise unavailable("cooling_off", owned=False)
     if zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
         raise unavailable("taken", owned=False)

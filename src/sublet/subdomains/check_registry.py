@@ -8,10 +8,9 @@ from sublet.dns.delegation import check_delegation
 from sublet.dns.types import DsInput, GlueInput
 from sublet.invariants import Violation
 from sublet.platform_domains import check_store as platform_domain_check_store
-from sublet.platform_domains import store as platform_domain_store
 from sublet.subdomains import check_charge_store, check_milestone_store, check_store
 from sublet.subdomains.check_life import check_lives
-from sublet.subdomains.check_zone import check_zone
+from sublet.subdomains.check_zones import check_zones
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
 
@@ -37,7 +36,7 @@ def check_registry(tx: Tx, *, free_quota: int) -> list[Violation]:
         *check_milestone_store.list_wrong_mails(tx),
         *(violation for subdomain in check_store.stream_all(tx) for violation in _check_row(subdomain)),
         *platform_domain_check_store.list_unaudited(tx),
-        *_check_zones(tx),
+        *check_zones(tx),
     ]
 
 
@@ -73,26 +72,3 @@ def _check_row(subdomain: Subdomain) -> Iterator[Violation]:
     elif subdomain.fqdn != canonical_domain(subdomain.fqdn):
         sentence = f"{subdomain.fqdn} is not in its canonical form, so another row may hold the same name"
         yield Violation("fqdn", "subdomain", subdomain.id, sentence)
-
-
-def _check_zones(tx: Tx) -> Iterator[Violation]:
-    for platform_domain in platform_domain_store.list_platform_domains(tx):
-        differences = check_zone(tx, platform_domain).differences
-        for name in differences.missing:
-            yield Violation(
-                "zone_is_registry", "zone", platform_domain.domain, f"{name} is missing in the zone"
-            )
-        for different in differences.different:
-            yield Violation(
-                "zone_is_registry",
-                "zone",
-                platform_domain.domain,
-                f"{different.name} stands otherwise in the zone",
-            )
-        for record in differences.orphaned:
-            yield Violation(
-                "zone_is_registry",
-                "zone",
-                platform_domain.domain,
-                f"{record.owner} {record.type} is left over",
-            )

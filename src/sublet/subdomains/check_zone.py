@@ -1,18 +1,48 @@
-"""Hold a live zone against the registry, and have what is ours repaired (`sublet zone check|repair`)."""
+"""Hold a live zone against the registry (`sublet zone check`, and the worker's watch)."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from sublet import audit
-from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.dns.plan import implausible_deletions
 from sublet.dns.types import Record
-from sublet.dns.verify import ZoneDifferences, compare_zone
-from sublet.errors import Conflict
+from sublet.dns.update import fence_name
+from sublet.dns.verify import DELEGATION_TYPES, ZoneDifferences, compare_zone
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import desired_records
+
+CLOCK_MARGIN = timedelta(seconds=5)
+"""By how much the clocks of two processes that publish and check may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """An owner at which something of ours stands and nothing should, and the name and row that have to take it out."""
+
+    owner: str
+    fqdn: str
+    subdomain_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """What of a check a repair needs, of a zone in which `names` names are ours.
+
+    `wrong_ids` are the rows of what is missing or different. `leftovers` are the owners of what is orphaned, and `reclaimed` those
+    of a rebuilt zone at or below names that wait. `is_settled` tells that nothing was published while the check ran, so that
+    another one at the same serial would find the same.
+    """
+
+    names: int
+    missing: int
+    different: int
+    foreign_records: int
+    wrong_ids: tuple[int, ...]
+    leftovers: tuple[Leftover, ...]
+    reclaimed: tuple[Leftover, ...]
+    is_settled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +52,13 @@ class ZoneCheck:
     zone: str
     differences: ZoneDifferences
     waiting: tuple[str, ...]
+    repairs: Repairs
 
 
-def check_zone(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
+def check_built_in_zone(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
     """Compare what the built-in name server's zone holds with what the registry has published there."""
-    desired: dict[str, tuple[Record, ...]] = {}
-    waiting: list[str] = []
-    unjudged: set[str] = set()
-    owners = publish_store.list_published_owners_of_zone(tx, platform_domain.id)
-    for subdomain in publish_store.list_published(tx, platform_domain.id):
-        records = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
-        if subdomain.generation != subdomain.published_generation:
-            waiting.append(subdomain.fqdn)
-            unjudged |= {record.owner for record in records}
-            unjudged |= {owner for owner, subdomain_id in owners.items() if subdomain_id == subdomain.id}
-        elif records:
-            desired[subdomain.fqdn] = records
-    differences = compare_zone(
-        [_soa(platform_domain), *zone_store.list_zone_records(tx, platform_domain.id)],
-        desired,
-        owners.keys(),
-        ignored=unjudged,
-    )
-    return ZoneCheck(platform_domain.domain, differences, tuple(sorted(waiting)))
+    live = [_soa(platform_domain), *zone_store.list_zone_records(tx, platform_domain.id)]
+    return check_zone(tx, platform_domain, live)
 
 
 def _soa(platform_domain: PlatformDomain) -> Record:
@@ -53,34 +67,83 @@ def _soa(platform_domain: PlatformDomain) -> Record:
     return Record(platform_domain.domain, "SOA", platform_domain.apex_ttl_seconds, rdata)
 
 
-def repair_zone(tx: Tx, actor: Actor, platform_domain: PlatformDomain, *, force: bool = False) -> ZoneCheck:
-    """Have every name that is missing or different published anew, and what is orphaned taken out; return what was found.
+def check_zone(
+    tx: Tx,
+    platform_domain: PlatformDomain,
+    live: Iterable[Record],
+    *,
+    transfer_began_at: datetime | None = None,
+    rebuilt: bool = False,
+) -> ZoneCheck:
+    """Compare a live zone with what the registry has published there; nothing is changed.
 
-    Foreign records and the apex are never touched. The publisher does the work, as for any change.
+    `live` was transferred before this transaction began. Not judged is what was or is being published since `transfer_began_at` (by
+    the registry's clock), with all that stands at or below it.
 
-    Raises:
-        Conflict: more names would lose their records than max(20, 1 %) and `force` is not given.
+    Ours is what stands at the owners that we published or may have. `rebuilt` tells that the zone is not as we left it, but
+    perhaps came from an old file: then everything at or below a name that ever was published is ours too, or the delegation
+    of a former holder would come back to life.
     """
-    found = check_zone(tx, platform_domain)
+    zone = platform_domain.domain
     owners = publish_store.list_published_owners_of_zone(tx, platform_domain.id)
-    orphaned = {record.owner for record in found.differences.orphaned}
-    names = publish_store.list_published(tx, platform_domain.id)
-    if not force and implausible_deletions(len(orphaned), len(names)):
-        raise Conflict(
-            f"{len(orphaned)} names would lose their records, which is implausible; look at `sublet zone check`, "
-            "then repeat with --force if that is right."
-        )
-    wrong = {*found.differences.missing, *(each.name for each in found.differences.different)}
-    again = {subdomain.id for subdomain in names if subdomain.fqdn in wrong}
-    again |= {owners[owner] for owner in orphaned if owner in owners}
-    publish_store.republish(tx, again)
-    if again:
-        audit.record(
-            tx,
-            actor,
-            "zone.repair",
-            "platform_domain",
-            platform_domain.id,
-            after={"republished": len(again), "orphaned": sorted(orphaned)[:100]},
-        )
-    return found
+    desired: dict[str, tuple[Record, ...]] = {}
+    ids: dict[str, int] = {}
+    waiting: set[str] = set()
+    just_published: set[str] = set()
+    judged_before = None if transfer_began_at is None else transfer_began_at - CLOCK_MARGIN
+    names = 0
+    for subdomain in publish_store.stream_published(tx, platform_domain.id):
+        names += 1
+        if subdomain.generation != subdomain.published_generation:
+            waiting.add(subdomain.fqdn)
+        elif judged_before is not None and subdomain.published_at and subdomain.published_at >= judged_before:
+            just_published.add(subdomain.fqdn)
+        elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
+            desired[subdomain.fqdn] = records
+            ids[subdomain.fqdn] = subdomain.id
+    unjudged = waiting | just_published
+    former: dict[str, int] = {}
+    if rebuilt:
+        live = list(live)
+        sent = publish_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
+        former = _former_owners(tx, platform_domain, live, sent)
+    differences = compare_zone(
+        live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, unjudged=unjudged
+    )
+    wrong = {*differences.missing, *(each.name for each in differences.different)}
+    repairs = Repairs(
+        names=names,
+        missing=len(differences.missing),
+        different=len(differences.different),
+        foreign_records=len(differences.foreign),
+        wrong_ids=tuple(sorted(ids[name] for name in wrong)),
+        leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
+        reclaimed=_leftovers(zone, (each for each in former if _name_above(each, zone) in unjudged), former),
+        is_settled=not just_published,
+    )
+    return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
+
+
+def _former_owners(
+    tx: Tx, platform_domain: PlatformDomain, live: Iterable[Record], known: Collection[str]
+) -> dict[str, int]:
+    """Return the live owners at or below names that ever were published, that are not `known`, each with its name's newest row."""
+    zone = platform_domain.domain
+    found = {
+        record.owner
+        for record in live
+        if record.type in DELEGATION_TYPES and record.owner != zone and record.owner not in known
+    }
+    newest = publish_store.find_ever_published(
+        tx, platform_domain.id, {_name_above(owner, zone) for owner in found}
+    )
+    return {owner: newest[name] for owner in found if (name := _name_above(owner, zone)) in newest}
+
+
+def _leftovers(zone: str, owners: Iterable[str], rows: dict[str, int]) -> tuple[Leftover, ...]:
+    return tuple(Leftover(owner, _name_above(owner, zone), rows[owner]) for owner in sorted(owners))
+
+
+def _name_above(owner: str, zone: str) -> str:
+    """Return the only name at or above an owner that can be registered in a zone: a label and the zone."""
+    return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"

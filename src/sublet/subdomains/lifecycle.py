@@ -6,7 +6,7 @@ provisioning, active. `expired` follows from the date; trashed, purged and relea
 
 from datetime import datetime, timedelta
 
-from sublet.subdomains.model import Subdomain
+from sublet.subdomains.model import Placed, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
     "inactive": "Inactive",
@@ -82,7 +82,7 @@ def allowed_actions(
     )
 
 
-def has_nameserver(subdomain: Subdomain) -> bool:
+def has_nameserver(subdomain: Placed) -> bool:
     """Tell whether nameserver 1 is set: without it there is nothing to publish, and nothing to retry."""
     return bool(subdomain.delegation.nameservers)
 
@@ -106,7 +106,7 @@ def provisioning_failed(subdomain: Subdomain) -> bool:
     return subdomain.provision_error is not None and subdomain.generation != subdomain.published_generation
 
 
-def is_delegated(subdomain: Subdomain) -> bool:
+def is_delegated(subdomain: Placed) -> bool:
     """Tell whether the name is to stand in the parent zone: it has nameservers, is not in the trash and not suspended.
 
     An expired name is served as before until it goes to the trash.

@@ -1,6 +1,6 @@
 """All SQL of publishing: which names wait, what of them is or may be in the zone, and what came of an attempt."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,9 +24,16 @@ from sqlalchemy import (
 )
 
 from sublet.db import Tx
-from sublet.schema import metadata
-from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import UNPUBLISHED, fetch, next_generation, select_subdomains, subdomains
+from sublet.schema import STREAMED, metadata
+from sublet.subdomains.model import PlacedName, Subdomain
+from sublet.subdomains.store import (
+    UNPUBLISHED,
+    fetch,
+    next_generation,
+    read_delegation,
+    select_subdomains,
+    subdomains,
+)
 
 published_owners = Table(
     "published_owners",
@@ -122,15 +129,22 @@ def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, b
     return found
 
 
-def list_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> dict[str, int]:
-    """Which owner names of this zone are ours, or may be? Each with its subdomain's id (the newest, of several)."""
-    rows = tx.connection.execute(
+def list_published_owners_of_zone(
+    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
+) -> dict[str, int]:
+    """Which owner names of this zone are ours, or may be? Each with its subdomain's id (the newest, of several).
+
+    With `only_sent` those at which nothing was ever put are left out.
+    """
+    query = (
         select(published_owners.c.owner, published_owners.c.subdomain_id)
         .join(subdomains)
         .where(subdomains.c.platform_domain_id == platform_domain_id)
         .order_by(published_owners.c.subdomain_id)
     )
-    return {row[0]: row[1] for row in rows}
+    if only_sent:
+        query = query.where(published_owners.c.sent == true())
+    return {row[0]: row[1] for row in tx.connection.execute(query)}
 
 
 def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
@@ -288,13 +302,77 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     )
 
 
+_SHORT = (
+    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
+    subdomains.c.nameservers,
+    subdomains.c.glue,
+    subdomains.c.ds_records,
+)
+
+
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
+    """Which subdomains of this platform domain are not released, or still have something in the zone? One after the other."""
+    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
+    for row in tx.connection.execute(query):
+        *own, nameservers, glue, ds_records = row
+        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+
+
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """Which subdomains of this platform domain are not released, or still have something in the zone?"""
+    """The same as whole subdomains, all at once."""
+    return fetch(tx, select_subdomains().where(_not_released_or_in_zone(platform_domain_id)))
+
+
+def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
     owned = select(published_owners.c.subdomain_id)
-    return fetch(
-        tx,
-        select_subdomains().where(
-            (subdomains.c.platform_domain_id == platform_domain_id)
-            & or_(subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned))
-        ),
+    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
+        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
     )
+
+
+def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) -> dict[str, int]:
+    """Which of these names ever stood in the zone, under whatever row? Each with the id of its newest row."""
+    rows = tx.connection.execute(
+        select(subdomains.c.id, subdomains.c.fqdn, subdomains.c.published_generation)
+        .where(subdomains.c.platform_domain_id == platform_domain_id)
+        .order_by(subdomains.c.id)
+        .execution_options(**STREAMED)
+    )
+    newest: dict[str, int] = {}
+    published: set[str] = set()
+    for subdomain_id, fqdn, published_generation in rows:
+        if fqdn in fqdns:
+            newest[fqdn] = subdomain_id
+            if published_generation > 0:
+                published.add(fqdn)
+    return {fqdn: subdomain_id for fqdn, subdomain_id in newest.items() if fqdn in published}
+
+
+def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
+    """Which of these names are held, and by which row?"""
+    rows = tx.connection.execute(
+        select(subdomains.c.fqdn, subdomains.c.id).where(
+            subdomains.c.fqdn.in_(list(fqdns)) & subdomains.c.released_at.is_(None)
+        )
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
+    """Does any row of this name wait for its publication? Asked by the index of those that wait, which are few."""
+    waiting = (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
+    return (
+        tx.connection.execute(
+            select(subdomains.c.id).where(waiting & (subdomains.c.fqdn == fqdn)).limit(1)
+        ).first()
+        is not None
+    )
+
+
+def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
+    """Record that what stands at an owner is this subdomain's to remove, by our hand, whoever had it before."""
+    at_owner = published_owners.c.owner == owner
+    tx.connection.execute(
+        delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
+    )
+    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))

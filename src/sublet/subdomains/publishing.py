@@ -22,7 +22,7 @@ from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
 from sublet.subdomains.lifecycle import is_delegated
-from sublet.subdomains.model import Subdomain
+from sublet.subdomains.model import Placed
 
 BATCH_MAX = 100
 BACK_OFF_MAX_SECONDS = 60.0
@@ -74,7 +74,7 @@ class Result:
     nothing_sent: bool = False
 
 
-def desired_records(subdomain: Subdomain, ttl_seconds: int) -> tuple[Record, ...]:
+def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
     """Return the records that are to stand in the parent zone for a name: none when it is not delegated."""
     if not is_delegated(subdomain):
         return ()

@@ -58,6 +58,9 @@ def _create_tables() -> None:
         sa.Column("foreign_records", sa.Integer(), nullable=False),
         sa.Column("repair_stopped_at", instant(), nullable=True),
         sa.Column("repair_stopped_reason", sa.Text(), nullable=True),
+        sa.Column("seen_at", instant(), nullable=True),
+        sa.Column("watch_problem", sa.String(length=32), nullable=True),
+        sa.Column("watch_problem_detail", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["platform_domain_id"], ["platform_domains.id"], name=op.f("fk_zone_states_platform_domain_id")
         ),

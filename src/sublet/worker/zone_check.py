@@ -1,0 +1,136 @@
+"""A whole check of a zone on a primary: transferred, then held against the registry. Nothing is changed.
+
+As a program (`python -m sublet.worker.zone_check`) it takes a `Task` from stdin and gives an `Outcome` to stdout: a large zone takes a
+minute of a processor, which the worker's own process needs for the API.
+"""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from sublet.db import Database, Tx, open_database, utc_now
+from sublet.dns.primary import PrimaryFault
+from sublet.dns.transfer import ZoneTransfer, transfer_zone
+from sublet.dns.types import Primary, Record
+from sublet.errors import Conflict
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.subdomains.check_zone import Repairs, ZoneCheck, check_zone
+
+TRANSFER_SECONDS = 300.0
+NICENESS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Which zone to check: of the platform domain in this database, on this primary; at which instant by the worker's clock."""
+
+    database_url: str
+    platform_domain_id: int
+    primary: Primary
+    began_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a check found, for the repair.
+
+    The zone's serial; what was known of a rebuilding as it began; the foreign records that are not noted yet, and those noted that
+    are gone.
+    """
+
+    serial: int
+    rebuilt_at: datetime | None
+    repairs: Repairs
+    foreign_new: tuple[Record, ...]
+    foreign_gone: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there was no check: one of `dns.primary.CAUSES`, and more for the operator."""
+
+    cause: str
+    detail: str
+
+
+async def check_on_primary(
+    db: Database,
+    platform_domain_id: int,
+    primary: Primary,
+    *,
+    began_at: datetime | None = None,
+    is_alone: bool = False,
+) -> tuple[ZoneCheck, Outcome]:
+    """Transfer a zone and compare it; `is_alone` tells that this process has nothing else to do, and may be slow.
+
+    Raises:
+        PrimaryFault: as `transfer_zone`.
+        Conflict: there is no such zone on a primary any more.
+    """
+    now, state = await db.read(lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)))
+    domain = await db.read(_domain_on, platform_domain_id, primary.name)
+    transfer = await transfer_zone(primary, domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
+    if is_alone:
+        os.nice(NICENESS)  # only now: a server closes the connection on who takes a zone too slowly
+    check, new, gone = await db.read(
+        _compare, platform_domain_id, transfer, began_at or now, rebuilt=state.rebuilt_at is not None
+    )
+    return check, Outcome(transfer.serial, state.rebuilt_at, check.repairs, new, gone)
+
+
+def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
+    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    if platform_domain is None or platform_domain.primary != primary:
+        raise Conflict("The zone stands on another server by now.")
+    return platform_domain.domain
+
+
+def _compare(
+    tx: Tx, platform_domain_id: int, transfer: ZoneTransfer, began_at: datetime, *, rebuilt: bool
+) -> tuple[ZoneCheck, tuple[Record, ...], tuple[Record, ...]]:
+    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    assert platform_domain is not None  # noqa: S101 - asked a moment ago, and none is ever removed
+    check = check_zone(
+        tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
+    )
+    foreign = set(check.differences.foreign)
+    noted = set(zone_store.list_zone_records(tx, platform_domain_id))
+    return check, tuple(sorted(foreign - noted)), tuple(sorted(noted - foreign))
+
+
+async def _run(task: Task) -> Outcome | Failure:
+    db = open_database(task.database_url)
+    try:
+        _, outcome = await check_on_primary(
+            db, task.platform_domain_id, task.primary, began_at=task.began_at, is_alone=True
+        )
+    except PrimaryFault as fault:
+        return Failure(fault.cause, str(fault))
+    finally:
+        await db.close()
+    return outcome
+
+
+def main() -> None:
+    """Do the task that stands on stdin."""
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    found = asyncio.run(_run(task))
+    kind = "failure" if isinstance(found, Failure) else "outcome"
+    sys.stdout.buffer.write(msgspec.json.encode({kind: found}))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the program gives: one of the two."""
+
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""The keeper of zones: finds what was changed in zones on primaries by other hands than ours, and has it repaired.
+
+Each few seconds every zone is asked for its serial and its fence. Another serial than the one last checked means that something has
+changed, by our own updates too; then the whole zone is checked, in a process of its own and one at a time, but so that checking
+takes a small share of the time. A zone whose fence isn't as we left it was rebuilt, and is checked at once.
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+
+from sublet.audit import SYSTEM
+from sublet.db import Database, Tx
+from sublet.dns.primary import PrimaryFault, read_fence
+from sublet.errors import Conflict, Unavailable
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.subdomains.publishing import settle_fence
+from sublet.worker.primary_zone import FindPrimary
+from sublet.worker.zone_check import Failure, Outcome, Report, Task
+from sublet.worker.zone_repair import repair
+
+POLL_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
+PAUSE_MIN_SECONDS = 15.0
+PAUSE_MAX_SECONDS = 180.0
+PAUSE_FACTOR = 10.0
+"""The next check of a zone comes this many times later than the last one took, within the two bounds."""
+CHECK_SECONDS_MAX = 900.0
+RECHECK_AFTER = timedelta(hours=6)
+"""After this a zone is checked though its serial is the same: not everybody who edits a zone file counts it up."""
+SEEN_EVERY = timedelta(minutes=1)
+log = structlog.get_logger()
+
+
+class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
+    """The process that was to check a zone died, or took too long."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is known of a zone since the process began: when it may be checked again, and of which rebuilding it was."""
+
+    next_check_at: float = 0.0
+    rebuilt_at: datetime | None = None
+
+
+class ZoneKeeper:
+    """Looks for ever. `checks` counts whole checks ("done", "failed"), `drift` the names found "missing", "different", "orphaned"."""
+
+    def __init__(self, db: Database, database_url: str, find_primary: FindPrimary) -> None:
+        self._db = db
+        self._database_url = database_url
+        self._find_primary = find_primary
+        self._watched: dict[int, _Watched] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.checks: Counter[str] = Counter()
+        self.drift: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Look for ever; a fault is logged and waited out, it never ends the loop."""
+        try:
+            while True:
+                try:
+                    await self._look_at_all()
+                except Unavailable:
+                    pass  # told by the database already; the next round asks again
+                except Exception:
+                    log.exception("zone_keeper_fault")
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _look_at_all(self) -> None:
+        for platform_domain_id, zone, primary in await self._db.read(
+            zone_state_store.list_zones_on_primaries
+        ):
+            if platform_domain_id not in self._tasks:
+                task = asyncio.create_task(self._look(platform_domain_id, zone, primary))
+                self._tasks[platform_domain_id] = task
+                task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
+
+    async def _look(self, platform_domain_id: int, zone: str, primary: str) -> None:
+        """Look at a zone once, and check it if that is due."""
+        watched = self._watched.setdefault(platform_domain_id, _Watched())
+        try:
+            if await self._is_due(watched, platform_domain_id, zone, primary):
+                async with self._one_at_a_time:
+                    await self._check(watched, platform_domain_id, zone, primary)
+        except PrimaryFault as fault:
+            await self._note_problem(platform_domain_id, zone, fault.cause, str(fault))
+        except CheckFailed as failure:
+            await self._note_problem(platform_domain_id, zone, "check", str(failure))
+        except Unavailable:
+            pass
+        except Exception:
+            log.exception("zone_keeper_fault", zone=zone)
+
+    async def _is_due(self, watched: _Watched, platform_domain_id: int, zone: str, primary: str) -> bool:
+        before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
+        found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
+        if found.value != before.fence:
+            meaning = await self._db.write(_settle, platform_domain_id, before.fence, found.value)
+            if meaning == "rebuilt":
+                log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
+        now, state = await self._db.read(_state, platform_domain_id)
+        if state.watch_problem is None and (state.seen_at is None or state.seen_at < now - SEEN_EVERY):
+            await self._db.write(_note_seen, platform_domain_id)
+        if state.rebuilt_at is not None and state.rebuilt_at != watched.rebuilt_at:
+            watched.rebuilt_at = state.rebuilt_at
+            return True
+        if time.monotonic() < watched.next_check_at:
+            return False
+        old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
+        return found.serial != state.checked_serial or old or state.watch_problem is not None
+
+    async def _check(self, watched: _Watched, platform_domain_id: int, zone: str, primary: str) -> None:
+        started = time.monotonic()
+        outcome = "failed"
+        try:
+            now = await self._db.read(lambda tx: tx.now)
+            task = Task(self._database_url, platform_domain_id, self._find_primary(primary), now)
+            found = await self._run(task)
+            await self._note_found(platform_domain_id, zone, primary, found)
+            outcome = "done"
+        except Conflict as conflict:
+            log.info("zone_check_over", zone=zone, reason=str(conflict))
+        finally:
+            self.checks[outcome] += 1
+            took = time.monotonic() - started
+            pause = min(max(PAUSE_MIN_SECONDS, PAUSE_FACTOR * took), PAUSE_MAX_SECONDS)
+            watched.next_check_at = time.monotonic() + pause
+
+    async def _run(self, task: Task) -> Outcome:
+        """Have a process do the check; it is ended in any case.
+
+        Raises:
+            PrimaryFault: as `check_on_primary`.
+            CheckFailed: the process died, or took too long.
+        """
+        self.process = process = await asyncio.to_thread(
+            subprocess.Popen,
+            [sys.executable, "-m", "sublet.worker.zone_check"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            report = await asyncio.to_thread(_talk, process, task)
+        finally:
+            process.kill()
+            self.process = None
+        if isinstance(report, Failure):
+            raise PrimaryFault(report.cause, report.detail)
+        return report
+
+    async def _note_found(self, platform_domain_id: int, zone: str, primary: str, found: Outcome) -> None:
+        repairs = found.repairs
+        reason = await repair(self._db, SYSTEM, platform_domain_id, primary, found)
+        await self._db.write(_note_seen, platform_domain_id)
+        drift = {
+            "missing": repairs.missing,
+            "different": repairs.different,
+            "orphaned": len(repairs.leftovers),
+        }
+        self.drift.update(drift)
+        log.info("zone_checked", zone=zone, serial=found.serial, foreign=repairs.foreign_records, **drift)
+        if any(drift.values()):
+            log.warning("zone_differs", zone=zone, **drift)
+        if reason is not None:
+            log.error("zone_repair_stopped", zone=zone, reason=reason)
+
+    async def _note_problem(self, platform_domain_id: int, zone: str, cause: str, detail: str) -> None:
+        try:
+            is_new = await self._db.write(_note_problem, platform_domain_id, cause, detail)
+        except Unavailable:
+            return
+        if is_new:
+            log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
+
+
+def _talk(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
+    try:
+        output, _ = process.communicate(msgspec.json.encode(task), CHECK_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0:
+        raise CheckFailed(f"the check's process ended with {process.returncode}")
+    report = msgspec.json.decode(output, type=Report)
+    found = report.outcome or report.failure
+    assert found is not None  # noqa: S101 - it gives one of the two
+    return found
+
+
+def _settle(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
+    """Settle the fence as it was found, unless a publisher has done so since we knew it as `expected`."""
+    if zone_state_store.find_zone_state(tx, platform_domain_id).fence != expected:
+        return "same"
+    return settle_fence(tx, platform_domain_id, found)
+
+
+def _state(tx: Tx, platform_domain_id: int) -> tuple[datetime, ZoneState]:
+    return tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)
+
+
+def _note_seen(tx: Tx, platform_domain_id: int) -> None:
+    zone_state_store.update_zone_state(
+        tx, platform_domain_id, seen_at=tx.now, watch_problem=None, watch_problem_detail=None
+    )
+
+
+def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str) -> bool:
+    """Note why a zone can't be watched; tell whether that is news."""
+    before = zone_state_store.find_zone_state(tx, platform_domain_id)
+    if before.watch_problem == cause:
+        return False
+    values = {"watch_problem": cause, "watch_problem_detail": detail}
+    zone_state_store.update_zone_state(tx, platform_domain_id, **values)
+    return True

@@ -1,0 +1,178 @@
+"""Zone transfers: what is read is what dnspython reads, and nothing counts that isn't signed to the end."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rrset
+import dns.tsig
+import dns.zone
+import pytest
+
+from name_servers import KINDS, NameServerProcess, fresh_key, primary
+from sublet.dns.primary import PrimaryFault
+from sublet.dns.transfer import ZoneTransfer, _Incoming, transfer_zone
+from sublet.dns.types import Primary, Record
+
+ZONE = "zone.example"
+PRIMARY = Primary("main", "192.0.2.1", 53, fresh_key("key"))
+SOA = "@ 300 IN SOA ns1 hostmaster 7 3600 900 604800 300"
+PARTS = [
+    [SOA, "a 300 IN NS NS.Elsewhere.Example.", "a 300 IN DS 2371 13 2 1F987CC6583E92DF0890718C42A1D3B1A1F4B4A6B2D8A1DD09A4C1D7F4D3E5A6"],
+    ["ns1 300 IN AAAA 2001:DB8:0::1", r"od\.d 300 IN TXT \"Case Matters\"", "* 300 IN MX 10 Mail", "B 300 IN NS ns.b"],
+    ["a 300 IN RRSIG NS 13 3 300 20300101000000 20260101000000 1 zone.example. AAAA", SOA],
+]  # fmt: skip
+WANTED = {
+    Record(ZONE, "SOA", 300, f"ns1.{ZONE}. hostmaster.{ZONE}. 7 3600 900 604800 300"),
+    Record(f"a.{ZONE}", "NS", 300, "ns.elsewhere.example."),
+    Record(f"a.{ZONE}", "DS", 300, "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"),
+    Record(f"ns1.{ZONE}", "AAAA", 300, "2001:db8::1"),
+    Record(rf"od\.d.{ZONE}", "TXT", 300, '"Case Matters"'),
+    Record(f"*.{ZONE}", "MX", 300, f"10 Mail.{ZONE}."),
+    Record(f"b.{ZONE}", "NS", 300, f"ns.b.{ZONE}."),
+}  # fmt: skip
+
+
+def _rrset(line: str) -> dns.rrset.RRset:
+    owner, ttl, _, kind, rdata = line.replace('\\"', '"').split(" ", 4)
+    origin = dns.name.from_text(ZONE)
+    name = origin if owner == "@" else dns.name.from_text(owner, origin)
+    return dns.rrset.from_text_list(name, int(ttl), "IN", kind, [rdata], origin=origin, relativize=False)
+
+
+def _query() -> dns.message.Message:
+    query = dns.message.make_query(ZONE, "AXFR", flags=0)
+    query.use_tsig(_ring())
+    query.to_wire()
+    return query
+
+
+def _ring(key: Primary = PRIMARY) -> dict[dns.name.Name, dns.tsig.Key]:
+    name = dns.name.from_text(key.key.name)
+    return {name: dns.tsig.Key(name, key.key.secret, key.key.algorithm)}
+
+
+def _wires(
+    query: dns.message.Message,
+    parts: list[list[str]],
+    *,
+    unsigned: tuple[int, ...] = (),
+    key: Primary = PRIMARY,
+) -> Iterator[bytes]:
+    """The messages of a transfer, as a server signs them; those `unsigned` are covered by the next signature."""
+    context = None
+    for number, lines in enumerate(parts):
+        response = dns.message.make_response(query)
+        response.answer = [_rrset(line) for line in lines]
+        if number in unsigned:
+            response.tsig = None
+            wire = response.to_wire()
+            assert context is not None
+            context.update(wire)
+            yield wire
+            continue
+        response.use_tsig(_ring(key))
+        response.request_mac = query.mac or b""
+        yield response.to_wire(multi=True, tsig_ctx=context)
+        context = response.tsig_ctx
+
+
+def _take(
+    wires: Callable[[dns.message.Message], Iterator[bytes]], *, ahead: timedelta = timedelta()
+) -> ZoneTransfer:
+    query = _query()
+    incoming = _Incoming(PRIMARY, ZONE, query, lambda: datetime.now(UTC) + ahead)
+    for wire in wires(query):
+        incoming.take(wire)
+    assert incoming.is_whole
+    return ZoneTransfer(incoming.serials[0], incoming.messages)
+
+
+def test_a_transfer_in_several_messages() -> None:
+    taken = _take(lambda query: _wires(query, PARTS))
+    assert taken.serial == 7
+    assert set(taken.take_records()) == WANTED
+    assert list(taken.take_records()) == []
+
+
+def test_messages_in_between_may_be_unsigned() -> None:
+    assert set(_take(lambda query: _wires(query, PARTS, unsigned=(1,))).take_records()) == WANTED
+
+
+def _changed(wires: Iterator[bytes], number: int) -> Iterator[bytes]:
+    for index, wire in enumerate(wires):
+        yield wire.replace(b"Case Matters", b"Case Mutters") if index == number else wire
+
+
+@pytest.mark.parametrize(
+    ("wires", "cause"),
+    [
+        (lambda query: _changed(_wires(query, PARTS), 1), "unsigned"),
+        (lambda query: _changed(_wires(query, PARTS, unsigned=(1,)), 1), "unsigned"),
+        (lambda query: _wires(query, PARTS, unsigned=(2,)), "unsigned"),
+        (lambda query: _wires(query, [PARTS[1], PARTS[2]]), "not_understood"),
+        (lambda query: _wires(query, [PARTS[0], [SOA.replace(" 7 ", " 8 ")]]), "not_understood"),
+        (lambda query: _wires(query, [PARTS[0], [SOA, "c 300 IN NS ns.c"]]), "not_understood"),
+        (lambda _: _wires(_query(), PARTS), "not_understood"),
+        (lambda _query: [b"nonsense"], "unsigned"),
+        (lambda query: [wire[:-3] for wire in _wires(query, PARTS)], "not_understood"),
+        (lambda query: [_refused(query)], "refused"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_whole_signed_zone_is_not_believed(
+    wires: Callable[[dns.message.Message], Iterator[bytes]], cause: str
+) -> None:
+    with pytest.raises(PrimaryFault) as caught:
+        _take(wires)
+    assert caught.value.cause == cause, str(caught.value)
+
+
+def _refused(query: dns.message.Message) -> bytes:
+    response = dns.message.make_response(query)
+    response.set_rcode(dns.rcode.REFUSED)
+    response.use_tsig(_ring())
+    response.request_mac = query.mac or b""
+    return response.to_wire()
+
+
+def test_another_secret_and_another_clock_are_told() -> None:
+    other = Primary("main", "192.0.2.1", 53, fresh_key("key"))
+    with pytest.raises(PrimaryFault) as caught:
+        _take(lambda query: _wires(query, PARTS, key=other))
+    assert caught.value.cause == "unsigned"
+    with pytest.raises(PrimaryFault) as caught:
+        _take(lambda query: _wires(query, PARTS), ahead=timedelta(hours=1))
+    assert caught.value.cause == "clock"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NameServerProcess]:
+    with primary(request.param, tmp_path_factory.mktemp(request.param), ZONE) as running:
+        names = [f"add n{number}.{ZONE}. 300 NS ns{number % 7}.Provider.example." for number in range(40)]
+        running.nsupdate([*names, f"add n1.{ZONE}. 300 A 192.0.2.7"])
+        yield running
+
+
+@pytest.mark.slow
+def test_what_is_read_is_what_another_reader_reads(server: NameServerProcess) -> None:
+    found = asyncio.run(
+        transfer_zone(server.as_primary(), ZONE, lambda: datetime.now(UTC), timeout_seconds=30)
+    )
+    assert found.serial == server.serial()
+    of_signing = {"SOA", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534"}
+    records = {each for each in found.take_records() if each.type not in of_signing}
+    lower = {Record(each.owner, each.type, each.ttl_seconds, each.rdata.lower()) for each in server.records()}
+    assert records == lower
+
+
+@pytest.mark.slow
+def test_a_key_that_may_not_transfer_is_refused(server: NameServerProcess) -> None:
+    unknown = Primary("main", server.address, server.port, fresh_key("unknown"))
+    with pytest.raises(PrimaryFault) as caught:
+        asyncio.run(transfer_zone(unknown, ZONE, lambda: datetime.now(UTC), timeout_seconds=30))
+    assert caught.value.cause in {"key", "refused", "zone", "unsigned"}  # PowerDNS signs no refusal

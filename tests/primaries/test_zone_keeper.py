@@ -1,0 +1,258 @@
+"""What other hands do to a zone on a primary is found and repaired by the running service; what isn't ours stays."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from name_servers import KINDS
+from service import Registrant, RunningService
+from service_on import ZONE, ServiceOn, primary_settings, service_on, settings_file
+from serving import wait_until
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.worker import zone_keeper
+
+pytestmark = pytest.mark.slow
+
+BOUND_SECONDS = 60.0
+"""Within what time a hand edit of a small zone is repaired."""
+NS = "ns.provider.example"
+SHOP, TWO, OLD = (f"{label}.{ZONE}" for label in ("shop", "two", "old"))
+GLUE_HOST = f"ns1.{SHOP}"
+
+
+@contextmanager
+def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[ServiceOn]:
+    """A service whose watch looks each quarter of a second, and checks as often as it may."""
+    monkeypatch.setattr(zone_keeper, "POLL_SECONDS", 0.25)
+    monkeypatch.setattr(zone_keeper, "PAUSE_MIN_SECONDS", 0.5)
+    monkeypatch.setattr(zone_keeper, "PAUSE_FACTOR", 1.0)
+    with service_on(kind, folder, publish_wait_ms=5000, **settings) as found:
+        yield found
+
+
+@pytest.fixture(params=KINDS)
+def on(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ServiceOn]:
+    with watched(request.param, tmp_path, monkeypatch) as found:
+        yield found
+        assert [each for each in found.service.doctor() if each.invariant != "nothing_waits"] == []
+
+
+@pytest.fixture
+def on_knot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServiceOn]:
+    with watched("knot", tmp_path, monkeypatch) as found:
+        yield found
+
+
+def zone_state(service: RunningService) -> ZoneState:
+    return service.read(lambda tx: zone_state_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
+
+
+def checked_and_right(on: ServiceOn) -> bool:
+    """Tell whether the last check was of the zone as it is, and nothing of ours was wrong."""
+    state = zone_state(on.service)
+    wrong = state.missing or state.different or state.orphaned or state.rebuilt_at
+    return state.checked_serial == on.primary.serial() and not wrong
+
+
+def settle(on: ServiceOn) -> None:
+    wait_until(lambda: checked_and_right(on), BOUND_SECONDS)
+
+
+def zone_becomes(on: ServiceOn, wanted: set[tuple[str, str, str]]) -> None:
+    wait_until(lambda: on.records() == wanted, BOUND_SECONDS)
+    settle(on)
+
+
+def status_of(on: ServiceOn, who: Registrant, name: str) -> Callable[[], bool]:
+    return lambda: (
+        on.service.call(who, "GET", f"/subdomains/{name}").json()["subdomain"]["status"] == "active"
+    )
+
+
+def test_hand_edits_are_found_and_repaired_and_foreign_names_stay(on: ServiceOn) -> None:
+    service = on.service
+    ada = service.add_user()
+    service.register(ada, SHOP, nameservers=[GLUE_HOST, NS], glue=[{"host": GLUE_HOST, "ipv4": "9.9.9.9"}])
+    service.register(ada, TWO, nameservers=[NS])
+    ours = on.records()
+    assert len(ours) == 4
+    settle(on)
+    foreign = (f"office.{ZONE}", "A", "192.0.2.1")
+    on.primary.nsupdate(
+        [
+            f"delete {TWO}. NS",
+            f"add {GLUE_HOST}. 3600 A 8.8.8.8",
+            f"add {SHOP}. 3600 NS ns.evil.example.",
+            f"add {foreign[0]}. 300 A 192.0.2.1",
+        ]
+    )
+    zone_becomes(on, ours | {foreign})
+    refused = service.call(ada, "POST", "/subdomains", {"fqdn": f"office.{ZONE}"})
+    assert (refused.status_code, refused.json()["details"]["reason"]) == (409, "taken")
+    shown = service.operator("zone", "check", ZONE)
+    assert [each["owner"] for each in shown["foreign"]][-1] == f"office.{ZONE}"
+    on.primary.nsupdate([f"delete {foreign[0]}. A"])
+    zone_becomes(on, ours)
+    wait_until(
+        lambda: service.call(ada, "POST", "/subdomains", {"fqdn": f"office.{ZONE}"}).status_code == 201
+    )
+
+
+def test_a_zone_rebuilt_from_an_old_file_or_an_empty_one_is_found_and_made_right(on: ServiceOn) -> None:
+    service = on.service
+    ada, ben = service.add_user(), service.add_user("ben@example.org")
+    service.register(ada, OLD, nameservers=[GLUE_HOST.replace("shop", "old")], glue=[
+        {"host": f"ns1.{OLD}", "ipv4": "9.9.9.9"}])  # fmt: skip
+    service.register(ada, SHOP, nameservers=["ns.former.example"])
+    old_file = on.primary.zone_text()
+    for name in (OLD, SHOP):
+        assert service.call(ada, "DELETE", f"/subdomains/{name}").status_code == 200
+    wait_until(lambda: on.records() == set())
+    for name in (OLD, SHOP):
+        service.operator("subdomain", "purge", name)
+        wait_until(lambda: on.service.operator("subdomain", "list", "--domain", ZONE) is not None)
+        release(service, name)
+    service.register(ben, SHOP, nameservers=[NS])
+    service.register(ben, TWO, nameservers=[NS])
+    ours = on.records()
+    assert ours == {(SHOP, "NS", f"{NS}."), (TWO, "NS", f"{NS}.")}
+    settle(on)
+    on.primary.rebuild(old_file)
+    zone_becomes(on, ours)
+    on.primary.rebuild()
+    zone_becomes(on, ours)
+    service.register(ada, f"new.{ZONE}", nameservers=[NS])
+    wait_until(status_of(on, ada, f"new.{ZONE}"))
+
+
+def release(service: RunningService, name: str) -> None:
+    """Have a purged name released, once its removal is confirmed."""
+
+    def tried() -> bool:
+        shown = service.operator("subdomain", "show", name)
+        return bool(shown["generation"] == shown["published_generation"])
+
+    wait_until(tried)
+    service.operator("subdomain", "purge", name, "--release")
+
+
+def test_the_brake_stops_and_asks_and_refills_all_the_same(on_knot: ServiceOn) -> None:
+    service, ada = on_knot.service, on_knot.service.add_user()
+    names = [f"n{number}.{ZONE}" for number in range(25)]
+    for name in names:
+        service.register(ada, name, nameservers=[NS])
+    old_file = on_knot.primary.zone_text()
+    for name in names:
+        service.call(ada, "DELETE", f"/subdomains/{name}")
+    service.register(ada, SHOP, nameservers=[NS])
+    wait_until(lambda: on_knot.records() == {(SHOP, "NS", f"{NS}.")}, 20)
+    settle(on_knot)
+    on_knot.primary.rebuild(old_file)
+    wait_until(lambda: zone_state(service).repair_stopped_at is not None, BOUND_SECONDS)
+    wait_until(lambda: len(on_knot.records()) == 26, BOUND_SECONDS)  # what was missing is refilled
+    shown = service.operator("zone", "status", expect=1)["zones"][0]
+    assert (shown["orphaned"], "repair_stopped" in {each["what"] for each in shown["wrong"]}) == (25, True)
+    assert "zone_is_repaired" in {
+        each["invariant"] for each in service.operator("doctor", expect=1)["violations"]
+    }
+    service.operator("zone", "repair", ZONE, expect=1)
+    service.operator("zone", "repair", ZONE, "--force")
+    zone_becomes(on_knot, {(SHOP, "NS", f"{NS}.")})
+    wait_until(lambda: zone_state(service).repair_stopped_at is None, BOUND_SECONDS)
+
+
+def test_a_zone_with_delegations_is_adopted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with watched("knot", tmp_path, monkeypatch) as on:
+        service, ada = on.service, on.service.add_user()
+        held = f"held.{ZONE}"
+        service.operator("domain", "edit", ZONE, "--primary", "built-in")
+        service.register(ada, held, nameservers=[NS])
+        assert service.delegation(held) == {NS}
+        on.primary.nsupdate([f"add other.{ZONE}. 3600 NS ns.other.example."])
+        service.operator("domain", "edit", ZONE, "--primary", "main")
+        zone_becomes(on, {(held, "NS", f"{NS}."), (f"other.{ZONE}", "NS", "ns.other.example.")})
+        assert "status: REFUSED" in service.dig(f"other.{ZONE}")
+        refused = service.call(ada, "POST", "/subdomains", {"fqdn": f"other.{ZONE}"})
+        assert (refused.status_code, refused.json()["details"]["reason"]) == (409, "taken")
+        shown = service.operator("zone", "status")["zones"][0]
+        assert (shown["zone"], shown["well"], shown["foreign"] >= 1) == (ZONE, True, True)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_checks_beside_publishing_find_nothing(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    url = None
+    if engine == "postgresql":
+        from postgresql import fresh_database  # noqa: PLC0415 - only this one needs it
+
+        url = request.getfixturevalue("postgresql_server")
+        with fresh_database(url) as own, watched("knot", tmp_path, monkeypatch, database_url=own) as on:
+            _publish_beside_checks(on, monkeypatch)
+        return
+    with watched("knot", tmp_path, monkeypatch) as on:
+        _publish_beside_checks(on, monkeypatch)
+
+
+def _publish_beside_checks(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, ada = on.service, on.service.add_user()
+    differences = []
+    for number in range(60):
+        name = f"n{number}.{ZONE}"
+        service.register(ada, name, nameservers=[NS])
+        if number % 3 == 0:
+            service.call(ada, "DELETE", f"/subdomains/{name}")
+        if number % 10 == 0:
+            shown = service.operator("zone", "check", ZONE)
+            differences.append(shown["missing"] + shown["different"] + shown["orphaned"])
+    settle(on)
+    assert differences == [[]] * 6
+    events = service.read(lambda tx: [*tx.connection.exec_driver_sql(
+        "SELECT action FROM audit_events WHERE action LIKE 'zone.%%'")])  # fmt: skip
+    assert events == []
+
+
+def test_a_check_that_is_killed_is_told_and_tried_again(
+    on_knot: ServiceOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, ada = on_knot.service, on_knot.service.add_user()
+    service.register(ada, SHOP, nameservers=[NS])
+    settle(on_knot)
+    real, kills = zone_keeper._talk, iter([True, True])
+
+    def killed(process: Any, task: Any) -> Any:
+        if next(kills, False):
+            process.kill()
+        return real(process, task)
+
+    monkeypatch.setattr(zone_keeper, "_talk", killed)
+    seen = set()
+
+    def repaired() -> bool:
+        seen.add(zone_state(service).watch_problem)
+        return (SHOP, "NS", f"{NS}.") in on_knot.records()
+
+    on_knot.primary.nsupdate([f"delete {SHOP}. NS"])
+    wait_until(repaired, BOUND_SECONDS)
+    settle(on_knot)
+    assert "check" in seen
+    wait_until(lambda: zone_state(service).watch_problem is None)
+
+
+def test_a_refused_transfer_is_told_with_its_cause(on_knot: ServiceOn, tmp_path: Path) -> None:
+    service = on_knot.service
+    section = primary_settings(tmp_path, on_knot.primary)
+    Path(section.key_file).write_text("d3JvbmcgPHdyb25nIHdyb25nIHdyb25nIHdyb25nIQ==\n", encoding="ascii")
+    settings_file(tmp_path, [section])
+    told = service.operator("zone", "check", ZONE, expect=3)
+    assert "another secret" in told["message"]
+    wait_until(lambda: zone_state(service).watch_problem == "key", 20)
+    on_knot.primary.kill()
+    assert "can't be reached" in service.operator("zone", "check", ZONE, expect=3)["message"]

@@ -1,0 +1,190 @@
+"""What a check of a transferred zone finds, and what its repair stores, step by step; on both engines."""
+
+from datetime import timedelta
+
+import pytest
+
+from registry import OPERATOR, Registry
+from sublet.dns.types import Record
+from sublet.errors import Conflict, SubdomainUnavailable
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.subdomains import publish_store
+from sublet.subdomains.check_zone import ZoneCheck, check_zone
+from sublet.subdomains.check_zones import check_watch
+from sublet.subdomains.delete import delete
+from sublet.subdomains.model import UpdateNameservers
+from sublet.subdomains.purge import purge
+from sublet.subdomains.repair_zone import begin_repair, end_repair, note_foreign, reclaim, republish
+from sublet.subdomains.update_nameservers import update_nameservers
+
+ZONE = "example.test"
+SHOP, OLD = f"shop.{ZONE}", f"old.{ZONE}"
+NS = ("ns1.example.org",)
+SOA = Record(ZONE, "SOA", 3600, f"ns1.{ZONE}. hostmaster.{ZONE}. 5 3600 900 604800 300")
+FORMER = [Record(OLD, "NS", 3600, "ns1.former.example."), Record(f"ns1.{OLD}", "A", 3600, "9.9.9.9")]
+FOREIGN = Record(f"office.{ZONE}", "NS", 300, "ns1.office.example.")
+
+
+def _domain(registry: Registry) -> PlatformDomain:
+    found = registry.read(platform_domain_store.find_platform_domain, registry.domains[ZONE])
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def moved(registry: Registry) -> Registry:
+    """A registry whose zone is said to stand on a primary: what is published is known, and what stands there the test says."""
+    registry.register(SHOP, nameservers=NS)
+    registry.register(OLD, registration_mode="plus", nameservers=NS)
+    registry.publish()
+    registry.write(delete, registry.actor(), OLD)
+    registry.publish()
+    registry.write(purge, OPERATOR, OLD)
+    registry.publish()
+    registry.write(purge, OPERATOR, OLD, release=True)
+    domain_id = registry.domains[ZONE]
+    _move(registry, "main")
+    registry.write(zone_store.delete_records, domain_id)
+    registry.advance(minutes=1)
+    return registry
+
+
+def _check(registry: Registry, *live: Record, rebuilt: bool = False) -> ZoneCheck:
+    began_at = registry.now
+    return registry.read(
+        check_zone, _domain(registry), [SOA, *live], transfer_began_at=began_at, rebuilt=rebuilt
+    )
+
+
+def _shop(ns: str = "ns1.example.org") -> Record:
+    return Record(SHOP, "NS", 3600, f"{ns}.")
+
+
+def _state(registry: Registry) -> ZoneState:
+    return registry.read(zone_state_store.find_zone_state, registry.domains[ZONE])
+
+
+def _store(registry: Registry, **values: object) -> None:
+    domain_id = registry.domains[ZONE]
+    registry.write(lambda tx: zone_state_store.update_zone_state(tx, domain_id, **values))
+
+
+def _move(registry: Registry, primary: str) -> None:
+    domain_id = registry.domains[ZONE]
+    registry.write(lambda tx: platform_domain_store.update_platform_domain(tx, domain_id, primary=primary))
+
+
+def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str | None:
+    domain_id = registry.domains[ZONE]
+    repairs = found.repairs
+    reason = registry.write(begin_repair, OPERATOR, domain_id, "main", repairs, force=force)
+    registry.write(republish, repairs.wrong_ids)
+    if reason is None:
+        registry.write(reclaim, (*repairs.leftovers, *repairs.reclaimed))
+    registry.write(note_foreign, domain_id, "main", (), found.differences.foreign)
+    registry.write(end_repair, domain_id, 5, _state(registry).rebuilt_at)
+    return reason
+
+
+def test_a_zone_as_it_was_left_has_nothing_wrong(moved: Registry) -> None:
+    fence = Record(f"_sublet.{ZONE}", "TXT", 0, '"abc"')
+    apex = Record(ZONE, "DNSKEY", 3600, "257 3 13 AAAA")
+    found = _check(moved, _shop(), fence, apex)
+    assert found.differences.ours_is_right
+    assert found.differences.foreign == ()
+    assert found.repairs.is_settled
+
+
+def test_what_was_published_while_the_zone_was_transferred_is_not_judged(moved: Registry) -> None:
+    moved.write(update_nameservers, moved.actor(), SHOP, UpdateNameservers(("ns2.example.org",)))
+    assert _check(moved, _shop()).waiting == (SHOP,)
+    moved.publish()
+    found = _check(moved, _shop(), Record(f"ns1.{SHOP}", "A", 300, "9.9.9.9"))
+    assert found.differences.ours_is_right
+    assert (found.differences.foreign, found.waiting, found.repairs.is_settled) == ((), (), False)
+    moved.advance(seconds=10)
+    assert [each.name for each in _check(moved, _shop()).differences.different] == [SHOP]
+
+
+def test_a_former_delegation_is_foreign_until_the_zone_was_rebuilt(moved: Registry) -> None:
+    assert set(_check(moved, _shop(), *FORMER).differences.foreign) == set(FORMER)
+    found = _check(moved, _shop(), *FORMER, FOREIGN, rebuilt=True)
+    assert (set(found.differences.orphaned), found.differences.foreign) == (set(FORMER), (FOREIGN,))
+    assert [(each.owner, each.fqdn) for each in found.repairs.leftovers] == [
+        (f"ns1.{OLD}", OLD),
+        (OLD, OLD),
+    ]
+
+
+def test_a_former_delegation_is_taken_out_before_anybody_gets_the_name(moved: Registry) -> None:
+    domain_id = moved.domains[ZONE]
+    _store(moved, rebuilt_at=moved.now)
+    assert _repair(moved, _check(moved, _shop(), *FORMER, rebuilt=True)) is None
+    assert (_state(moved).rebuilt_at, _state(moved).checked_serial, _state(moved).orphaned) == (None, 5, 2)
+    with moved.refuses(SubdomainUnavailable) as caught:
+        moved.register(OLD, "ben")
+    assert caught[0].details["reason"] == "cooling_off"
+    moved.write(zone_store.insert_records, domain_id, FORMER)  # as the server has it
+    moved.publish()
+    assert moved.read(zone_store.list_zone_records, domain_id) == []
+    moved.register(OLD, "ben")
+
+
+def test_who_holds_the_name_now_takes_the_former_delegation_out(moved: Registry) -> None:
+    ben = moved.register(OLD, "ben", nameservers=NS)
+    domain_id = moved.domains[ZONE]
+    found = _check(moved, _shop(), *FORMER, rebuilt=True)
+    assert found.waiting == (OLD,)
+    assert [each.subdomain_id for each in found.repairs.reclaimed] == [ben.id, ben.id]
+    assert _repair(moved, found) is None
+    moved.write(zone_store.insert_records, domain_id, FORMER)  # as the server has it
+    moved.publish()
+    records = moved.read(zone_store.list_zone_records, domain_id)
+    assert [(each.owner, each.rdata) for each in records] == [(OLD, "ns1.example.org.")]
+    assert moved.read(publish_store.list_published_owners, ben.id) == {OLD}
+
+
+def test_the_brake_is_stored_and_refills(moved: Registry) -> None:
+    many = [Record(f"ns{number}.{OLD}", "A", 300, "9.9.9.9") for number in range(21)]
+    _store(moved, rebuilt_at=moved.now)
+    found = _check(moved, *many, rebuilt=True)
+    assert "implausible" in str(_repair(moved, found))
+    stopped = _state(moved)
+    assert (stopped.repair_stopped_at, stopped.rebuilt_at) == (moved.now, moved.now)
+    assert stopped.missing == 1
+    assert moved.subdomain(1).generation == 2, "what is missing is published anew"
+    assert {each.invariant for each in moved.read(lambda tx: [*check_watch(tx)])} >= {"zone_is_repaired"}
+    assert _repair(moved, found, force=True) is None
+    assert (_state(moved).repair_stopped_at, _state(moved).rebuilt_at) == (None, None)
+
+
+def test_a_zone_that_was_moved_meanwhile_is_left_alone(moved: Registry) -> None:
+    found = _check(moved, FOREIGN)
+    domain_id = moved.domains[ZONE]
+    _move(moved, "")
+    with moved.refuses(Conflict):
+        moved.write(begin_repair, OPERATOR, domain_id, "main", found.repairs)
+    moved.write(note_foreign, domain_id, "main", (), (FOREIGN,))
+    assert moved.read(zone_store.list_zone_records, domain_id) == []
+
+
+def test_the_doctor_tells_what_the_last_check_found_and_who_does_not_watch(moved: Registry) -> None:
+    def invariants() -> list[str]:
+        return sorted(
+            {each.invariant for each in (*moved.doctor(), *moved.read(lambda tx: [*check_watch(tx)]))}
+        )
+
+    assert invariants() == ["zone_is_watched"]
+    _store(moved, seen_at=moved.now, checked_at=moved.now)
+    assert invariants() == []
+    _store(moved, missing=1)
+    assert invariants() == ["zone_is_registry"]
+    values = {"missing": 0, "watch_problem": "refused", "watch_problem_detail": "main answers REFUSED"}
+    _store(moved, **values)
+    assert invariants() == ["zone_is_watched"]
+    _store(moved, watch_problem=None)
+    moved.now += timedelta(minutes=11)
+    assert invariants() == ["zone_is_watched"]
