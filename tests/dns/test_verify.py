@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import dns.flags
 import dns.message
@@ -121,8 +121,10 @@ def test_nobody_listens() -> None:
 Misbehave = Callable[[dns.message.Message, asyncio.StreamWriter], Awaitable[None]]
 
 
-def ask_misbehaving(misbehave: Misbehave, timeout_seconds: float = 5) -> Mapping[str, tuple[Record, ...]]:
-    """Read back one name from a server that does as told with each query."""
+def ask_misbehaving(
+    misbehave: Misbehave, timeout_seconds: float = 5, names: Sequence[str] = ("foo.zone.example",)
+) -> Mapping[str, tuple[Record, ...]]:
+    """Read back a name from a server that does as told with each query."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -141,7 +143,7 @@ def ask_misbehaving(misbehave: Misbehave, timeout_seconds: float = 5) -> Mapping
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             address = server.sockets[0].getsockname()
-            return await read_back(address, ["foo.zone.example"], timeout_seconds=timeout_seconds)
+            return await read_back(address, names, timeout_seconds=timeout_seconds)
 
     return asyncio.run(story())
 
@@ -241,23 +243,23 @@ def test_answers_in_another_order_and_another_case() -> None:
 
     async def reverse(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
         kept.append(query)
-        if len(kept) == 2:
-            for earlier in reversed(kept):
+        if len(kept) % 2 == 0:
+            for earlier in reversed(kept[-2:]):
                 response = nodata(earlier)
+                name = earlier.question[0].name.to_text().upper()
                 if earlier.question[0].rdtype == dns.rdatatype.NS:
                     response.flags &= ~dns.flags.AA
-                    response.authority = [
-                        dns.rrset.from_text("FOO.zone.example.", 300, "IN", "NS", "NS1.Foo.Zone.Example.")
-                    ]
-                    response.additional = [
-                        dns.rrset.from_text("NS1.Foo.Zone.Example.", 300, "IN", "A", "192.0.2.11")
-                    ]
+                    response.authority = [dns.rrset.from_text(name, 300, "IN", "NS", f"NS1.{name}")]
+                    response.additional = [dns.rrset.from_text(f"NS1.{name}", 300, "IN", "A", "192.0.2.11")]
                 send(writer, response)
 
-    assert ask_misbehaving(reverse)["foo.zone.example"] == (
-        Record("foo.zone.example", "NS", 300, "ns1.foo.zone.example."),
-        Record("ns1.foo.zone.example", "A", 300, "192.0.2.11"),
-    )
+    served = ask_misbehaving(reverse, names=("foo.zone.example", "bar.zone.example"))
+    assert [each.question[0].rdtype for each in kept] == [dns.rdatatype.NS] * 2 + [dns.rdatatype.DS] * 2
+    for name in ("foo.zone.example", "bar.zone.example"):
+        assert served[name] == (
+            Record(name, "NS", 300, f"ns1.{name}."),
+            Record(f"ns1.{name}", "A", 300, "192.0.2.11"),
+        )
 
 
 # Pure

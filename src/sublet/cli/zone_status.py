@@ -133,6 +133,13 @@ def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> d
     }
 
 
+def _drift(state: ZoneState) -> list[Wrong]:
+    """Return what the last check found that is ours and isn't right."""
+    counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
+    detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
+    return [_of_symptom("drift", f"the last check found {detail}", state.checked_at)] if detail else []
+
+
 def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> list[Wrong]:
     """Return what is not well, what is worst first."""
     state, waiting = known.state, known.waiting
@@ -157,10 +164,7 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
             wrong.append(_of_cause("fence", None, state.rebuilt_at))
     if waiting.oldest_at is not None and known.now - waiting.oldest_at > WAITING_MAX:
         wrong.append(_of_symptom("waiting", f"{waiting.names} names wait", waiting.oldest_at))
-    counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
-    if any(count for _, count in counts):
-        detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
-        wrong.append(_of_symptom("drift", f"the last check found {detail}", state.checked_at))
+    wrong += _drift(state)
     if state.repair_stopped_at is not None:
         reason = state.repair_stopped_reason or "the repair waits for your word"
         wrong.append(_of_symptom("repair_stopped", reason, state.repair_stopped_at))

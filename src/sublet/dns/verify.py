@@ -27,6 +27,7 @@ DELEGATION_TYPES = frozenset(RECORD_TYPES)
 WINDOW_QUERIES = 100
 """How many queries are under way at once on the one connection."""
 
+_ABOUT_DS = frozenset({dns.rdatatype.DS, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
 _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 
@@ -79,16 +80,20 @@ async def read_back(
     Not told apart: an address at an owner of `also_absent` that a wildcard of the zone makes; NS records of a delegation and those
     of the child zone itself, where the server holds that too and answers from it.
     """
-    questions = [_Question(name, rdtype, left_over=False) for name in names for rdtype in ("NS", "DS")]
-    questions += [
-        _Question(owner, rdtype, left_over=True)
-        for owner in also_absent
-        for rdtype in ("NS", "DS", "A", "AAAA")
-    ]
+    questions = [_Question(name, "NS", left_over=False) for name in names]
+    questions += [_Question(owner, "A", left_over=True) for owner in also_absent]
     served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
-    async with _failures_told(address, timeout_seconds):
-        await _ask_all(address, questions, served)
+    async with _failures_told(address, timeout_seconds), _connected(address) as streams:
+        # A signed zone's referral tells of the DS too, and NXDOMAIN of all types: most need no second question.
+        left_open = await _ask_all(*streams, questions, served)
+        await _ask_all(*streams, [more for each in left_open for more in _further(each)], served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
+
+
+def _further(question: _Question) -> Iterator[_Question]:
+    """What else is to be asked where the first question left something open."""
+    for rdtype in ("NS", "DS", "AAAA") if question.left_over else ("DS",):
+        yield _Question(question.owner, rdtype, left_over=question.left_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,8 @@ async def read_delegation(
         _Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in RECORD_TYPES
     ]
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
-    async with _failures_told(address, timeout_seconds):
-        await _ask_all(address, questions, served)
+    async with _failures_told(address, timeout_seconds), _connected(address) as streams:
+        await _ask_all(*streams, questions, served)
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
             raise _BadResponse(f"has no SOA record at {zone}")
@@ -146,32 +151,61 @@ async def _failures_told(address: tuple[str, int], timeout_seconds: float) -> As
         raise ReadBackFailed(f"{server} {error}.") from None
 
 
-async def _ask_all(
-    address: tuple[str, int], questions: Sequence[_Question], served: Mapping[str, set[Record]]
-) -> None:
-    """Ask a window of questions at a time, all at once, and add what each brings to its owner's set."""
+@asynccontextmanager
+async def _connected(
+    address: tuple[str, int],
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection(*address)
     try:
-        for start in range(0, len(questions), WINDOW_QUERIES):
-            window = questions[start : start + WINDOW_QUERIES]
-            first_id = secrets.randbelow(65536 - len(window))
-            pending = {}
-            for query_id, question in enumerate(window, first_id):
-                query = dns.message.make_query(
-                    question.owner, question.rdtype, want_dnssec=True, flags=0, id=query_id
-                )
-                pending[query_id] = (question, query)
-                writer.write(query.to_wire(prepend_length=True))
-            await writer.drain()
-            while pending:
-                response = await _read_response(reader)
-                asked = pending.pop(response.id, None)
-                if asked is None or not asked[1].is_response(response):
-                    raise _BadResponse("answered what it was not asked")
-                question = asked[0]
-                served[question.owner].update(_served(question, response))
+        yield reader, writer
     finally:
         writer.transport.abort()
+
+
+async def _ask_all(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    questions: Sequence[_Question],
+    served: Mapping[str, set[Record]],
+) -> list[_Question]:
+    """Ask a window of questions at a time, all at once, and add what each brings to its owner's set.
+
+    Returns the questions whose answers leave open what stands there of other types.
+    """
+    left_open = []
+    for start in range(0, len(questions), WINDOW_QUERIES):
+        window = questions[start : start + WINDOW_QUERIES]
+        first_id = secrets.randbelow(65536 - len(window))
+        pending = {}
+        for query_id, question in enumerate(window, first_id):
+            query = dns.message.make_query(
+                question.owner, question.rdtype, want_dnssec=True, flags=0, id=query_id
+            )
+            pending[query_id] = (question, query)
+            writer.write(query.to_wire(prepend_length=True))
+        await writer.drain()
+        while pending:
+            response = await _read_response(reader)
+            asked = pending.pop(response.id, None)
+            if asked is None or not asked[1].is_response(response):
+                raise _BadResponse("answered what it was not asked")
+            question = asked[0]
+            served[question.owner].update(_served(question, response))
+            if not _tells_all(question, response):
+                left_open.append(question)
+    return left_open
+
+
+def _tells_all(question: _Question, response: dns.message.Message) -> bool:
+    """Whether a response tells of all types: nothing is there at all (RFC 8020), or a signed referral, whose DS comes with it.
+
+    Such a referral has the DS records, or the proof that there are none (RFC 4035, section 3.1.4).
+    """
+    if response.rcode() == dns.rcode.NXDOMAIN:
+        return True
+    if question.left_over or response.flags & dns.flags.AA:
+        return False
+    return any(rrset.rdtype in _ABOUT_DS for rrset in response.authority)
 
 
 async def _read_response(reader: asyncio.StreamReader) -> dns.message.Message:
@@ -200,7 +234,7 @@ def _served(question: _Question, response: dns.message.Message) -> Iterator[Reco
         wanted = DELEGATION_TYPES
     elif question.rdtype == "NS":
         found = [*at_name, *(rrset for rrset in response.additional if rrset.name.is_subdomain(name))]
-        wanted = DELEGATION_TYPES - {"DS"}
+        wanted = DELEGATION_TYPES
     else:
         found, wanted = at_name, frozenset({question.rdtype})
     for rrset in found:
