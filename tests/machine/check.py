@@ -29,6 +29,7 @@ _SAME = (
     "period_days",
     "updated_at",
     "generation",
+    "generation_at",
     "published_generation",
     "attempts",
     "next_attempt_at",

@@ -165,6 +165,7 @@ class Model:
             expires_at=self.now + days * DAY,
             period_days=days,
             updated_at=self.now,
+            generation_at=self.now,
             nameservers=wish.nameservers or (),
             glue=_in_order(wish.nameservers or (), wish.glue or ()),
             ds=wish.ds or (),
@@ -442,6 +443,7 @@ class Model:
         name.updated_at = self.now
         if name.generation or always:
             name.generation += 1
+            name.generation_at = self.now
             name.failed, name.attempts, name.next_attempt_at = False, 0, None
 
     def trash(self, name: Name) -> None:

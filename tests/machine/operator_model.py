@@ -391,6 +391,6 @@ class OperatorModel(Model):
         late = {
             ("nothing_waits", each.id)
             for each in self.names
-            if self.waits(each) and each.updated_at < self.now - DAY / 288
+            if self.waits(each) and each.generation_at < self.now - DAY / 288
         }
         return over | late

@@ -119,6 +119,7 @@ class Name:
     expires_at: datetime
     period_days: int
     updated_at: datetime
+    generation_at: datetime
     nameservers: tuple[str, ...] = ()
     glue: tuple[tuple[str, str], ...] = ()
     ds: tuple[str, ...] = ()

@@ -473,7 +473,7 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
         {"zone_is_registry zone", "row_is_replayed subdomain"},
     ),
     "waiting": (
-        _set(SHOP, generation=99, updated_at=START),
+        _set(SHOP, generation=99, generation_at=START),
         {"nothing_waits subdomain"},
     ),
     "fact without its event": (_set(OLD, trashed_at=START), {"row_is_replayed subdomain"}),
@@ -642,7 +642,7 @@ def test_numbers_that_would_be_given_again_are_found(busy: Registry) -> None:
 
 
 def test_what_waits_for_less_than_five_minutes_is_well(busy: Registry) -> None:
-    busy.write(_set(SHOP, generation=99, updated_at=busy.now - timedelta(minutes=5)))
+    busy.write(_set(SHOP, generation=99, generation_at=busy.now - timedelta(minutes=5)))
     assert busy.doctor() == []
 
 

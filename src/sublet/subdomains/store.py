@@ -87,6 +87,8 @@ UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
 Index(
     "ix_subdomains_unpublished",
     subdomains.c.platform_domain_id,
+    subdomains.c.generation_at,
+    subdomains.c.id,
     sqlite_where=UNPUBLISHED,
     postgresql_where=UNPUBLISHED,
 )

@@ -26,6 +26,15 @@ def upgrade() -> None:
     # The instant of a generation was not kept so far: the last change of the row is not before it.
     op.add_column("subdomains", sa.Column("generation_at", sublet.schema.Instant(), nullable=True))
     op.execute("UPDATE subdomains SET generation_at = updated_at")
+    op.drop_index("ix_subdomains_unpublished", "subdomains")
+    unpublished = sa.text("generation != published_generation")
+    op.create_index(
+        "ix_subdomains_unpublished",
+        "subdomains",
+        ["platform_domain_id", "generation_at", "id"],
+        sqlite_where=unpublished,
+        postgresql_where=unpublished,
+    )
     _create_tables()
 
 
