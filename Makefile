@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 WORKERS ?= 2
+# Programs that the tests need, each with its Debian package.
+TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
+	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast soak bench check format lock clean
@@ -29,12 +32,12 @@ run: $(VENV)/run.stamp ## Start the service with demo data, and print what to tr
 	@$(BIN)/python demo/run.py
 
 test: $(VENV)/dev.stamp ## Run every test, with branch coverage
-	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git
+	tools/install-system-packages $(TEST_PACKAGES)
 	rm -f .coverage .coverage.*
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered
 
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
-	tools/install-system-packages dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git
+	tools/install-system-packages $(TEST_PACKAGES)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
 
 soak: $(VENV)/dev.stamp ## Run random operations for long; PART=, SEED= and COUNT= choose

@@ -8,7 +8,7 @@ import signal
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -239,16 +239,29 @@ class NameServerProcess:
     def freeze(self) -> None:
         """Have it hang: connections open, nothing answered."""
         self._send(signal.SIGSTOP)
+        # The signal is not a moment: a thread may still answer after it was sent.
+        wait_until(self._is_stopped)
+
+    def _is_stopped(self) -> bool:
+        """Tell whether every thread of its processes stands still, by the kernel's account."""
+        states = set()
+        for task in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+            try:
+                # pid (name) state parent group …: the name may have spaces and parentheses.
+                state, _, group = task.read_text().rpartition(")")[2].split()[:3]
+            except OSError:  # ended while we looked
+                continue
+            if int(group) == self.pid:
+                states.add(state)
+        return states == {"T"}
 
     def thaw(self) -> None:
         """Have it go on where it was."""
         self._send(signal.SIGCONT)
 
     def _send(self, number: int) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def places_in(folder: Path) -> Places:

@@ -66,7 +66,7 @@ class Program(Protocol):
 
 
 class Knot:
-    programs = ("knotd", "knotc", "keymgr")
+    programs: tuple[str, ...] = ("knotd", "knotc", "keymgr")
 
     def configure_primary(self, site: Site) -> ServerConfig:
         return knot_primary(site)
@@ -93,7 +93,7 @@ class Knot:
 
 
 class Bind:
-    programs = ("named", "named-checkconf", "nsupdate")
+    programs: tuple[str, ...] = ("named", "named-checkconf", "nsupdate")
 
     def configure_primary(self, site: Site) -> ServerConfig:
         return bind_primary(site)
@@ -125,7 +125,7 @@ class Bind:
 
 
 class PowerDns:
-    programs = ("pdns_server", "pdnsutil", "sqlite3")
+    programs: tuple[str, ...] = ("pdns_server", "pdnsutil", "sqlite3")
 
     def configure_primary(self, site: Site) -> ServerConfig:
         return powerdns_primary(site)
@@ -175,7 +175,7 @@ class PowerDns:
 
 
 class Nsd:
-    programs = ("nsd", "nsd-checkconf")
+    programs: tuple[str, ...] = ("nsd", "nsd-checkconf")
 
     def configure_primary(self, site: Site) -> ServerConfig:
         raise NotImplementedError

@@ -1,10 +1,11 @@
-"""`sublet zone …`: hold the zones against the registry, and repair what is ours."""
+"""`sublet zone …`: hold the zones against the registry, repair what is ours, and configure their name servers."""
 
 from typing import Annotated, Any
 
 import typer
 
 from sublet.audit import Actor
+from sublet.cli import zone_config
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import REFUSED, Session, change, question
@@ -12,7 +13,9 @@ from sublet.db import Tx
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.check_zone import ZoneCheck, check_zone, repair_zone
 
-app = typer.Typer(help="Hold the zones against the registry.", no_args_is_help=True)
+app = typer.Typer(
+    help="Hold the zones against the registry; configure their name servers.", no_args_is_help=True
+)
 
 
 @question(app, "check")
@@ -40,6 +43,9 @@ def repair(
     wrong = not found.differences.ours_is_right
     last = "It is published anew." if wrong else f"There is nothing to repair in {found.zone}."
     return Answer(_describe(found), (*_lines(found), last))
+
+
+question(app, "config")(zone_config.config)
 
 
 def _describe(found: ZoneCheck) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _named_text(site: Site, keys: str) -> str:
         "        # Sublet: delegations below the apex (a wildcard does not match the apex), and the TXT record of its fence.",
         f"        grant {site.key.name} wildcard *.{zone} NS DS A AAAA;",
         f"        grant {site.key.name} name _sublet.{zone} TXT;",
-        "        # Whoever is root on this machine, with `nsupdate -l`: the key is made anew at each start.",
+        f"        # Root on this machine, with `nsupdate -k {places.run}/session.key`: that key is made anew at each start.",
         "        grant local-ddns zonesub ANY;",
         "    };",
         f"    allow-transfer {{ key {site.key.name}; key {site.transfer_key.name}; }};",
@@ -86,8 +86,6 @@ def _named_text(site: Site, keys: str) -> str:
 
 
 def _listen_lines(address: str, port: int) -> list[str]:
-    if ip_address(address).is_unspecified:
-        return [f"    listen-on port {port} {{ any; }};", f"    listen-on-v6 port {port} {{ any; }};"]
     if ip_address(address).version == 4:
         return [f"    listen-on port {port} {{ {address}; }};", "    listen-on-v6 { none; };"]
     return ["    listen-on { none; };", f"    listen-on-v6 port {port} {{ {address}; }};"]
@@ -96,9 +94,11 @@ def _listen_lines(address: str, port: int) -> list[str]:
 def _notify_lines(site: Site) -> list[str]:
     if not site.secondaries:
         return []
+    version = "-v6" if ip_address(site.address).version == 6 else ""
     return [
         "    notify explicit;",
         "    notify-delay 0;",
+        f"    notify-source{version} {site.address};",
         "    also-notify {",
         *(
             f"        {each.address} port {each.port} key {site.transfer_key.name};  # {each.host}"

@@ -1,7 +1,5 @@
 """Knot DNS 3.2 or newer, as primary and as secondary."""
 
-from ipaddress import ip_address
-
 from sublet.dns.server_config.model import (
     ConfigFile,
     Places,
@@ -113,6 +111,7 @@ def _remote_lines(site: Site) -> list[str]:
             f"  # {each.host}",
             f"  - id: secondary-{number}",
             f"    address: {each.address}@{each.port}",
+            f"    via: {site.address}",
             f"    key: {site.transfer_key.name}",
         ]
     return [*lines, ""]
@@ -136,7 +135,7 @@ def _secondary_text(site: SecondarySite, keys: str) -> str:
         "remote:",
         "  - id: primary",
         f"    address: {site.primary_address}@{site.primary_port}",
-        *([] if ip_address(site.address).is_unspecified else [f"    via: {site.address}"]),
+        f"    via: {site.address}",
         f"    key: {site.transfer_key.name}",
         "",
         "acl:",
@@ -162,6 +161,8 @@ def _server_lines(places: Places, address: str, port: int, keys: str) -> list[st
         "server:",
         f"    rundir: {places.run}",
         f"    listen: {address}@{port}",
+        "    # A large zone's transfer waits for whoever reads it; half a second (the default) cuts slow readers off.",
+        "    tcp-io-timeout: 10000",
         '    version: ""',
         "",
         "log:",

@@ -1,6 +1,7 @@
 """What a generated configuration is made of, and what it is made from."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import PurePosixPath
 
 from sublet.dns.types import Apex, Secondary, TsigKey
@@ -20,7 +21,8 @@ class Site:
     """What a primary is configured from.
 
     `key` is the one that may update (and transfer, for the check of the zone). `transfer_key` is the secondaries': they
-    may transfer and nothing else. `address` and `port` are where the server listens. The zone is `apex.zone`.
+    may transfer and nothing else. `address` and `port` are where the server listens, and `address` is what the secondaries see
+    NOTIFY come from, so it is one address, not "any". The zone is `apex.zone`.
     """
 
     apex: Apex
@@ -113,6 +115,12 @@ def key_file_name(zone: str) -> str:
     return f"sublet-{zone}.keys"
 
 
-def with_state(places: Places, state: str) -> Places:
-    """Return the same places with another directory for the state."""
-    return replace(places, state=state)
+def key_name(zone: str) -> str:
+    """Return the name of our key for a zone: one label, so that it needs no dots anywhere, of 54 octets at most.
+
+    `-transfer` is put behind it for the secondaries' key; a label has 63 octets.
+    """
+    name = f"sublet-{zone.replace('.', '-')}"
+    if len(name) <= 54:
+        return name
+    return f"{name[:45]}-{sha256(zone.encode()).hexdigest()[:8]}"

@@ -1,7 +1,5 @@
 """NSD 4.6 or newer, as secondary."""
 
-from ipaddress import ip_address
-
 from sublet.dns.server_config.model import (
     ConfigFile,
     Places,
@@ -42,8 +40,6 @@ def nsd_secondary(site: SecondarySite) -> ServerConfig:
 
 def _text(site: SecondarySite, keys: str) -> str:
     places, key = site.places, site.transfer_key.name
-    # Transfers come from the address that the primary knows.
-    known = [] if ip_address(site.address).is_unspecified else [f"    outgoing-interface: {site.address}"]
     lines = [
         "server:",
         f"    ip-address: {site.address}@{site.port}",
@@ -67,6 +63,6 @@ def _text(site: SecondarySite, keys: str) -> str:
         f'    zonefile: "{site.zone}.zone"',
         f"    allow-notify: {site.primary_address} {key}",
         f"    request-xfr: {site.primary_address}@{site.primary_port} {key}",
-        *known,
+        f"    outgoing-interface: {site.address}",
     ]
     return "\n".join(lines) + "\n"

@@ -36,8 +36,10 @@ def powerdns_primary(site: Site) -> ServerConfig:
     steps = (
         *install_steps("pdns-server pdns-backend-sqlite3 sqlite3", files),
         Step(f'sqlite3 {database} ".read {_SCHEMA}"', "An empty database.", "pdns"),
+        Step(f"chmod 0600 {database}", "It will hold the secrets and the signing key.", "pdns"),
         Step(f'sqlite3 {database} ".read {keys}"', "The keys.", "pdns"),
         *(Step(_tool(places, words), why, "pdns") for words, why in _zone_commands(site, zone_path)),
+        Step(f"rm {keys}", "The keys are in the database now.", of_machine=True),
         Step("systemctl restart pdns", "It serves the zone.", of_machine=True),
     )
     return ServerConfig(files, steps)
@@ -49,9 +51,10 @@ def _tool(places: Places, words: str) -> str:
 
 def _zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]:
     zone, key, transfer_key = site.apex.zone, site.key.name, site.transfer_key.name
+    kind = "primary" if site.secondaries else "native"
     commands = [
         (f"load-zone {zone} {zone_path}", "The zone as it begins."),
-        (f"set-kind {zone} primary", "It tells the secondaries of changes."),
+        (f"set-kind {zone} {kind}", "Native writes down no notifications; primary is for secondaries."),
         (f"secure-zone {zone}", "A key (ECDSA P-256)."),
         (
             f"set-nsec3 {zone} '1 0 0 -'",
@@ -73,7 +76,7 @@ def _zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]:
         targets = " ".join(_target(each.address, each.port) for each in site.secondaries)
         commands += [
             (f"set-meta {zone} ALSO-NOTIFY {targets}", "Whom it tells."),
-            (f"set-meta {zone} NOTIFY-DNSUPDATE 1", "At once, not a minute later."),
+            (f"set-meta {zone} NOTIFY-DNSUPDATE 1", "At once, not at the next cycle."),
         ]
     return [*commands, (f"rectify-zone {zone}", "Puts the names in NSEC3's order.")]
 
@@ -83,6 +86,9 @@ def _target(address: str, port: int) -> str:
 
 
 def _settings_text(site: Site, database: str) -> str:
+    # What it notes of notifications is a write beside the updates; SQLite then has an update fail (SERVFAIL, nothing done),
+    # which Sublet sends again. So that is looked through each hour instead of each minute: NOTIFY-DNSUPDATE tells them at once.
+    primary_lines = ["primary=yes", "xfr-cycle-interval=3600", f"query-local-address={site.address}"]
     lines = [
         "launch=gsqlite3",
         f"gsqlite3-database={database}",
@@ -94,7 +100,7 @@ def _settings_text(site: Site, database: str) -> str:
         f"local-address={site.address}",
         f"local-port={site.port}",
         f"socket-dir={site.places.run}",
-        "primary=yes",
+        *(primary_lines if site.secondaries else []),
         "only-notify=",
         "allow-axfr-ips=",
         "dnsupdate=yes",
@@ -142,4 +148,4 @@ end
 
 def _key_text(*keys: TsigKey) -> str:
     rows = ", ".join(f"('{key.name}', '{key.algorithm}', '{key.secret}')" for key in keys)
-    return f"INSERT INTO tsigkeys (name, algorithm, secret) VALUES {rows};\n"
+    return f"INSERT INTO tsigkeys (name, algorithm, secret) VALUES {rows};\n"  # noqa: S608 - names of A-labels and base64, of our own making

@@ -1,0 +1,130 @@
+"""`sublet zone config`: what it prints and writes, and what it refuses."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sublet.cli.main import app
+from sublet.dns.server_config.model import key_name
+
+LISTEN = ("--listen", "192.0.2.53")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    address = f"sqlite:///{tmp_path}/registry.db"
+    run(address, "init")
+    hosts = ("ns1.zone.example", "ns2.zone.example", "ns.elsewhere.example")
+    words = [word for host in hosts for word in ("--apex-nameserver", host)]
+    run(address, "domain", "add", "zone.example", *words)
+    return address
+
+
+def run(address: str, *words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, words, env={"SUBLET_DATABASE_URL": address})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.output
+
+
+def made(address: str, *words: str) -> dict[str, Any]:
+    """Return the files of each machine by their last names."""
+    value = json.loads(run(address, "zone", "config", "zone.example", *words, "--json"))
+    return {
+        machine["name"]: {Path(each["path"]).name: each for each in machine["files"]}
+        for machine in value["machines"]
+    }
+
+
+@pytest.mark.parametrize("server", ["knot", "bind", "powerdns"])
+def test_it_prints_every_file_with_one_fresh_key(database: str, server: str) -> None:
+    first = made(database, "--server", server, *LISTEN, "--secondary", "ns2.zone.example=198.51.100.53")
+    assert list(first) == ["primary", "ns2.zone.example-nsd", "ns2.zone.example-knot", "sublet"]
+    secret = first["sublet"]["sublet-zone-example.key"]["text"].strip()
+    with_secret = {
+        (machine, name) for machine, files in first.items() for name in files if secret in files[name]["text"]
+    }
+    assert len(with_secret) == 2  # the primary's and ours; no secondary may update
+    assert all(first[machine][name]["secret"] for machine, name in with_secret)
+    zone = first["primary"]["zone.example.zone"]["text"]
+    assert re.findall(r"^(\S+) 3600 IN A (\S+)$", zone, re.MULTILINE) == [
+        ("ns1.zone.example.", "192.0.2.53"),
+        ("ns2.zone.example.", "198.51.100.53"),
+    ]
+    again = made(database, "--server", server, *LISTEN)
+    assert secret not in json.dumps(again)
+
+
+def test_it_prints_our_own_settings(database: str) -> None:
+    files = made(database, "--server", "knot", "--listen", "[2001:db8::53]:5353")
+    settings = tomllib.loads(files["sublet"]["primary.toml"]["text"])
+    assert settings["primaries"]["zone-example"] == {
+        "address": "2001:db8::53",
+        "port": 5353,
+        "key_name": "sublet-zone-example",
+        "key_algorithm": "hmac-sha256",
+        "key_file": "/etc/sublet/sublet-zone-example.key",
+    }
+    assert "ns1.zone.example. 3600 IN AAAA 2001:db8::53" in files["primary"]["zone.example.zone"]["text"]
+
+
+def test_people_get_headings_and_commands(database: str) -> None:
+    printed = run(database, "zone", "config", "zone.example", "--server", "knot", *LISTEN)
+    assert "==== The primary, knot ====" in printed
+    assert "---- /etc/knot/knot.conf (root:knot, 0644)" in printed
+    assert "sublet domain edit zone.example --primary zone-example" in printed
+
+
+def test_it_writes_files_that_are_not_overwritten(database: str, tmp_path: Path) -> None:
+    folder = tmp_path / "servers"
+    words = ("zone", "config", "zone.example", "--server", "bind", *LISTEN, "--output", str(folder))
+    printed = run(database, *words)
+    secret = (folder / "sublet" / "sublet-zone-example.key").read_text().strip()
+    assert secret not in printed
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()}
+    assert modes == {
+        "named.conf": 0o644,
+        "sublet-zone.example.keys": 0o600,
+        "zone.example.zone": 0o644,
+        "sublet-zone-example.key": 0o600,
+        "primary.toml": 0o644,
+    }
+    assert "is there already" in run(database, *words, code=1)
+    assert (folder / "sublet" / "sublet-zone-example.key").read_text().strip() == secret
+
+
+def test_the_directory_is_the_primarys(database: str) -> None:
+    files = made(database, "--server", "knot", *LISTEN, "--directory", "/srv/knot")
+    assert files["primary"]["zone.example.zone"]["path"] == "/srv/knot/zone.example.zone"
+    assert "storage: /srv/knot" in files["primary"]["knot.conf"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "Say where the primary listens"),
+        (("--listen", "ns1.zone.example"), "no IP address"),
+        (("--listen", "::"), "not where others can reach it"),
+        (("--listen", "192.0.2.53:0"), "not where others can reach it"),
+        (("--listen", "192.0.2.53:70000"), "no IP address"),
+        ((*LISTEN, "--secondary", "198.51.100.53"), "is not HOST=ADDRESS"),
+        ((*LISTEN, "--secondary", "ns_2.zone.example=198.51.100.53"), "letters, digits and hyphens"),
+        ((*LISTEN, "--secondary", "ns2.zone.example=nowhere"), "no IP address"),
+        ((*LISTEN, "--directory", "knot"), "no absolute path"),
+        ((*LISTEN, "--directory", "/srv/a;b"), "no absolute path"),
+    ],
+)
+def test_what_can_not_be_is_refused(database: str, words: tuple[str, ...], sentence: str) -> None:
+    printed = run(database, "zone", "config", "zone.example", "--server", "knot", *words, code=1)
+    assert sentence in printed
+
+
+def test_the_name_of_a_key_is_one_label() -> None:
+    assert key_name("zone.example") == "sublet-zone-example"
+    long = [f"{'a' * 60}.{end}.example" for end in "bc"]
+    assert len({key_name(each) for each in long}) == 2
+    assert all(len(f"{key_name(each)}-transfer") <= 63 for each in long)
