@@ -125,10 +125,14 @@ class Publisher:
     async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:
         """Find out what is refused: the zone's every change, or some names of the batch."""
         if refusal.cause != "in_use" and batch.primary:
-            fault = await self._probe(batch)
-            if fault is not None:
+            try:
+                await self._probe(batch)
+            except PrimaryFault as fault:
                 await self._rest(batch, fault)
                 return False
+            except BatchStale:
+                await asyncio.sleep(STALE_PAUSE_SECONDS)
+                return True
         if len(batch.items) == 1:
             sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
             result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
@@ -144,19 +148,18 @@ class Publisher:
                 return False
         return True
 
-    async def _probe(self, batch: Batch) -> PrimaryFault | None:
-        """Send an update without any name; return why the zone takes none, None where it does."""
+    async def _probe(self, batch: Batch) -> None:
+        """Send an update without any name: return if the zone takes it, and then the batch can't be applied any more.
+
+        Raises:
+            PrimaryFault: why the zone takes none.
+            BatchStale: the zone has changed since.
+        """
         probe = await self._db.write(begin_probe, batch.platform_domain_id)
         if probe is None:
-            return None
-        try:
-            await self._zone(probe).send(probe)
-            await self._db.write(record_publication, {}, probe)
-        except PrimaryFault as fault:
-            return fault
-        except BatchStale:
-            pass  # something has changed; the names will tell
-        return None
+            raise BatchStale
+        await self._zone(probe).send(probe)
+        await self._db.write(record_publication, {}, probe)
 
     async def _rest(self, batch: Batch, fault: PrimaryFault) -> None:
         """Let a zone in which nothing can be published rest for a moment."""

@@ -6,7 +6,10 @@ from sublet.subdomains.publishing import Batch, Result
 
 
 class BatchRefused(Exception):  # noqa: N818 - said by a name server of a batch, no fault of ours
-    """A batch was refused whole, and nothing of it is in the zone: something in it can't be had, for this cause."""
+    """A batch was refused whole, and nothing of it is in the zone: something in it can't be had, for this cause.
+
+    An answer that is not signed may say so too ("refused", by Knot): it is sure once a later update has moved the fence.
+    """
 
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(detail)
