@@ -12,6 +12,7 @@ from primary_faults import HEALED_SECONDS, changed, healed, register, shown, sta
 from service import Registrant
 from service_on import ZONE, ServiceOn, service_on
 from serving import wait_until
+from sublet.dns.primary import send_update
 from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 
@@ -40,11 +41,10 @@ class Counted:
 def updates(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Count the updates that the publisher sends, by the records that each adds."""
     counted = Counted()
-    send = primary_zone.send_update
 
     async def count(primary: Any, message: dns.update.UpdateMessage, **options: Any) -> None:
         counted.records.append(sum(len(rrset) for rrset in message.update))
-        await send(primary, message, **options)
+        await send_update(primary, message, **options)
 
     monkeypatch.setattr(primary_zone, "send_update", count)
     return counted

@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import Iterable
 
+import dns.exception
 import dns.name
 import dns.rdata
 import dns.rdataclass
@@ -37,6 +38,14 @@ def new_fence() -> str:
 def is_fence(text: str) -> bool:
     """Tell whether this is what `new_fence` makes, so may have been put there by a registry."""
     return _FENCE.fullmatch(text) is not None
+
+
+def is_too_long(message: dns.update.UpdateMessage) -> bool:
+    """Tell whether a message, with its signature, may be longer than what can be sent at once."""
+    try:
+        return len(message.to_wire()) > MESSAGE_BYTES_MAX
+    except dns.exception.TooBig:
+        return True
 
 
 def build_update(

@@ -9,7 +9,7 @@ from sublet.db import Database
 from sublet.dns.plan import ImplausiblePlan, plan_changes
 from sublet.dns.primary import PrimaryFault, read_fence, send_update, takes_updates
 from sublet.dns.types import Primary
-from sublet.dns.update import MESSAGE_BYTES_MAX, build_update
+from sublet.dns.update import build_update, is_too_long
 from sublet.dns.verify import ReadBackFailed, read_back
 from sublet.subdomains.publishing import Batch, Result, settle_fence
 from sublet.worker.judgement import absent_owners, judge
@@ -55,11 +55,11 @@ class PrimaryZone:
                 next_fence=batch.next_fence,
                 unused=(owner for item in batch.items for owner in item.new_owners),
             )
-            if len(message.to_wire()) > MESSAGE_BYTES_MAX:
-                raise BatchRefused("not_understood", "the message would be too long")
         except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
             log.exception("zone_change_refused", zone=batch.zone)
-            raise BatchRefused("refused", str(error)) from error
+            raise BatchRefused("refused", str(error), was_sent=False) from error
+        if is_too_long(message):
+            raise BatchRefused("not_understood", "the message would be too long", was_sent=False)
         self._is_certain = False
         try:
             await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)

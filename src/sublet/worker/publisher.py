@@ -120,11 +120,14 @@ class Publisher:
         for took in await self._db.write(record_publication, by_id, batch):
             self._on_published(took)
         self._count(batch.zone, results)
+        for each in results:
+            if each.error is not None:
+                log.warning("name_fault", zone=batch.zone, name=each.item.fqdn, cause=each.cause)
         return True
 
     async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:
         """Find out what is refused: the zone's every change, or some names of the batch."""
-        if refusal.cause != "in_use" and batch.primary:
+        if refusal.cause != "in_use" and batch.primary and refusal.was_sent:
             try:
                 await self._probe(batch)
             except PrimaryFault as fault:
@@ -138,7 +141,13 @@ class Publisher:
             result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
             await self._db.write(record_refusal, result)
             self._count(batch.zone, [result])
-            log.warning("name_refused", zone=batch.zone, name=batch.items[0].fqdn, detail=str(refusal))
+            log.warning(
+                "name_fault",
+                zone=batch.zone,
+                name=batch.items[0].fqdn,
+                cause=refusal.cause,
+                detail=str(refusal),
+            )
             return True
         middle = len(batch.items) // 2
         for items in (batch.items[:middle], batch.items[middle:]):
