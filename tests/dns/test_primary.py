@@ -54,7 +54,7 @@ def answer(
     if is_signed:
         signer = key or RING[dns.name.from_text(KEY.name)]
         response.use_tsig(signer, algorithm=signer.algorithm, tsig_error=error, other_data=other)
-        response.request_mac = query.mac
+        response.request_mac = query.mac or b""
     else:
         response.tsig = None
     return bytes(response.to_wire() or b"")

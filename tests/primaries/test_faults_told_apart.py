@@ -14,9 +14,11 @@ from primary_faults import changed, fails_for, healed, in_database, register, st
 from service import Registrant
 from service_on import ZONE, ServiceOn, service_on
 from serving import free_address
-from sublet.dns.update import fence_name
+from sublet.dns.primary import Fence
+from sublet.dns.update import fence_name, new_fence
 from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
+from sublet.worker.publisher import STALE_MAX
 
 pytestmark = pytest.mark.slow
 
@@ -182,6 +184,23 @@ def test_a_server_that_is_a_secondary(on: ServiceOn, ada: Registrant) -> None:
     changes += [('    dnssec-policy "sublet";\n', ""), ("    inline-signing no;\n", "")]
     with changed(server, *changes):
         fqdn = fails_for(on, ada, "no_updates")
+    healed(on, ada, fqdn)
+
+
+def test_a_fence_that_is_another_at_each_look(
+    on: ServiceOn, ada: Registrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where two servers that know nothing of each other stand at one address."""
+    looks = []
+
+    async def look(*_: object, **__: object) -> Fence:
+        looks.append(new_fence())
+        return Fence(looks[-1], len(looks))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(primary_zone, "read_fence", look)
+        fqdn = fails_for(on, ada, "fence")
+        assert len(looks) <= 2 * STALE_MAX * (state(on).attempts + 1)
     healed(on, ada, fqdn)
 
 

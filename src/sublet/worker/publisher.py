@@ -36,6 +36,8 @@ from sublet.worker.zones import BatchRefused, BatchStale, Zone
 POLL_SECONDS = 0.25
 FAULT_PAUSE_SECONDS = 1.0
 STALE_PAUSE_SECONDS = 0.05
+STALE_MAX = 20
+"""How often in a row a zone may be found changed by somebody else before it rests: what stands at its address may be two servers."""
 log = structlog.get_logger()
 
 
@@ -64,6 +66,7 @@ class Publisher:
         self._on_published = on_published
         self._zones: dict[int, PrimaryZone] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._stale_counts: Counter[int] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
 
@@ -109,13 +112,13 @@ class Publisher:
         try:
             results = await self._zone(batch).send(batch)
         except BatchStale:
-            await asyncio.sleep(STALE_PAUSE_SECONDS)  # another publisher may be at work in this zone
-            return True
+            return await self._begin_anew(batch)
         except PrimaryFault as fault:
             await self._rest(batch, fault)
             return False
         except BatchRefused as refusal:
             return await self._narrow(batch, refusal)
+        self._stale_counts.pop(batch.platform_domain_id, None)
         by_id = {result.item.subdomain_id: result for result in results}
         for took in await self._db.write(record_publication, by_id, batch):
             self._on_published(took)
@@ -124,6 +127,16 @@ class Publisher:
             if each.error is not None:
                 log.warning("name_fault", zone=batch.zone, name=each.item.fqdn, cause=each.cause)
         return True
+
+    async def _begin_anew(self, batch: Batch) -> bool:
+        """Let a batch be begun anew: another publisher may be at work in this zone. Not for ever: then the zone rests."""
+        self._stale_counts[batch.platform_domain_id] += 1
+        if self._stale_counts[batch.platform_domain_id] < STALE_MAX:
+            await asyncio.sleep(STALE_PAUSE_SECONDS)
+            return True
+        del self._stale_counts[batch.platform_domain_id]
+        await self._rest(batch, PrimaryFault("fence", f"the fence of {batch.zone} is another at each look"))
+        return False
 
     async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:
         """Find out what is refused: the zone's every change, or some names of the batch."""
@@ -134,8 +147,7 @@ class Publisher:
                 await self._rest(batch, fault)
                 return False
             except BatchStale:
-                await asyncio.sleep(STALE_PAUSE_SECONDS)
-                return True
+                return await self._begin_anew(batch)
         if len(batch.items) == 1:
             sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
             result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
