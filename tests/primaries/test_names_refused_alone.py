@@ -12,7 +12,10 @@ from primary_faults import HEALED_SECONDS, changed, healed, register, shown, sta
 from service import Registrant
 from service_on import ZONE, ServiceOn, service_on
 from serving import wait_until
+from sublet.db import Tx
 from sublet.dns.primary import send_update
+from sublet.platform_domains.find import find_platform_domain
+from sublet.subdomains import publish_store
 from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 
@@ -131,3 +134,24 @@ def test_a_server_that_keeps_a_part(on: ServiceOn, ada: Registrant) -> None:
         assert state(on).problem is None
     healed(on, ada, cut)
     assert len([record for record in on.records() if record[0] == cut]) == 4
+
+
+def test_what_was_never_sent_is_not_taken_out(on: ServiceOn, ada: Registrant) -> None:
+    """Registered while the server was away, deleted before its return: what somebody else has at the name stays."""
+    on.primary.nsupdate([f"add taken.{ZONE}. 300 A 8.8.8.8"])
+    on.primary.kill()
+    fqdn = register(on, ada, "taken")
+    wait_until(lambda: shown(on, ada, fqdn)["status"] == "failed")
+    on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
+    on.primary.start()
+    healed(on, ada, register(on, ada))
+    wait_until(lambda: on.service.read(lambda tx: _is_settled(tx, fqdn)), 15)
+    assert (fqdn, "A", "8.8.8.8") in on.records()
+    on.primary.nsupdate([f"delete {fqdn}. A"])
+
+
+def _is_settled(tx: Tx, fqdn: str) -> bool:
+    """Whether nothing is left to publish, nor any owner that would be taken for ours."""
+    domain_id = find_platform_domain(tx, ZONE).id
+    owners = publish_store.list_published_owners_of_zone(tx, domain_id)
+    return fqdn not in owners and not publish_store.list_waiting(tx, domain_id, 1)

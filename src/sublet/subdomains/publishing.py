@@ -35,6 +35,8 @@ class Item:
     """One name of a batch: the generation that is sent, the records desired, the owners that are or may be in the zone.
 
     `new_owners` are those at which nothing of ours was ever put, as far as is known: they must not be in use.
+    `never_sent` were written ahead too, and are not wanted any more. What stands there isn't ours: no change of the zone had
+    them, and behind this one none can that was sent earlier.
     """
 
     subdomain_id: int
@@ -45,6 +47,7 @@ class Item:
     desired: tuple[Record, ...]
     owners: frozenset[str]
     new_owners: frozenset[str]
+    never_sent: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ def begin_publication(
         desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
         wanted = frozenset(record.owner for record in desired)
         publish_store.insert_published_owners(tx, subdomain.id, wanted - before)
+        once_sent = sent.get(subdomain.id, frozenset())
         items.append(
             Item(
                 subdomain_id=subdomain.id,
@@ -106,8 +110,9 @@ def begin_publication(
                 generation_at=subdomain.generation_at,
                 attempts=subdomain.attempts,
                 desired=desired,
-                owners=before | wanted,
-                new_owners=wanted - sent.get(subdomain.id, frozenset()),
+                owners=once_sent | wanted,
+                new_owners=wanted - once_sent,
+                never_sent=before - once_sent - wanted,
             )
         )
     return _fenced(tx, platform_domain, tuple(items))
@@ -175,7 +180,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
         if result.error is not None or result.serial is None:
             _record_failure(tx, result, tx.now + back_off(item.attempts))
             continue
-        gone = item.owners - {record.owner for record in item.desired}
+        gone = item.never_sent | (item.owners - {record.owner for record in item.desired})
         if publish_store.record_success(tx, item.subdomain_id, item.generation, result.serial, gone):
             published = {"published_generation": item.generation, "serial": result.serial}
             audit.record(tx, SYSTEM, "subdomain.publish", "subdomain", item.subdomain_id, after=published)
