@@ -13,8 +13,8 @@ from name_servers import KINDS, NameServerProcess, fresh_key
 from primary_faults import changed, fails_for, healed, in_database, register, state
 from service import Registrant
 from service_on import ZONE, ServiceOn, service_on
-from serving import free_address
-from sublet.dns.primary import Fence
+from serving import free_address, wait_until
+from sublet.dns.primary import Fence, PrimaryFault
 from sublet.dns.update import fence_name, new_fence
 from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
@@ -133,6 +133,7 @@ def test_a_zone_that_is_frozen_by_hand(on: ServiceOn, ada: Registrant) -> None:
         opened = changed(server, ("controls { };", f"{key_lines}controls {{ {inet} }};"))
         control = ["rndc", "-c", str(configuration), "-s", "127.0.0.1", "-p", str(port), "{}", ZONE]
     with opened:
+        wait_until(server.is_ready, 30)  # a zone that is not loaded yet can't be frozen
         server.run([word.format("freeze") for word in control])
         fqdn = fails_for(on, ada, "no_updates")
         server.run([word.format("thaw") for word in control])
@@ -197,8 +198,12 @@ def test_a_fence_that_is_another_at_each_look(
         looks.append(new_fence())
         return Fence(looks[-1], len(looks))
 
+    async def refuse(*_: object, **__: object) -> None:
+        raise PrimaryFault("fence", "main answers NXRRSET", certain=True)
+
     with monkeypatch.context() as patched:
         patched.setattr(primary_zone, "read_fence", look)
+        patched.setattr(primary_zone, "send_update", refuse)
         fqdn = fails_for(on, ada, "fence")
         assert len(looks) <= 2 * STALE_MAX * (state(on).attempts + 1)
     healed(on, ada, fqdn)
