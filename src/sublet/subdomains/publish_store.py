@@ -179,8 +179,13 @@ def list_sent_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, frozen
     return {subdomain_id: frozenset(owners) for subdomain_id, owners in found.items()}
 
 
-def mark_owners_sent(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Record that a change of the zone had these owner names, each given with its subdomain's id."""
+def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
+    """Record that a change of the zone had these owner names, each given with its subdomain's id.
+
+    Those that were forgotten as unsent, while it was not known that the change was applied after all, are known again.
+    """
+    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
+    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
     rows = [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners]
     if rows:
         tx.connection.execute(

@@ -69,7 +69,7 @@ class PrimaryZone:
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
-        meaning = await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        meaning = await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
         self._is_certain = True
         if meaning == "rebuilt":
             log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
@@ -88,7 +88,7 @@ class PrimaryZone:
             raise fault from None
         if found.value == batch.next_fence:
             return
-        await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
         self._is_certain = fault.certain
         if fault.cause == "fence" or found.value != batch.fence:
             raise BatchStale from fault
