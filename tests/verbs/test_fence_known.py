@@ -13,6 +13,7 @@ from sublet.subdomains.publishing import (
     begin_publication,
     record_publication,
     record_refusal,
+    record_zone_fault,
     settle_fence,
 )
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -84,3 +85,16 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     assert owners == {item.subdomain_id: {SHOP: True}}
     on_primary.advance(minutes=2)
     assert _begin(on_primary).items[0].new_owners == frozenset()
+
+
+def test_a_zone_does_not_rest_until_the_day_that_a_wrong_clock_said(on_primary: Registry) -> None:
+    on_primary.advance(days=1)  # which the primary doesn't take, since its clock is right
+    batch = _begin(on_primary)
+    domain_id = on_primary.domains[ZONE]
+    on_primary.write(record_zone_fault, domain_id, batch.items, "clock", "BADTIME", "The clocks differ.")
+    assert on_primary.read(zone_state_store.list_resting_platform_domain_ids) == {domain_id}
+    assert on_primary.read(publish_store.list_waiting_platform_domain_ids) == []
+    on_primary.advance(days=-1)
+    assert on_primary.read(zone_state_store.list_resting_platform_domain_ids) == frozenset()
+    assert on_primary.read(publish_store.list_waiting_platform_domain_ids) == [domain_id]
+    assert _begin(on_primary).items[0].fqdn == SHOP
