@@ -12,7 +12,7 @@ from sublet.dns.types import Primary
 from sublet.dns.update import build_update
 from sublet.dns.verify import ReadBackFailed, read_back
 from sublet.subdomains.publishing import Batch, Result, settle_fence
-from sublet.worker.judgement import absent_owners, judge
+from sublet.worker.judgement import absent_owners, judge, without_wildcard
 from sublet.worker.zones import BatchRefused, BatchStale
 
 TIMEOUT_SECONDS = 5.0
@@ -102,9 +102,10 @@ class PrimaryZone:
                 (primary.address, primary.port),
                 [item.fqdn for item in batch.items],
                 timeout_seconds=TIMEOUT_SECONDS,
-                also_absent=absent_owners(batch.items),
+                also_absent=absent_owners(batch.zone, batch.items),
             )
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:
             raise PrimaryFault("read_back", str(error)) from error
+        served = without_wildcard(batch.zone, batch.items, served)
         return [judge(item, served, after.serial) for item in batch.items]
