@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from sublet.dns.types import Record
-from sublet.dns.types import Record
 from sublet.dns.verify import matches
 from sublet.subdomains.publishing import Item, Result
 
