@@ -2,10 +2,14 @@
 
 import pytest
 
-from registry import Registry
+from registry import OPERATOR, Registry
+from sublet.dns.types import Record
+from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import publish_store
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import (
     Batch,
@@ -98,3 +102,24 @@ def test_a_zone_does_not_rest_until_the_day_that_a_wrong_clock_said(on_primary: 
     assert on_primary.read(zone_state_store.list_resting_platform_domain_ids) == frozenset()
     assert on_primary.read(publish_store.list_waiting_platform_domain_ids) == [domain_id]
     assert _begin(on_primary).items[0].fqdn == SHOP
+
+
+def test_adopted_records_are_not_lost_by_leaving_the_built_in_name_server(registry: Registry) -> None:
+    domain_id = registry.domains[ZONE]
+    adopted = [
+        Record(f"mail.{ZONE}", "A", 300, "192.0.2.25"),
+        Record(f"mail.{ZONE}", "TXT", 300, '"v=spf1 a"'),
+    ]
+    registry.write(zone_store.insert_records, domain_id, adopted)
+    registry.register(SHOP, nameservers=("ns1.example.org",))
+    registry.publish()
+    to_primary = PlatformDomainSettings(primary="main")
+    with registry.refuses(Conflict) as caught:
+        registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary)
+    assert "2 records" in caught[0].message
+    registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary, force=True)
+    assert registry.read(zone_store.list_zone_records, domain_id) == adopted, "until the first check"
+    with registry.refuses(SubdomainUnavailable):
+        registry.register(f"mail.{ZONE}")
+    registry.write(edit_zone_settings, OPERATOR, ZONE, PlatformDomainSettings(primary=""))
+    assert registry.read(zone_store.list_zone_records, domain_id) == []
