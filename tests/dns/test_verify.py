@@ -19,7 +19,6 @@ from sublet.dns.verify import (
     compare_zone,
     matches,
     read_back,
-    records_of,
 )
 
 NAMES = [f"n{number}.zone.example" for number in range(250)]
@@ -263,11 +262,6 @@ def test_answers_in_another_order_and_another_case() -> None:
 
 
 # Pure
-
-
-def test_records_of_keeps_the_case_of_text() -> None:
-    rrset = dns.rrset.from_text("A.Example.", 5, "IN", "TXT", '"Mixed Case"')
-    assert records_of(rrset) == (Record("a.example", "TXT", 5, '"Mixed Case"'),)
 
 
 NS = Record("a.example", "NS", 300, "ns.b.example.")

@@ -35,6 +35,8 @@ class Item:
     """One name of a batch: the generation that is sent, the records desired, the owners that are or may be in the zone.
 
     `new_owners` are those at which nothing of ours was ever put, as far as is known: they must not be in use.
+    `never_sent` were written ahead too, and are not wanted any more. What stands there isn't ours: no change of the zone had
+    them, and behind this one none can that was sent earlier.
     """
 
     subdomain_id: int
@@ -45,6 +47,7 @@ class Item:
     desired: tuple[Record, ...]
     owners: frozenset[str]
     new_owners: frozenset[str]
+    never_sent: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ def begin_publication(
         desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
         wanted = frozenset(record.owner for record in desired)
         ahead += [(subdomain.id, owner) for owner in wanted - before.keys()]
+        once_sent = frozenset(owner for owner, was_sent in before.items() if was_sent)
         items.append(
             Item(
                 subdomain_id=subdomain.id,
@@ -105,8 +109,9 @@ def begin_publication(
                 generation_at=subdomain.generation_at,
                 attempts=subdomain.attempts,
                 desired=desired,
-                owners=wanted | before.keys(),
-                new_owners=frozenset(owner for owner in wanted if not before.get(owner)),
+                owners=once_sent | wanted,
+                new_owners=wanted - once_sent,
+                never_sent=frozenset(before) - once_sent - wanted,
             )
         )
     publish_store.insert_published_owners(tx, ahead)
@@ -188,7 +193,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
         if result.error is not None or result.serial is None:
             _record_failure(tx, result, tx.now + back_off(item.attempts))
         else:
-            gone = item.owners - {record.owner for record in item.desired}
+            gone = item.never_sent | (item.owners - {record.owner for record in item.desired})
             published.append(publish_store.Published(item.subdomain_id, item.generation, result.serial, gone))
     newly = publish_store.record_successes(tx, published)
     told = [each for each in published if each.subdomain_id in newly]

@@ -16,6 +16,7 @@ SENTENCES = {
     "key": f"{_OURS}: its name server does not accept the registry's key. The operator has to look at it.",
     "clock": f"{_OURS}: the clocks of the registry and its name server differ. The operator has to look at it.",
     "refused": f"{_OURS}: its name server does not allow them. The operator has to look at it.",
+    "no_updates": f"{_OURS}: its name server takes none at the moment. The operator has to look at it.",
     "zone": f"{_OURS}: its name server does not hold the zone. The operator has to look at it.",
     "failure": f"{_OURS}: its name server fails. It is tried again by itself.",
     "not_understood": f"{_OURS}: its name server does not understand them. The operator has to look at it.",
