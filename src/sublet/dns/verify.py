@@ -91,8 +91,8 @@ async def read_back(
     does not hold the zone); the time is over.
 
     Not seen: an address left below a name that is still delegated (no response shows it, a transfer does: `compare_zone`).
-    Not told apart: an address at an owner of `also_absent` that a wildcard of the zone makes; NS records of a delegation and those
-    of the child zone itself, where the server holds that too and answers from it.
+    Not told apart: an address at an owner of `also_absent` that a wildcard of the zone makes (ask for the wildcard's too, and
+    compare); NS records of a delegation and those of the child zone itself, where the server holds that too and answers from it.
     """
     questions = [_Question(name, "NS", left_over=False) for name in names]
     questions += [_Question(owner, "A", left_over=True) for owner in also_absent]

@@ -12,7 +12,7 @@ from sublet.dns.types import Primary
 from sublet.dns.update import build_update
 from sublet.dns.verify import ReadBackFailed, read_back
 from sublet.subdomains.publishing import Batch, Result, settle_fence
-from sublet.worker.judgement import absent_owners, judge
+from sublet.worker.judgement import absent_owners, judge, without_wildcard
 from sublet.worker.zones import BatchRefused, BatchStale
 
 TIMEOUT_SECONDS = 5.0
@@ -72,7 +72,7 @@ class PrimaryZone:
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
-        meaning = await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        meaning = await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
         self._is_certain = True
         if meaning == "rebuilt":
             log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
@@ -94,7 +94,7 @@ class PrimaryZone:
             raise fault
         if found.value == batch.next_fence:
             return
-        await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
         self._is_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault
@@ -116,9 +116,10 @@ class PrimaryZone:
                 (primary.address, primary.port),
                 [item.fqdn for item in batch.items],
                 timeout_seconds=TIMEOUT_SECONDS,
-                also_absent=absent_owners(batch.items),
+                also_absent=absent_owners(batch.zone, batch.items),
             )
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:
             raise PrimaryFault("read_back", str(error)) from error
+        served = without_wildcard(batch.zone, batch.items, served)
         return [judge(item, served, after.serial) for item in batch.items]

@@ -115,7 +115,7 @@ class ZoneKeeper:
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
         found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
-            meaning = await self._db.write(_settle, platform_domain_id, before.fence, found.value)
+            meaning = await self._db.write(settle_fence, platform_domain_id, before.fence, found.value)
             if meaning == "rebuilt":
                 log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
         now, state = await self._db.read(_state, platform_domain_id)
@@ -209,13 +209,6 @@ def _talk(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
     found = report.outcome or report.failure
     assert found is not None  # noqa: S101 - it gives one of the two
     return found
-
-
-def _settle(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
-    """Settle the fence as it was found, unless a publisher has done so since we knew it as `expected`."""
-    if zone_state_store.find_zone_state(tx, platform_domain_id).fence != expected:
-        return "same"
-    return settle_fence(tx, platform_domain_id, found)
 
 
 def _state(tx: Tx, platform_domain_id: int) -> tuple[datetime, ZoneState]:
