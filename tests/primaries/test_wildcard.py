@@ -26,10 +26,13 @@ def test_a_name_under_a_wildcard_is_taken_out(kind: str, tmp_path: Path) -> None
                 lambda tx: zone_store.insert_records(tx, find_platform_domain(tx, ZONE).id, [WILDCARD])
             )
         else:
-            on.server.nsupdate([f"add {WILDCARD.owner}. 300 A {WILDCARD.rdata}"])
+            # The second would pass for what stands at the fence, which is not there yet.
+            on.server.nsupdate(
+                [f"add {WILDCARD.owner}. 300 A {WILDCARD.rdata}", f"add {WILDCARD.owner}. 300 TXT hand"]
+            )
         ada = on.service.add_user()
         on.service.register(ada, NAME, nameservers=[HOST], glue=[{"host": HOST, "ipv4": "9.9.9.9"}])
         wait_until(lambda: (HOST, "A", "9.9.9.9") in on.records(), 20)
         assert on.service.call(ada, "DELETE", f"/subdomains/{NAME}").status_code == 200
         wait_until(lambda: on.service.read(publish_store.count_waiting) == {}, 20)
-        assert on.records() == {(WILDCARD.owner, "A", WILDCARD.rdata)}
+        assert {each for each in on.records() if each[1] != "TXT"} == {(WILDCARD.owner, "A", WILDCARD.rdata)}

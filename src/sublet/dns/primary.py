@@ -13,6 +13,7 @@ import dns.exception
 import dns.message
 import dns.name
 import dns.rcode
+import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 import dns.rdtypes.ANY.SOA
@@ -146,8 +147,11 @@ async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> 
 
 async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fence:
     async with connection(primary, timeout_seconds) as (reader, writer):
-        answers = []
-        for name, rdtype in ((fence_name(zone), "TXT"), (zone, "SOA")):
+        answers: list[list[dns.rdata.Rdata]] = []
+        questions = [(fence_name(zone), "TXT"), (zone, "SOA"), (f"*.{zone}", "TXT")]
+        for name, rdtype in questions:
+            if len(answers) == 2 and all(map(_is_fence, answers[0])):
+                break  # the wildcard is asked for only where what stands at the fence isn't ours
             query = dns.message.make_query(name, rdtype, flags=0)
             _sign(primary, query)
             response = await _ask(primary, query, reader, writer)
@@ -160,16 +164,25 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
             if not response.flags & dns.flags.AA:
                 raise PrimaryFault("zone", f"{primary.name} has no authority for {zone}", certain=True)
             answers.append([rdata for rrset in response.answer for rdata in rrset])
-    texts, soas = answers
+    texts, soas, *wildcards = answers
     serials = [each.serial for each in soas if isinstance(each, _SOA)]
     if not serials:
         raise PrimaryFault("zone", f"{primary.name} has no SOA record for {zone}", certain=True)
-    values = [b"".join(each.strings).decode("ascii", "replace") for each in texts if isinstance(each, _TXT)]
-    if len(values) > 1 or not all(map(is_fence, values)):
+    if texts and wildcards and set(texts) == set(wildcards[0]):
+        texts = []  # nothing stands there: the zone's wildcard makes it, for any name (RFC 4592)
+    if len(texts) > 1 or not all(map(_is_fence, texts)):
         raise PrimaryFault(
             "fence", f"{fence_name(zone)} has TXT records that are not the registry's", certain=True
         )
-    return Fence(values[0] if values else None, serials[0])
+    return Fence(_text(texts[0]) if texts else None, serials[0])
+
+
+def _text(rdata: dns.rdata.Rdata) -> str:
+    return b"".join(rdata.strings).decode("ascii", "replace") if isinstance(rdata, _TXT) else ""
+
+
+def _is_fence(rdata: dns.rdata.Rdata) -> bool:
+    return is_fence(_text(rdata))
 
 
 async def _is_good_at_any_time(primary: Primary, zone: str, timeout_seconds: float) -> bool:
