@@ -24,7 +24,9 @@ from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
+from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
+from sublet.subdomains.sweep import sweep
 from sublet.subdomains.unsuspend import unsuspend
 
 NAME = "blog.example.test"
@@ -296,6 +298,22 @@ def test_a_renewal_above_the_ceiling_is_not_made_and_said(registry: Registry) ->
     auto_renewing(registry, name, 11)
     assert registry.live(days=1)["auto_renewed"] == 1
     assert registry.balance() == 79
+
+
+def test_another_ceiling_in_the_instant_of_a_failure_is_tried_in_the_next(registry: Registry) -> None:
+    """A milestone is once about an instant; the name must not be put off for it."""
+    registry.add_user("rich", credit_count=100)
+    name = registry.register("soon.example.test", "rich", registration_mode="plus")
+    auto_renewing(registry, name, 10)
+    assert registry.live(days=305)["auto_renew_failed"] == 1
+    registry.advance(days=1)
+    assert registry.sweep().done["auto_renew_failed"] == 1
+    registry.write(set_auto_renew, registry.actor("rich"), name.fqdn, 11, may_spend=True)
+    swept = registry.write(sweep)
+    assert (swept.done, swept.faults) == (Counter(["looked"]), ())
+    registry.advance(seconds=1)
+    assert registry.sweep().done["auto_renewed"] == 1
+    assert registry.doctor() == []
 
 
 def test_without_credits_it_is_tried_daily_until_the_trash(registry: Registry) -> None:
