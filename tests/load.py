@@ -82,7 +82,8 @@ class Load:
                 elif draws.random() < 0.7:
                     body, records = _draw(draws, fqdn)
                     done = self._send(client, fqdn, records, "PUT", f"/{fqdn}/nameservers", body)
-                    own[:] = own if done else [each for each in own if each != fqdn]
+                    if not done:
+                        own.remove(fqdn)
                 else:
                     self._send(client, fqdn, NOTHING, "DELETE", f"/{fqdn}", None)
                     own.remove(fqdn)
@@ -102,6 +103,11 @@ class Load:
                 headers={"authorization": f"Bearer {self.who.token}"},
                 **({} if body is None else {"json": body}),
             )
+        except httpx.ConnectError:  # nothing was sent
+            with self._lock:
+                del self.doubtful[fqdn]
+            self._stopped.wait(0.1)
+            return False
         except httpx.TransportError:
             self._stopped.wait(0.1)
             return False
@@ -128,7 +134,9 @@ class Load:
     def untouched_active(self) -> dict[str, tuple[int, Records]]:
         """Return the names shown as active while nothing was asked of them: how often something was, and their records."""
         with self._lock:
-            before = dict(self.touched)
+            before = {
+                fqdn: times for fqdn, times in self.touched.items() if fqdn not in self.doubtful
+            }  # no request of theirs is under way
         shown = self.shown()
         with self._lock:
             return {

@@ -108,7 +108,9 @@ def service_on(
 
 
 @contextmanager
-def serve_process_on(kind: str, folder: Path, *, broken: str = "") -> Iterator[tuple[ServiceOn, ServeProcess]]:
+def serve_process_on(
+    kind: str, folder: Path, *, broken: str = ""
+) -> Iterator[tuple[ServiceOn, ServeProcess]]:
     """Run a server of this kind, and give a process that publishes `example.test` into it, not started; both ended in any case."""
     url = f"sqlite:///{folder}/registry.db"
     with (

@@ -1,13 +1,14 @@
 """`sublet serve` that kills itself with SIGKILL at the point that KILL_AT names; with BROKEN, a broken twin of it.
 
-With KILL_ARMED, the path of a file, it does so only while that file is there. Run as a program by `serving.py`; only the tests
-know it.
+With KILL_ARMED, the path of a file, it does so only while that file is there, and as often as its number says has it gone through
+the point by then. Run as a program by `serving.py`; only the tests know it.
 """
 
 import os
 import signal
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,11 +28,13 @@ from sublet.subdomains.sweep import sweep
 from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
 from sublet.worker.primary_zone import PrimaryZone
 
+_passed = count(1)
+
 
 def _die() -> None:
-    """Die, if it is armed."""
-    armed = os.environ.get("KILL_ARMED")
-    if armed is None or Path(armed).exists():
+    """Die, if it is armed and its time has come."""
+    armed = Path(os.environ.get("KILL_ARMED", os.devnull))
+    if armed.exists() and next(_passed) >= int(armed.read_text() or 1):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
