@@ -68,8 +68,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Long runs of randomised checks.")
     parser.add_argument("--part", choices=sorted(PARTS), help="only this part")
     parser.add_argument("--seed", type=int, help="repeat this seed, and nothing else (needs --part)")
-    parser.add_argument("--count", type=int, help="how many operations, rounds, trials, kills or names, not the part's own number")
-    parser.add_argument("--server", choices=KINDS, help="only this name server, in the parts that are about them")
+    parser.add_argument(
+        "--count",
+        type=int,
+        help="how many operations, rounds, trials, kills or names, not the part's own number",
+    )
+    parser.add_argument(
+        "--server", choices=KINDS, help="only this name server, in the parts that are about them"
+    )
     parser.add_argument("--workers", type=int, default=2, help="how many processes (default 2)")
     parser.add_argument("--report", type=Path, help="the folder to write the report into, as soak-PART.md")
     options = parser.parse_args()

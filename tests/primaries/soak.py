@@ -81,8 +81,14 @@ class Part:
 
 def version(kind: str) -> str:
     """Return what a server calls its version."""
-    program, option = {"knot": ("knotd", "-V"), "bind": ("named", "-v"), "powerdns": ("pdns_server", "--version")}[kind]
-    ran = subprocess.run([find_program(program) or program, option], capture_output=True, text=True, check=False)
+    program, option = {
+        "knot": ("knotd", "-V"),
+        "bind": ("named", "-v"),
+        "powerdns": ("pdns_server", "--version"),
+    }[kind]
+    ran = subprocess.run(
+        [find_program(program) or program, option], capture_output=True, text=True, check=False
+    )
     return next((line for line in (ran.stdout + ran.stderr).splitlines() if line), "of no known version")
 
 

@@ -49,4 +49,4 @@ def test_no_write_ahead_is_caught(tmp_path: Path) -> None:
     """The broken twin: what is in the zone is remembered only once it was seen there."""
     skip_without("knot")
     with pytest.raises(AssertionError, match=r"blog\.example\.test"):
-        crash_leaves_nothing_old("knot", tmp_path, delete_it, set(), broken="no_write_ahead")
+        crash_leaves_nothing_old("knot", tmp_path, delete_it, set(), broken="no_write_ahead", seconds=5)
