@@ -81,6 +81,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None and options.part is None:
         parser.error("a seed is one part's: say --part too")
+    if options.count is not None and options.part is None:
+        parser.error("what is counted is another thing in each part: say --part too")
     chosen = [options.part] if options.part else sorted(PARTS)
     outcomes = [PARTS[part](options) for part in chosen]
     return 0 if all(outcomes) else 1

@@ -2,6 +2,7 @@
 
 import argparse
 import platform
+import re
 import subprocess
 import tempfile
 import traceback
@@ -69,7 +70,7 @@ class Part:
             f"{self.about} `make soak {part}` makes this page.",
             "",
             f"- {datetime.now(UTC):%Y-%m-%d}, sublet {commit()}, Python {platform.python_version()}",
-            *(f"- {kind}: {version(kind)}" for kind in kinds),
+            *(f"- {kind} {version(kind)}" for kind in kinds),
             "",
             *(f"    {line}" for line in lines),
         ]
@@ -80,7 +81,7 @@ class Part:
 
 
 def version(kind: str) -> str:
-    """Return what a server calls its version."""
+    """Return which version of a server is installed."""
     program, option = {
         "knot": ("knotd", "-V"),
         "bind": ("named", "-v"),
@@ -89,7 +90,8 @@ def version(kind: str) -> str:
     ran = subprocess.run(
         [find_program(program) or program, option], capture_output=True, text=True, check=False
     )
-    return next((line for line in (ran.stdout + ran.stderr).splitlines() if line), "of no known version")
+    found = re.search(r"\d+\.\d+\.\d+", ran.stdout + ran.stderr)
+    return found[0] if found else "of no known version"
 
 
 def _fence(kind: str, folder: Path, count: int) -> Iterator[str]:
