@@ -199,7 +199,7 @@ def refuse_poison(on: ServiceOn) -> None:
 
 def _touch_poison(load: Load) -> None:
     """Have the poison name published: it is registered, or changed."""
-    records = frozenset({(POISON, "NS", f"ns{len(load.touched)}.provider.example.")})
+    records = frozenset({(POISON, "NS", f"ns{time.monotonic_ns()}.provider.example.")})
     body = {"nameservers": [rdata.rstrip(".") for _, _, rdata in records]}
     is_new = POISON not in load.acknowledged
     answer = (
