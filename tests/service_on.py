@@ -1,6 +1,6 @@
 """A running service whose platform domain stands on a real primary server: Knot, BIND, PowerDNS, or the built-in one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,9 +83,13 @@ def service_on(
     *,
     database_url: str | None = None,
     secondaries: Sequence[Secondary] = (),
+    before: Callable[[PrimarySettings], PrimarySettings] = lambda section: section,
     **settings: Any,
 ) -> Iterator[ServiceOn]:
-    """Run a server of this kind and a service that publishes `example.test` into it."""
+    """Run a server of this kind and a service that publishes `example.test` into it.
+
+    `before` may put something before the server: it gets the server's section of the settings and returns another.
+    """
     url = database_url or f"sqlite:///{folder}/registry.db"
     chosen = {"free_quota": 100_000, **settings}
     if kind == BUILT_IN:
@@ -95,7 +99,7 @@ def service_on(
         return
     with primary(kind, folder / kind, ZONE, secondaries=secondaries) as server:
         first = frozenset(server.records())
-        section = primary_settings(folder, server)
+        section = before(primary_settings(folder, server))
         with running_service(url, primaries=(section,), **chosen) as service:
             service.environment["SUBLET_CONFIG"] = str(settings_file(folder, [section]))
             options = [

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.dns.primary import CAUSES
+from sublet.worker.judgement import SENTENCES
 
 ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(r'(?:Violation|\bFault)\(\s*"([a-z_]+)"|\("([a-z_]+)", [a-z]+_problem\(')
@@ -41,3 +42,7 @@ def test_every_other_thing_that_zone_status_finds_is_explained() -> None:
     told = _table("Told")
     assert list(told) == list(OF_SYMPTOM)
     assert {each: row[-1] for each, row in told.items()} == OF_SYMPTOM
+
+
+def test_every_cause_that_is_a_zones_has_its_sentence() -> None:
+    assert set(CAUSES) - set(SENTENCES) == {"in_use", "partial"}

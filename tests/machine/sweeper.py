@@ -20,11 +20,13 @@ def sweep_all(real: Real, model: Registry) -> list[str]:
     swept = real.write(sweep)
     stops = model.sweep_stops()
     assert (swept.stopped_reason is not None) == stops, (swept, model.swept_at, model.now)
+    assert not swept.faults, swept.faults
     met = ["stopped"] if stops else []
     while swept.more or swept.stopped_reason is not None:
         if swept.stopped_reason is not None:
             real.write(partial(resume_sweep, actor=OPERATOR))
         swept = real.write(sweep)
+        assert not swept.faults, swept.faults
 
     def ask(tx: Tx) -> list[tuple[int, str]]:
         found = tx.connection.exec_driver_sql(_ATTEMPTS, (real.attempts,))

@@ -51,6 +51,8 @@ class Registry(OperatorModel):
     def _tries(self, name: Name) -> bool:
         if name.auto_renew_max_credits is None or name.trashed_at or name.suspended_at:
             return False
+        if name.attempted_at == self.now:
+            return False  # once in an instant, though another ceiling was set since
         opens_at, ends_at = self.renewal_opens_at(name), self.grace_ends_at(name)
         tried_at = name.auto_renew_tried_at
         if not tried_at or tried_at < opens_at:
@@ -70,7 +72,7 @@ class Registry(OperatorModel):
         return came
 
     def _try(self, name: Name) -> str:
-        name.auto_renew_tried_at = name.updated_at = self.now
+        name.auto_renew_tried_at = name.attempted_at = name.updated_at = self.now
         try:
             self._acting(name.who)
             pay = Pay(confirm=True, max_credits=name.auto_renew_max_credits)

@@ -136,6 +136,7 @@ class Name:
     released_at: datetime | None = None
     auto_renew_max_credits: int | None = None
     auto_renew_tried_at: datetime | None = None
+    attempted_at: datetime | None = None
     looked_at: datetime | None = None
     terms: list[tuple[str, datetime, datetime, int]] = field(default_factory=list)
 

@@ -17,8 +17,8 @@ from service import Registrant
 from service_on import ServiceOn
 from serving import wait_until
 from sublet.dns import update as update_module
+from sublet.dns.primary import send_update
 from sublet.dns.types import Primary
-from sublet.platform_domains import primaries
 from sublet.subdomains.publishing import Result
 
 pytestmark = pytest.mark.slow
@@ -40,16 +40,14 @@ def test_a_frozen_server_ends_as_the_registry_says(
 
 @contextmanager
 def _through_proxy(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> Iterator[DnsProxy]:
-    """Have the publisher reach the server through a proxy."""
-    find = primaries.find_primary
-
+    """Have the publisher's updates go through a proxy."""
     with dns_proxy((on.primary.address, on.primary.port)) as proxy:
 
-        def find_proxy(*args: Any) -> Primary:
-            found = find(*args)
-            return replace(found, address=proxy.address[0], port=proxy.address[1])
+        async def send(primary: Primary, *args: Any, **kwargs: Any) -> None:
+            passing = replace(primary, address=proxy.address[0], port=proxy.address[1])
+            await send_update(passing, *args, **kwargs)
 
-        monkeypatch.setattr("sublet.cli.service.find_primary", find_proxy)
+        monkeypatch.setattr("sublet.worker.primary_zone.send_update", send)
         yield proxy
 
 

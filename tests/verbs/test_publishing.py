@@ -292,3 +292,9 @@ def test_a_repair_of_a_good_zone_changes_nothing(registry: Registry) -> None:
     before = registry.dump()
     registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
     assert registry.dump() == before
+
+
+def test_a_zone_of_any_size_is_published_anew(registry: Registry) -> None:
+    found = registry.register("shop.example.test", nameservers=("ns1.example.org",))
+    registry.write(publish_store.republish, [*range(found.id, found.id + 70_000)])
+    assert registry.subdomain(found.id).generation == found.generation + 1

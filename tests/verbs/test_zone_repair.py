@@ -119,6 +119,13 @@ def test_a_former_delegation_is_foreign_until_the_zone_was_rebuilt(moved: Regist
     ]
 
 
+@pytest.mark.parametrize("owner", [f"*.{OLD}", f"_sip.{OLD}", f"a\\.b.{OLD}", "elsewhere.example"])
+def test_what_no_delegation_can_have_is_foreign_in_a_rebuilt_zone_too(moved: Registry, owner: str) -> None:
+    by_hand = Record(owner, "A", 300, "192.0.2.80")
+    found = _check(moved, _shop(), by_hand, rebuilt=True)
+    assert (found.differences.foreign, found.repairs.leftovers) == ((by_hand,), ())
+
+
 def test_a_former_delegation_is_taken_out_before_anybody_gets_the_name(moved: Registry) -> None:
     domain_id = moved.domains[ZONE]
     _store(moved, rebuilt_at=moved.now)

@@ -150,7 +150,11 @@ def edit(
     primary: option.Primary = None,
     secondary: option.SecondaryOption = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Even where names would go to the trash or be purged at once.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Even where names would go to the trash or be purged at once, or adopted records be lost.",
+        ),
     ] = False,
 ) -> Answer:
     """Change a platform domain; names that are held stay visible, changeable and renewable."""

@@ -6,6 +6,7 @@ OF_CAUSE = {
     "key": "Give both sides the same key: name, algorithm and secret. `sublet zone config` prints a fresh one.",
     "clock": "Set both clocks right (`timedatectl`); they may be 300 s apart at most.",
     "refused": "Compare the name server's rules for updates with those that `sublet zone config` prints.",
+    "no_updates": "Is it frozen (`knotc zone-thaw`, `rndc thaw`), only a secondary (BIND), or are updates off (`dnsupdate`, PowerDNS)?",
     "zone": "Is the zone configured there as a primary one, and loaded? The name server's log says why not.",
     "failure": "Look at the name server's log: its disk, its journal, the signing keys.",
     "not_understood": "Is that port a name server's, and does it take updates? See the page of the server in docs/operating.",

@@ -133,34 +133,27 @@ def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> d
     }
 
 
+def _drift(state: ZoneState) -> list[Wrong]:
+    """Return what the last check found that is ours and isn't right."""
+    counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
+    detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
+    return [_of_symptom("drift", f"the last check found {detail}", state.checked_at)] if detail else []
+
+
 def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> list[Wrong]:
     """Return what is not well, what is worst first."""
     state, waiting = known.state, known.waiting
     wrong = []
     if state.problem is not None:
         wrong.append(_of_cause(state.problem, state.problem_detail, state.problem_at))
-    found = {}
-    if state.watch_problem == "check":
-        wrong.append(_of_symptom("check", state.watch_problem_detail or "", None))
-    else:
-        found[state.watch_problem] = state.watch_problem_detail
-    if probe is not None:
-        found[probe.cause] = probe.detail
-    wrong += [
-        _of_cause(cause, detail, None)
-        for cause, detail in found.items()
-        if cause is not None and cause != state.problem
-    ]
+    wrong += _of_looks(state, probe)
     if probe is not None:
         moved = _fence(probe, fences) == "moved" or state.rebuilt_at is not None
         if moved and state.problem != "fence":
             wrong.append(_of_cause("fence", None, state.rebuilt_at))
     if waiting.oldest_at is not None and known.now - waiting.oldest_at > WAITING_MAX:
         wrong.append(_of_symptom("waiting", f"{waiting.names} names wait", waiting.oldest_at))
-    counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
-    if any(count for _, count in counts):
-        detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
-        wrong.append(_of_symptom("drift", f"the last check found {detail}", state.checked_at))
+    wrong += _drift(state)
     if state.repair_stopped_at is not None:
         reason = state.repair_stopped_reason or "the repair waits for your word"
         wrong.append(_of_symptom("repair_stopped", reason, state.repair_stopped_at))
@@ -169,6 +162,21 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
             detail = f"{each.server} is {each.standing}: {each.detail}"
             wrong.append(_of_symptom(f"secondary_{each.standing}", detail, None))
     return wrong
+
+
+def _of_looks(state: ZoneState, probe: ZoneProbe | None) -> list[Wrong]:
+    """Return why the zone can't be asked now, and why the worker can't check it as a whole, where these are others."""
+    causes: dict[str, str | None] = {}
+    if probe is not None and probe.cause is not None:
+        causes[probe.cause] = probe.detail
+    over = probe is not None and probe.cause is None and state.watch_problem in {"unreachable", "no_answer"}
+    if state.watch_problem is not None and not over:
+        causes.setdefault(state.watch_problem, state.watch_problem_detail)
+    causes.pop(state.problem or "", None)
+    return [
+        _of_symptom(cause, detail or "", None) if cause in OF_SYMPTOM else _of_cause(cause, detail, None)
+        for cause, detail in causes.items()
+    ]
 
 
 def _of_cause(cause: str, detail: str | None, since: datetime | None) -> Wrong:

@@ -47,7 +47,7 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
     delete_owners = tuple(sorted(set(may_be_published)))
     adds = tuple(sorted(set(desired)))
     for owner in {*delete_owners, *(record.owner for record in adds)}:
-        if not is_below(owner, zone) or not _NAME.fullmatch(owner) or len(owner) > NAME_OCTETS_MAX:
+        if not is_publishable(owner, zone):
             raise ImplausiblePlan(f"{owner!r} is not a canonical name strictly below {zone!r}")
     ttls_seconds: dict[tuple[str, str], int] = {}
     delegated = {record.owner for record in adds if record.type == "NS"}
@@ -62,6 +62,11 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
         if record.type in ("A", "AAAA") and delegated.isdisjoint((record.owner, *ancestors(record.owner))):
             raise ImplausiblePlan(f"{record.owner} would get an address outside every delegation")
     return ZoneChanges(zone, delete_owners, adds)
+
+
+def is_publishable(owner: str, zone: str) -> bool:
+    """Tell whether a delegation of a zone may have records at an owner: a canonical host name strictly below the zone."""
+    return is_below(owner, zone) and _NAME.fullmatch(owner) is not None and len(owner) <= NAME_OCTETS_MAX
 
 
 def implausible_deletions(deleting: int, total: int) -> bool:

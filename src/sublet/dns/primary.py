@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import dns.exception
 import dns.message
@@ -15,13 +16,15 @@ import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
 import dns.rdtypes.ANY.SOA
+import dns.rdtypes.ANY.TSIG
 import dns.rdtypes.ANY.TXT
+import dns.rrset
 import dns.tsig
 import dns.tsigkeyring
 import dns.update
 
 from sublet.dns.types import Primary
-from sublet.dns.update import fence_name
+from sublet.dns.update import fence_name, is_fence
 
 CAUSES = {
     "unreachable": "the name server can't be reached",
@@ -29,6 +32,7 @@ CAUSES = {
     "key": "the name server does not know our key, or has another secret for it",
     "clock": "the clocks of the name server and of this host are too far apart",
     "refused": "the name server does not allow this update",
+    "no_updates": "the name server takes no updates of this zone now, whatever they have: frozen, switched off, a secondary",
     "zone": "the name server does not hold this zone as its primary",
     "failure": "the name server failed over this update",
     "not_understood": "the name server does not understand this update",
@@ -66,12 +70,25 @@ class PrimaryFault(Exception):  # noqa: N818 - named for whose fault it is
         self.certain = certain
 
 
+class _NoSignature(PrimaryFault):
+    """An answer that has no signature; `rcode` is what it says, which nobody vouches for."""
+
+    def __init__(self, detail: str, rcode: dns.rcode.Rcode) -> None:
+        super().__init__("unsigned", detail)
+        self.rcode = rcode
+
+
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What stands at the fence of a zone, None for nothing (or nothing of our making), and the zone's serial."""
+    """What stands at the fence of a zone (None: nothing at all), and the zone's serial."""
 
     value: str | None
     serial: int
+
+
+FUDGE_SECONDS = 300
+"""By how much our clock and a server's may differ (RFC 8945, section 10)."""
+_FUDGE_MAX_SECONDS = 65535
 
 
 async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, timeout_seconds: float) -> None:
@@ -83,35 +100,91 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
         PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,
             not_understood, fence, in_use.
     """
-    message.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
+    _sign(primary, message)
     async with connection(primary, timeout_seconds) as (reader, writer):
         response = await _ask(primary, message, reader, writer)
     refuse_unless_good(primary, response)
+
+
+async def takes_updates(primary: Primary, zone: str, *, timeout_seconds: float) -> bool:
+    """Tell whether a server takes an update of the zone that changes nothing.
+
+    It says nothing of rights, which are held against what an update has. A server refuses even this one where it takes none at
+    all: frozen (Knot, BIND), a secondary (BIND), updates switched off (PowerDNS).
+    """
+    try:
+        await send_update(
+            primary, dns.update.UpdateMessage(dns.name.from_text(zone)), timeout_seconds=timeout_seconds
+        )
+    except PrimaryFault as fault:
+        return not (fault.certain and fault.cause == "refused")
+    return True
 
 
 async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> Fence:
     """Return what stands at the fence of a zone, and the zone's serial.
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned, refused, zone, failure, not_understood.
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned, zone, failure, not_understood; fence (what stands there is
+            nothing that we ever put there).
     """
+    try:
+        return await _read_fence(primary, zone, timeout_seconds)
+    except _NoSignature as fault:
+        # What a server says of a key that it does not know, or of a zone that it does not hold, it often can't sign.
+        if fault.rcode == dns.rcode.REFUSED:
+            raise PrimaryFault("zone", f"{primary.name} answers REFUSED: it does not hold {zone}") from fault
+        if fault.rcode != dns.rcode.NOTAUTH:
+            raise
+    # PowerDNS says the same, and no more, of a wrong key and of a wrong clock.
+    if await _is_good_at_any_time(primary, zone, timeout_seconds):
+        raise PrimaryFault("clock", f"the clock of {primary.name} is more than {FUDGE_SECONDS} s from ours")
+    raise PrimaryFault(
+        "key", f"{primary.name} does not know the key {primary.key.name}, or has another secret for it"
+    )
+
+
+async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fence:
     async with connection(primary, timeout_seconds) as (reader, writer):
         answers = []
         for name, rdtype in ((fence_name(zone), "TXT"), (zone, "SOA")):
             query = dns.message.make_query(name, rdtype, flags=0)
-            query.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
+            _sign(primary, query)
             response = await _ask(primary, query, reader, writer)
-            if response.rcode() != dns.rcode.NXDOMAIN or not response.had_tsig:
+            if response.rcode() == dns.rcode.REFUSED:
+                raise PrimaryFault(
+                    "zone", f"{primary.name} answers REFUSED: it does not hold {zone}", certain=True
+                )
+            if response.rcode() != dns.rcode.NXDOMAIN:
                 refuse_unless_good(primary, response)
             if not response.flags & dns.flags.AA:
                 raise PrimaryFault("zone", f"{primary.name} has no authority for {zone}", certain=True)
             answers.append([rdata for rrset in response.answer for rdata in rrset])
     texts, soas = answers
-    values = [b"".join(each.strings).decode("ascii", "replace") for each in texts if isinstance(each, _TXT)]
     serials = [each.serial for each in soas if isinstance(each, _SOA)]
     if not serials:
         raise PrimaryFault("zone", f"{primary.name} has no SOA record for {zone}", certain=True)
-    return Fence(values[0] if len(values) == 1 else None, serials[0])
+    values = [b"".join(each.strings).decode("ascii", "replace") for each in texts if isinstance(each, _TXT)]
+    if len(values) > 1 or not all(map(is_fence, values)):
+        raise PrimaryFault(
+            "fence", f"{fence_name(zone)} has TXT records that are not the registry's", certain=True
+        )
+    return Fence(values[0] if values else None, serials[0])
+
+
+async def _is_good_at_any_time(primary: Primary, zone: str, timeout_seconds: float) -> bool:
+    """Tell whether a server takes our key if it is asked to look over 18 hours of difference, all that a fudge can say.
+
+    The query only reads: that anybody may send it again for as long does no harm.
+    """
+    query = dns.message.make_query(zone, "SOA", flags=0)
+    _sign(primary, query, fudge_seconds=_FUDGE_MAX_SECONDS)
+    try:
+        async with connection(primary, timeout_seconds) as (reader, writer):
+            await _ask(primary, query, reader, writer)
+    except PrimaryFault as fault:
+        return fault.cause == "clock"
+    return True
 
 
 _TXT = dns.rdtypes.ANY.TXT.TXT
@@ -151,10 +224,14 @@ def keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
     return {name: dns.tsig.Key(name, primary.key.secret, primary.key.algorithm)}
 
 
+def _sign(primary: Primary, message: dns.message.Message, fudge_seconds: int = FUDGE_SECONDS) -> None:
+    message.use_tsig(keyring(primary), algorithm=primary.key.algorithm, fudge=fudge_seconds)
+
+
 async def _ask(
     primary: Primary, query: dns.message.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> dns.message.Message:
-    """Send a signed message and return its answer, signed or not; what its TSIG record tells is raised."""
+    """Send a signed message and return its answer, which is signed; what its TSIG record tells is raised."""
     writer.write(query.to_wire(prepend_length=True))
     size_bytes = int.from_bytes(await reader.readexactly(2), "big")
     response = read_signed(primary, await reader.readexactly(size_bytes), query)
@@ -164,13 +241,21 @@ async def _ask(
 
 
 def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dns.message.Message:
-    """Return the message in `wire`, whose signature is right if it has one (`had_tsig`).
+    """Return the message in `wire`, which is signed with our key in answer to `query`.
 
     Raises:
-        PrimaryFault: key, clock (the server says so of our message, or we of its), unsigned (a wrong signature, no message).
+        PrimaryFault: key, clock (the server says so of our message, or we of its), unsigned (no signature or a wrong one, no
+            message).
     """
     with signature_faults(primary):
-        return dns.message.from_wire(wire, keyring=keyring(primary), request_mac=query.mac)
+        claimed = dns.message.from_wire(wire, keyring=False)
+        if claimed.tsig is None:
+            answer = dns.rcode.to_text(claimed.rcode())
+            raise _NoSignature(f"{primary.name} answers {answer} without a signature", claimed.rcode())
+        try:
+            return dns.message.from_wire(wire, keyring=keyring(primary), request_mac=query.mac)
+        except (dns.tsig.PeerBadTime, dns.tsig.BadTime):
+            raise PrimaryFault("clock", _clocks(primary, _ahead_seconds(query, claimed))) from None
 
 
 @contextmanager
@@ -179,11 +264,9 @@ def signature_faults(primary: Primary) -> Iterator[None]:
     name = primary.name
     try:
         yield
-    except dns.tsig.PeerBadTime:
-        raise PrimaryFault("clock", f"{name}: the time of our message is too far from its own") from None
-    except dns.tsig.BadTime:
-        raise PrimaryFault("clock", f"{name}: the time of its answer is too far from ours") from None
-    except (dns.tsig.PeerBadKey, dns.message.UnknownTSIGKey):
+    except (dns.tsig.PeerBadTime, dns.tsig.BadTime):
+        raise PrimaryFault("clock", f"the clock of {name} is more than {FUDGE_SECONDS} s from ours") from None
+    except dns.tsig.PeerBadKey:
         raise PrimaryFault("key", f"{name} does not know the key {primary.key.name}") from None
     except dns.tsig.PeerBadSignature:
         raise PrimaryFault("key", f"{name} has another secret for the key {primary.key.name}") from None
@@ -191,16 +274,32 @@ def signature_faults(primary: Primary) -> Iterator[None]:
         raise PrimaryFault("unsigned", f"{name}: {str(error) or type(error).__name__}") from error
 
 
+def _ahead_seconds(query: dns.message.Message, response: dns.message.Message) -> int:
+    """Return by how much the clock of the server is ahead by a response's TSIG record (RFC 8945, section 5.2.3)."""
+    asked, answered = _tsig(query), _tsig(response)
+    theirs = answered.time_signed
+    if answered.error == dns.rcode.BADTIME and len(answered.other) == 6:
+        theirs = int.from_bytes(answered.other, "big")
+    return int(theirs - asked.time_signed)
+
+
+def _tsig(message: dns.message.Message) -> dns.rdtypes.ANY.TSIG.TSIG:
+    """Return the TSIG record of a message that has one."""
+    return cast("dns.rdtypes.ANY.TSIG.TSIG", cast("dns.rrset.RRset", message.tsig)[0])
+
+
+def _clocks(primary: Primary, ahead_seconds: int) -> str:
+    how = "ahead of" if ahead_seconds > 0 else "behind"
+    return f"the clock of {primary.name} is {abs(ahead_seconds)} s {how} ours"
+
+
 def refuse_unless_good(primary: Primary, response: dns.message.Message) -> None:
     """Let a signed NOERROR pass.
 
     Raises:
-        PrimaryFault: by the response code; unsigned.
+        PrimaryFault: by the response code, certain.
     """
     rcode = response.rcode()
-    signed = bool(response.had_tsig)
     if rcode != dns.rcode.NOERROR:
         cause = _BY_RCODE.get(rcode, "not_understood")
-        raise PrimaryFault(cause, f"{primary.name} answers {dns.rcode.to_text(rcode)}", certain=signed)
-    if not signed:
-        raise PrimaryFault("unsigned", f"{primary.name} answers without a signature")
+        raise PrimaryFault(cause, f"{primary.name} answers {dns.rcode.to_text(rcode)}", certain=True)

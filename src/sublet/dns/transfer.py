@@ -9,7 +9,6 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import NamedTuple
 
 import dns.exception
 import dns.message
@@ -20,7 +19,6 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.tsig
 
-from sublet.dns.plan import RECORD_TYPES
 from sublet.dns.primary import (
     PrimaryFault,
     connection,
@@ -30,14 +28,11 @@ from sublet.dns.primary import (
     signature_faults,
 )
 from sublet.dns.types import Primary, Record
+from sublet.dns.wire import ANSWER, MALFORMED, SIGNER_TYPES, read_record, walk
 
 STALL_SECONDS = 30.0
 """How long a primary may take for the next message of a transfer."""
 
-_SKIPPED = frozenset({dns.rdatatype.RRSIG, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
-"""What a signing server makes by itself, two thirds of a signed zone: skipped without a look inside."""
-
-_TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in RECORD_TYPES}
 _UNSIGNED_IN_A_ROW_MAX = 99
 
 
@@ -114,7 +109,7 @@ class _Incoming:
             refuse_unless_good(self._primary, read_signed(self._primary, wire, self._query))
         try:
             tsig_start = self._look(wire)
-        except (dns.exception.DNSException, ValueError, IndexError, struct.error) as error:
+        except (dns.exception.DNSException, *MALFORMED) as error:
             text = str(error) or type(error).__name__
             raise PrimaryFault(
                 "not_understood", f"{self._primary.name}, in the transfer of {self._zone}: {text}"
@@ -130,8 +125,8 @@ class _Incoming:
         if query_id != self._query.id or not flags & 0x8000 or flags & 0x0F:
             raise ValueError("an answer to something else")
         tsig_start = None
-        for each in _walk(wire):
-            if not each.in_answer:
+        for each in walk(wire):
+            if each.section != ANSWER:
                 tsig_start = each.start if each.rdtype == dns.rdatatype.TSIG else None  # as the last one only
                 continue
             if self.is_whole:
@@ -170,87 +165,8 @@ class _Incoming:
         self._unsigned = 0
 
 
-class _Place(NamedTuple):
-    """Where a record of a message begins, where its rdata, and what it is."""
-
-    in_answer: bool
-    start: int
-    rdata: int
-    size: int
-    rdtype: int
-    rdclass: int
-    ttl_seconds: int
-
-
-def _walk(wire: bytes) -> Iterator[_Place]:
-    """Give the places of all records, by hand: dnspython would build each signature of a large zone, for nothing.
-
-    Raises ValueError, IndexError or struct.error for what is no message.
-    """
-    questions, answers, authorities, additionals = struct.unpack_from("!4H", wire, 4)
-    at = 12
-    for _ in range(questions):
-        at = _after_name(wire, at) + 4
-    for number in range(answers + authorities + additionals):
-        start, at = at, _after_name(wire, at)
-        rdtype, rdclass, ttl_seconds, size = struct.unpack_from("!HHIH", wire, at)
-        at += 10 + size
-        yield _Place(number < answers, start, at - size, size, rdtype, rdclass, ttl_seconds)
-    if at != len(wire):
-        raise ValueError("a message is shorter or longer than it says")
-
-
-def _after_name(wire: bytes, at: int) -> int:
-    """Return where the name at this place ends (RFC 1035, section 4.1.4: in a pointer, or the root)."""
-    while (length := wire[at]) != 0:
-        if length >= 0xC0:
-            return at + 2
-        at += 1 + length
-    return at + 1
-
-
 def _records(wire: bytes) -> Iterator[Record]:
     names: dict[int, str] = {}
-
-    for each in _walk(wire):
-        if not each.in_answer or each.rdtype in _SKIPPED:
-            continue
-        if each.rdtype == dns.rdatatype.NS:
-            text = _name(wire, each.rdata, names)
-        else:
-            text = dns.rdata.from_wire(
-                dns.rdataclass.RdataClass(each.rdclass),
-                dns.rdatatype.RdataType(each.rdtype),
-                wire,
-                each.rdata,
-                each.size,
-            ).to_text()
-            if each.rdtype in _TYPE_NAMES:
-                text = text.lower()
-        type_name = _TYPE_NAMES.get(each.rdtype) or dns.rdatatype.to_text(
-            dns.rdatatype.RdataType(each.rdtype)
-        )
-        yield Record(_name(wire, each.start, names).removesuffix("."), type_name, each.ttl_seconds, text)
-
-
-def _name(wire: bytes, at: int, names: dict[int, str]) -> str:
-    """Return the name at this place in lower case with the final dot; `names` has those of the message so far, by place."""
-    known = names.get(at)
-    if known is not None:
-        return known
-    length = wire[at]
-    if length >= 0xC0:
-        before = int.from_bytes(wire[at : at + 2], "big") & 0x3FFF
-        if before >= at:
-            raise ValueError("a name points forward")
-        return _name(wire, before, names)
-    if length == 0:
-        return "."
-    label = wire[at + 1 : at + 1 + length]
-    if label.translate(None, b"-_").isalnum():
-        rest = _name(wire, at + 1 + length, names)
-        text = label.decode("ascii").lower() + ("." if rest == "." else f".{rest}")
-    else:  # what has to be escaped
-        text = dns.name.from_wire(wire, at)[0].to_text().lower()
-    names[at] = text
-    return text
+    for each in walk(wire):
+        if each.section == ANSWER and each.rdtype not in SIGNER_TYPES:
+            yield read_record(wire, each, names)

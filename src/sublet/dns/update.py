@@ -5,6 +5,7 @@ fresh B: of two messages that expect A only one can ever be applied. So a messag
 after a newer one all the same (a frozen server does that), changes nothing.
 """
 
+import re
 import secrets
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ from sublet.dns.plan import RECORD_TYPES, ZoneChanges
 
 FENCE_LABEL = "_sublet"
 FENCE_TTL_SECONDS = 0
+_FENCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def fence_name(zone: str) -> str:
@@ -28,6 +30,11 @@ def fence_name(zone: str) -> str:
 def new_fence() -> str:
     """Return a value for the fence that was never there before."""
     return secrets.token_hex(16)
+
+
+def is_fence(text: str) -> bool:
+    """Tell whether this is what `new_fence` makes, so may have been put there by a registry."""
+    return _FENCE.fullmatch(text) is not None
 
 
 def build_update(

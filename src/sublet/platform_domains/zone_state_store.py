@@ -25,6 +25,9 @@ from sublet.schema import BIG_ID, Instant, metadata
 STALE_AFTER = timedelta(hours=1)
 """For how long an update whose outcome is unknown is remembered: none waits longer in a server's queue."""
 
+REST_MAX = timedelta(minutes=1)
+"""No back-off is longer: a next attempt that is further away was set by a clock that was wrong and has been put right since."""
+
 zone_states = Table(
     "zone_states",
     metadata,
@@ -133,7 +136,9 @@ def list_zone_states(tx: Tx) -> dict[int, ZoneState]:
 def list_resting_platform_domain_ids(tx: Tx) -> frozenset[int]:
     """Which zones had a problem, and are not to be tried again yet?"""
     rows = tx.connection.execute(
-        select(zone_states.c.platform_domain_id).where(zone_states.c.next_attempt_at > tx.now)
+        select(zone_states.c.platform_domain_id).where(
+            (zone_states.c.next_attempt_at > tx.now) & (zone_states.c.next_attempt_at <= tx.now + REST_MAX)
+        )
     )
     return frozenset(row[0] for row in rows)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.db import Tx
+from sublet.dns.plan import is_publishable
 from sublet.dns.types import Record
 from sublet.dns.update import fence_name
 from sublet.dns.verify import DELEGATION_TYPES, ZoneDifferences, compare_zone
@@ -132,7 +133,9 @@ def _former_owners(
     found = {
         record.owner
         for record in live
-        if record.type in DELEGATION_TYPES and record.owner != zone and record.owner not in known
+        if record.type in DELEGATION_TYPES
+        and record.owner not in known
+        and is_publishable(record.owner, zone)  # else it never was ours, and could not be taken out
     }
     newest = publish_store.find_ever_published(
         tx, platform_domain.id, {_name_above(owner, zone) for owner in found}

@@ -2,6 +2,8 @@
 
 from sublet.audit import Actor
 from sublet.db import Tx
+from sublet.dns.types import Record
+from sublet.dns.verify import DELEGATION_TYPES
 from sublet.errors import Conflict
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.edit_platform_domain import edit_platform_domain
@@ -27,6 +29,7 @@ def edit_zone_settings(
         NotFound, ValidationFailed: as `edit_platform_domain`.
         Conflict: a nameserver of the zone would stand at or below a name that a registrant holds.
         Conflict: names would go to the trash or be purged at once by other days, and `force` is not given.
+        Conflict: the zone would leave the built-in name server, which has records that are not ours, and `force` is not given.
     """
     before = find_platform_domain(tx, identifier)
     losses_before = (
@@ -42,18 +45,39 @@ def edit_zone_settings(
             _refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
         sweep_store.date_anew(tx, edited.id)
     if edited.primary != before.primary:
-        _leave_server(tx, edited.id)
+        _leave_server(tx, before, force=force)
     if (edited.delegation_ttl_seconds, edited.primary) != (before.delegation_ttl_seconds, before.primary):
         names = publish_store.list_published(tx, edited.id)
         publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
     return edited
 
 
-def _leave_server(tx: Tx, platform_domain_id: int) -> None:
-    """Forget what stands on the server that the zone is leaving; what the new one has is found out by the first check."""
-    zone_store.delete_records(tx, platform_domain_id)
-    zone_state_store.forget_zone_state(tx, platform_domain_id)
-    zone_state_store.update_zone_state(tx, platform_domain_id, rebuilt_at=tx.now)  # to be checked as a whole
+def _leave_server(tx: Tx, before: PlatformDomain, *, force: bool) -> None:
+    """Forget what stands on the server that the zone is leaving; what the new one has is found out by the first check.
+
+    Of a zone that leaves the built-in name server the records that are not ours stay noted until then: the new server is to have
+    them, and nobody is to register their names meanwhile.
+    """
+    noted = [] if before.primary else _not_ours(tx, before.id)
+    if noted and not force:
+        raise Conflict(
+            f"The built-in name server has {len(noted)} records of {before.domain} that no registrant's delegation accounts for "
+            f"(`sublet zone check {before.domain}` lists them), and this would lose them. Put them into the zone on the new "
+            "server first, then give --force."
+        )
+    zone_store.delete_records(tx, before.id)
+    zone_store.insert_records(tx, before.id, noted)
+    zone_state_store.forget_zone_state(tx, before.id)
+    zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)  # to be checked as a whole
+
+
+def _not_ours(tx: Tx, platform_domain_id: int) -> list[Record]:
+    ours = publish_store.list_published_owners_of_zone(tx, platform_domain_id, only_sent=True)
+    return [
+        each
+        for each in zone_store.list_zone_records(tx, platform_domain_id)
+        if each.owner not in ours or each.type not in DELEGATION_TYPES
+    ]
 
 
 def _days_given(settings: PlatformDomainSettings) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
+    exists,
     false,
     func,
     insert,
@@ -24,6 +25,8 @@ from sqlalchemy import (
 )
 
 from sublet.db import Tx
+from sublet.platform_domains.store import platform_domains
+from sublet.platform_domains.zone_state_store import REST_MAX
 from sublet.schema import STREAMED, metadata
 from sublet.subdomains.model import PlacedName, Subdomain
 from sublet.subdomains.store import (
@@ -34,6 +37,9 @@ from sublet.subdomains.store import (
     select_subdomains,
     subdomains,
 )
+
+IDS_MAX = 1000
+"""How many ids one statement has at most."""
 
 published_owners = Table(
     "published_owners",
@@ -50,10 +56,14 @@ published_owners = Table(
 
 
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
-    """Under which platform domains does a name wait whose time for an attempt has come?"""
-    rows = tx.connection.execute(
-        select(subdomains.c.platform_domain_id).where(UNPUBLISHED & _due(tx.now)).distinct()
+    """Under which platform domains does a name wait whose time for an attempt has come?
+
+    Asked several times a second: the first name of each ends the search, however many wait.
+    """
+    waits = exists().where(
+        (subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _due(tx.now)
     )
+    rows = tx.connection.execute(select(platform_domains.c.id).where(waits))
     return sorted(row[0] for row in rows)
 
 
@@ -87,7 +97,8 @@ def is_settled(tx: Tx, subdomain_id: int) -> bool:
 
 
 def _due(now: datetime) -> ColumnElement[bool]:
-    return or_(subdomains.c.next_attempt_at.is_(None), subdomains.c.next_attempt_at <= now)
+    at = subdomains.c.next_attempt_at
+    return or_(at.is_(None), at <= now, at > now + REST_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +190,13 @@ def list_sent_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, frozen
     return {subdomain_id: frozenset(owners) for subdomain_id, owners in found.items()}
 
 
-def mark_owners_sent(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Record that a change of the zone had these owner names, each given with its subdomain's id."""
+def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
+    """Record that a change of the zone had these owner names, each given with its subdomain's id.
+
+    Those that were forgotten as unsent, while it was not known that the change was applied after all, are known again.
+    """
+    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
+    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
     rows = [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners]
     if rows:
         tx.connection.execute(
@@ -295,11 +311,13 @@ def record_failure(
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     """Have these names published anew, as they are stored."""
-    tx.connection.execute(
-        update(subdomains)
-        .where(subdomains.c.id.in_(list(subdomain_ids)))
-        .values(updated_at=tx.now, **next_generation(tx.now))
-    )
+    ids = sorted(subdomain_ids)
+    for start in range(0, len(ids), IDS_MAX):  # a whole zone is more than one statement may have
+        tx.connection.execute(
+            update(subdomains)
+            .where(subdomains.c.id.in_(ids[start : start + IDS_MAX]))
+            .values(updated_at=tx.now, **next_generation(tx.now))
+        )
 
 
 _SHORT = (

@@ -35,6 +35,8 @@ class Item:
     """One name of a batch: the generation that is sent, the records desired, the owners that are or may be in the zone.
 
     `new_owners` are those at which nothing of ours was ever put, as far as is known: they must not be in use.
+    `never_sent` were written ahead too, and are not wanted any more. What stands there isn't ours: no change of the zone had
+    them, and behind this one none can that was sent earlier.
     """
 
     subdomain_id: int
@@ -45,6 +47,7 @@ class Item:
     desired: tuple[Record, ...]
     owners: frozenset[str]
     new_owners: frozenset[str]
+    never_sent: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,7 @@ def begin_publication(
     tx: Tx, platform_domain_id: int, limit: int = BATCH_MAX, among: Collection[int] | None = None
 ) -> Batch | None:
     """Return the names that wait under a platform domain (`among` these ids, if given), written ahead; None when none does."""
-    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
-    if platform_domain is not None:
-        zone_store.lock_zone(tx, platform_domain_id)  # two publishers don't write ahead the same at once
+    platform_domain = _lock_platform_domain(tx, platform_domain_id)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among)
     if platform_domain is None or not waiting:
         return None
@@ -99,6 +100,7 @@ def begin_publication(
         desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
         wanted = frozenset(record.owner for record in desired)
         ahead += [(subdomain.id, owner) for owner in wanted - before.keys()]
+        once_sent = frozenset(owner for owner, was_sent in before.items() if was_sent)
         items.append(
             Item(
                 subdomain_id=subdomain.id,
@@ -107,8 +109,9 @@ def begin_publication(
                 generation_at=subdomain.generation_at,
                 attempts=subdomain.attempts,
                 desired=desired,
-                owners=wanted | before.keys(),
-                new_owners=frozenset(owner for owner in wanted if not before.get(owner)),
+                owners=once_sent | wanted,
+                new_owners=wanted - once_sent,
+                never_sent=frozenset(before) - once_sent - wanted,
             )
         )
     publish_store.insert_published_owners(tx, ahead)
@@ -117,11 +120,18 @@ def begin_publication(
 
 def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
     """Return an update that carries no name: it tells whether the zone takes any at all. None on the built-in name server."""
-    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None or not platform_domain.primary:
         return None
-    zone_store.lock_zone(tx, platform_domain_id)
     return _fenced(tx, platform_domain, ())
+
+
+def _lock_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
+    """Read it once its zone is locked: two publishers don't write ahead the same, and nobody moves it to another server meanwhile."""
+    if platform_domain_store.find_platform_domain(tx, platform_domain_id) is None:
+        return None
+    zone_store.lock_zone(tx, platform_domain_id)
+    return platform_domain_store.find_platform_domain(tx, platform_domain_id)
 
 
 def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) -> Batch:
@@ -136,15 +146,21 @@ def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) ->
     )
 
 
-def settle_fence(tx: Tx, platform_domain_id: int, found: str | None) -> str:
+def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
     """Learn from what stands at the fence of a zone which of our updates was applied; tell what that means.
 
+    `expected` is what was known of it before it was asked. Where something else is known by now another publisher was faster, and
+    what was `found` may be older than that: nothing is learned from it.
+
+    - "moved": as told above.
     - "same": it is as we knew it. An update that was sent may still be applied.
     - "applied": it is what one of our updates sets: that one was applied, and none of the others ever can be.
     - "rebuilt": it is neither, so the zone is not as we left it. It is taken as it is, and has to be checked as a whole.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
+    if state.fence != expected:
+        return "moved"
     owners = None if found is None else zone_state_store.find_zone_update(tx, platform_domain_id, found)
     if owners is not None:
         publish_store.mark_owners_sent(tx, owners)
@@ -167,7 +183,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
     outcome is new.
     """
     if batch is not None and batch.primary:
-        settle_fence(tx, batch.platform_domain_id, batch.next_fence)
+        settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
         state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
         if state.problem is not None or state.next_attempt_at is not None:
             zone_state_store.update_zone_state(tx, batch.platform_domain_id, **NO_PROBLEM)
@@ -177,7 +193,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
         if result.error is not None or result.serial is None:
             _record_failure(tx, result, tx.now + back_off(item.attempts))
         else:
-            gone = item.owners - {record.owner for record in item.desired}
+            gone = item.never_sent | (item.owners - {record.owner for record in item.desired})
             published.append(publish_store.Published(item.subdomain_id, item.generation, result.serial, gone))
     newly = publish_store.record_successes(tx, published)
     told = [each for each in published if each.subdomain_id in newly]

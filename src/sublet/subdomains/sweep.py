@@ -37,6 +37,8 @@ from sublet.subdomains.reminder_mail import reminder_mail
 BATCH_MAX = 25
 """How many names one transaction works on: those of users wait no longer than for that."""
 FAULT_PAUSE = timedelta(hours=1)
+AN_INSTANT = timedelta(microseconds=1)
+ATTEMPTS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
 """When to look again at a name that may be free as soon as its removal from the DNS is confirmed."""
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
@@ -112,11 +114,14 @@ def _work(tx: Tx, found: list[tuple[int, int]], step: Callable[[Tx, User, Subdom
 def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     """Do what is reached of one name and takes nothing from its user, then store its next dates; return the milestones."""
     kinds = []
+    past = {(each.kind, each.about) for each in milestone_store.list_milestones(tx, subdomain.id)}
     tries_at = auto_renew_at(subdomain)
-    if tries_at is not None and tries_at <= tx.now:
+    if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in ATTEMPTS):
+        tries_at = tx.now + AN_INSTANT  # tried in this very instant, and set to another ceiling since
+    elif tries_at is not None and tries_at <= tx.now:
         kinds.append("auto_renewed" if auto_renew(tx, user, subdomain) else "auto_renew_failed")
         subdomain = reread(tx, subdomain)
-    past = {(each.kind, each.about) for each in milestone_store.list_milestones(tx, subdomain.id)}
+        tries_at = auto_renew_at(subdomain)
     for milestone in reached(subdomain, past, tx.now):
         _reach(tx, user, subdomain, milestone)
         kinds.append(milestone.kind)
@@ -129,7 +134,7 @@ def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
             sweep_store.set_dates(tx, subdomain.id, due_at=None, loss_at=None)
             return ["released"]
         free_at = tx.now + UNPUBLISHED_PAUSE
-    dates = (next_milestone_at(subdomain, tx.now), auto_renew_at(subdomain), free_at)
+    dates = (next_milestone_at(subdomain, tx.now), tries_at, free_at)
     due_at = min((each for each in dates if each is not None), default=None)
     sweep_store.set_dates(tx, subdomain.id, due_at=due_at, loss_at=lost_at(subdomain))
     return kinds

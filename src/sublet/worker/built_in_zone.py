@@ -7,7 +7,7 @@ from sublet.dns.verify import ReadBackFailed, read_back
 from sublet.errors import Unavailable
 from sublet.subdomains.change_zone import ZoneChanged, change_zone
 from sublet.subdomains.publishing import Batch, Result
-from sublet.worker.judgement import IN_USE, SENTENCES, absent_owners, judge
+from sublet.worker.judgement import IN_USE, SENTENCES, absent_owners, judge, without_wildcard
 from sublet.worker.zones import BatchRefused
 
 READ_BACK_TIMEOUT_SECONDS = 5.0
@@ -51,9 +51,10 @@ class BuiltInZone:
                 self.address,
                 [item.fqdn for item in sent],
                 timeout_seconds=READ_BACK_TIMEOUT_SECONDS,
-                also_absent=absent_owners(sent),
+                also_absent=absent_owners(batch.zone, sent),
             )
         except ReadBackFailed as error:
             log.warning("read_back_failed", zone=batch.zone, error=str(error))
             return refused + [Result(item, error=SENTENCES["read_back"], cause="read_back") for item in sent]
+        served = without_wildcard(batch.zone, sent, served)
         return refused + [judge(item, served, changed.serial) for item in sent]

@@ -16,6 +16,7 @@ SENTENCES = {
     "key": f"{_OURS}: its name server does not accept the registry's key. The operator has to look at it.",
     "clock": f"{_OURS}: the clocks of the registry and its name server differ. The operator has to look at it.",
     "refused": f"{_OURS}: its name server does not allow them. The operator has to look at it.",
+    "no_updates": f"{_OURS}: its name server takes none at the moment. The operator has to look at it.",
     "zone": f"{_OURS}: its name server does not hold the zone. The operator has to look at it.",
     "failure": f"{_OURS}: its name server fails. It is tried again by itself.",
     "not_understood": f"{_OURS}: its name server does not understand them. The operator has to look at it.",
@@ -27,9 +28,29 @@ SENTENCES = {
 """What the user is told of a cause that is not the name's own (docs/operating/trouble.md has what the operator can do)."""
 
 
-def absent_owners(items: Sequence[Item]) -> list[str]:
-    """Return the owners at which nothing is to be left."""
-    return sorted({owner for item in items for owner in item.owners - wanted_owners(item)})
+def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
+    """Return the owners at which nothing is to be left; with them the zone's wildcard, to be told apart from that."""
+    absent = {owner for item in items for owner in item.owners - wanted_owners(item)}
+    return sorted({*absent, f"*.{zone}"} if absent else absent)
+
+
+def without_wildcard(
+    zone: str, items: Sequence[Item], served: Mapping[str, tuple[Record, ...]]
+) -> dict[str, tuple[Record, ...]]:
+    """Return what is served but for what the zone's wildcard makes at owners where nothing is left (RFC 4592, section 3.3.1).
+
+    A wildcard is the operator's: without this no name of a zone that has one could ever be taken out.
+    """
+    wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
+    absent = {owner for item in items for owner in item.owners - wanted_owners(item)}
+    return {
+        name: tuple(
+            each
+            for each in records
+            if each.owner not in absent or (each.type, each.ttl_seconds, each.rdata) not in wildcard
+        )
+        for name, records in served.items()
+    }
 
 
 def wanted_owners(item: Item) -> frozenset[str]:

@@ -7,12 +7,12 @@ import structlog
 
 from sublet.db import Database
 from sublet.dns.plan import ImplausiblePlan, plan_changes
-from sublet.dns.primary import PrimaryFault, read_fence, send_update
+from sublet.dns.primary import PrimaryFault, read_fence, send_update, takes_updates
 from sublet.dns.types import Primary
 from sublet.dns.update import build_update
 from sublet.dns.verify import ReadBackFailed, read_back
 from sublet.subdomains.publishing import Batch, Result, settle_fence
-from sublet.worker.judgement import absent_owners, judge
+from sublet.worker.judgement import absent_owners, judge, without_wildcard
 from sublet.worker.zones import BatchRefused, BatchStale
 
 TIMEOUT_SECONDS = 5.0
@@ -20,6 +20,9 @@ TIMEOUT_SECONDS = 5.0
 
 OF_THE_BATCH = frozenset({"in_use", "refused", "failure", "not_understood"})
 """Causes that may lie in what a message carries; the others concern the zone as a whole."""
+
+_ASK_AGAIN = frozenset({"no_answer", "key", "unsigned"})
+"""Causes of which the message may have been applied, or that a look at the fence tells apart."""
 
 FindPrimary = Callable[[str], Primary]
 log = structlog.get_logger()
@@ -54,13 +57,13 @@ class PrimaryZone:
             )
         except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
             log.exception("zone_change_refused", zone=batch.zone)
-            raise BatchRefused("refused", str(error)) from error
+            raise BatchRefused("refused", str(error), was_sent=False) from error
         self._is_certain = False
         try:
             await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)
         except dns.exception.TooBig as error:
             self._is_certain = True
-            raise BatchRefused("not_understood", "the message would be too long") from error
+            raise BatchRefused("not_understood", "the message would be too long", was_sent=False) from error
         except PrimaryFault as fault:
             await self._understand(primary, batch, fault)
         self._is_certain = True
@@ -69,7 +72,7 @@ class PrimaryZone:
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
-        meaning = await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        meaning = await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
         self._is_certain = True
         if meaning == "rebuilt":
             log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
@@ -77,23 +80,34 @@ class PrimaryZone:
             raise BatchStale
 
     async def _understand(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
-        """Return if the message was applied after all; else raise what its failure means."""
-        if fault.cause == "unsigned":
-            raise fault
-        if not (fault.certain or fault.cause == "no_answer"):
+        """Return if the message was applied after all; else raise what its failure means.
+
+        A signed look at the fence tells more than an answer that nobody vouches for, which most answers about keys are.
+        """
+        if not fault.certain and fault.cause not in _ASK_AGAIN:
             raise fault
         try:
             found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
-        except PrimaryFault:
-            raise fault from None
+        except PrimaryFault as told:
+            raise (fault if fault.certain or fault.cause == "no_answer" else told) from None
+        if fault.cause == "unsigned":
+            raise fault
         if found.value == batch.next_fence:
             return
-        await self._db.write(settle_fence, batch.platform_domain_id, found.value)
+        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
         self._is_certain = fault.certain
-        if fault.cause == "fence" or found.value != batch.fence:
+        if found.value != batch.fence:
             raise BatchStale from fault
-        if fault.certain and fault.cause in OF_THE_BATCH and batch.items:
+        if fault.cause == "key":  # the fence was read with it: so Knot says that the key may not do this
+            fault = PrimaryFault("refused", f"{primary.name} does not allow it to the key {primary.key.name}")
+        elif not fault.certain:
+            raise fault
+        if fault.cause in OF_THE_BATCH and batch.items:
             raise BatchRefused(fault.cause, str(fault)) from fault
+        if fault.cause == "refused" and not await takes_updates(
+            primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS
+        ):
+            raise PrimaryFault("no_updates", f"{primary.name} answers REFUSED to any update of {batch.zone}")
         raise fault
 
     async def _read_back(self, primary: Primary, batch: Batch) -> list[Result]:
@@ -102,9 +116,10 @@ class PrimaryZone:
                 (primary.address, primary.port),
                 [item.fqdn for item in batch.items],
                 timeout_seconds=TIMEOUT_SECONDS,
-                also_absent=absent_owners(batch.items),
+                also_absent=absent_owners(batch.zone, batch.items),
             )
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:
             raise PrimaryFault("read_back", str(error)) from error
+        served = without_wildcard(batch.zone, batch.items, served)
         return [judge(item, served, after.serial) for item in batch.items]

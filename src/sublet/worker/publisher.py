@@ -36,6 +36,8 @@ from sublet.worker.zones import BatchRefused, BatchStale, Zone
 POLL_SECONDS = 0.25
 FAULT_PAUSE_SECONDS = 1.0
 STALE_PAUSE_SECONDS = 0.05
+STALE_MAX = 20
+"""How often in a row a zone may be found changed by somebody else before it rests: what stands at its address may be two servers."""
 log = structlog.get_logger()
 
 
@@ -64,6 +66,7 @@ class Publisher:
         self._on_published = on_published
         self._zones: dict[int, PrimaryZone] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._stale_counts: Counter[int] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
 
@@ -109,32 +112,54 @@ class Publisher:
         try:
             results = await self._zone(batch).send(batch)
         except BatchStale:
-            await asyncio.sleep(STALE_PAUSE_SECONDS)  # another publisher may be at work in this zone
-            return True
+            return await self._begin_anew(batch)
         except PrimaryFault as fault:
             await self._rest(batch, fault)
             return False
         except BatchRefused as refusal:
             return await self._narrow(batch, refusal)
+        self._stale_counts.pop(batch.platform_domain_id, None)
         by_id = {result.item.subdomain_id: result for result in results}
         for took in await self._db.write(record_publication, by_id, batch):
             self._on_published(took)
         self._count(batch.zone, results)
+        for each in results:
+            if each.error is not None:
+                log.warning("name_fault", zone=batch.zone, name=each.item.fqdn, cause=each.cause)
         return True
+
+    async def _begin_anew(self, batch: Batch) -> bool:
+        """Let a batch be begun anew: another publisher may be at work in this zone. Not for ever: then the zone rests."""
+        self._stale_counts[batch.platform_domain_id] += 1
+        if self._stale_counts[batch.platform_domain_id] < STALE_MAX:
+            await asyncio.sleep(STALE_PAUSE_SECONDS)
+            return True
+        del self._stale_counts[batch.platform_domain_id]
+        await self._rest(batch, PrimaryFault("fence", f"the fence of {batch.zone} is another at each look"))
+        return False
 
     async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:
         """Find out what is refused: the zone's every change, or some names of the batch."""
-        if refusal.cause != "in_use" and batch.primary:
-            fault = await self._probe(batch)
-            if fault is not None:
+        if refusal.cause != "in_use" and batch.primary and refusal.was_sent:
+            try:
+                await self._probe(batch)
+            except PrimaryFault as fault:
                 await self._rest(batch, fault)
                 return False
+            except BatchStale:
+                return await self._begin_anew(batch)
         if len(batch.items) == 1:
             sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
             result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
             await self._db.write(record_refusal, result)
             self._count(batch.zone, [result])
-            log.warning("name_refused", zone=batch.zone, name=batch.items[0].fqdn, detail=str(refusal))
+            log.warning(
+                "name_fault",
+                zone=batch.zone,
+                name=batch.items[0].fqdn,
+                cause=refusal.cause,
+                detail=str(refusal),
+            )
             return True
         middle = len(batch.items) // 2
         for items in (batch.items[:middle], batch.items[middle:]):
@@ -144,19 +169,18 @@ class Publisher:
                 return False
         return True
 
-    async def _probe(self, batch: Batch) -> PrimaryFault | None:
-        """Send an update without any name; return why the zone takes none, None where it does."""
+    async def _probe(self, batch: Batch) -> None:
+        """Send an update without any name: return if the zone takes it, and then the batch can't be applied any more.
+
+        Raises:
+            PrimaryFault: why the zone takes none.
+            BatchStale: the zone has changed since.
+        """
         probe = await self._db.write(begin_probe, batch.platform_domain_id)
         if probe is None:
-            return None
-        try:
-            await self._zone(probe).send(probe)
-            await self._db.write(record_publication, {}, probe)
-        except PrimaryFault as fault:
-            return fault
-        except BatchStale:
-            pass  # something has changed; the names will tell
-        return None
+            raise BatchStale
+        await self._zone(probe).send(probe)
+        await self._db.write(record_publication, {}, probe)
 
     async def _rest(self, batch: Batch, fault: PrimaryFault) -> None:
         """Let a zone in which nothing can be published rest for a moment."""

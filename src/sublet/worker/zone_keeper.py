@@ -46,10 +46,14 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
 
 @dataclass(slots=True)
 class _Watched:
-    """What is known of a zone since the process began: when it may be checked again, and of which rebuilding it was."""
+    """What is known of a zone since the process began.
+
+    When it may be checked again; of which rebuilding it was; whether the last check failed, whose problem a look doesn't end.
+    """
 
     next_check_at: float = 0.0
     rebuilt_at: datetime | None = None
+    check_failed: bool = False
 
 
 class ZoneKeeper:
@@ -111,19 +115,20 @@ class ZoneKeeper:
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
         found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
-            meaning = await self._db.write(_settle, platform_domain_id, before.fence, found.value)
+            meaning = await self._db.write(settle_fence, platform_domain_id, before.fence, found.value)
             if meaning == "rebuilt":
                 log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
         now, state = await self._db.read(_state, platform_domain_id)
-        if state.watch_problem is None and (state.seen_at is None or state.seen_at < now - SEEN_EVERY):
-            await self._db.write(_note_seen, platform_domain_id)
+        is_over = state.watch_problem is not None and not watched.check_failed
+        if is_over or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
+            await self._db.write(_note_seen, platform_domain_id, is_well=not watched.check_failed)
         if state.rebuilt_at is not None and state.rebuilt_at != watched.rebuilt_at:
             watched.rebuilt_at = state.rebuilt_at
             return True
         if time.monotonic() < watched.next_check_at:
             return False
         old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
-        return found.serial != state.checked_serial or old or state.watch_problem is not None
+        return found.serial != state.checked_serial or old or watched.check_failed
 
     async def _check(self, watched: _Watched, platform_domain_id: int, zone: str, primary: str) -> None:
         started = time.monotonic()
@@ -138,6 +143,7 @@ class ZoneKeeper:
             log.info("zone_check_over", zone=zone, reason=str(conflict))
         finally:
             self.checks[outcome] += 1
+            watched.check_failed = outcome == "failed"
             took = time.monotonic() - started
             pause = min(max(PAUSE_MIN_SECONDS, PAUSE_FACTOR * took), PAUSE_MAX_SECONDS)
             watched.next_check_at = time.monotonic() + pause
@@ -205,21 +211,13 @@ def _talk(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
     return found
 
 
-def _settle(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
-    """Settle the fence as it was found, unless a publisher has done so since we knew it as `expected`."""
-    if zone_state_store.find_zone_state(tx, platform_domain_id).fence != expected:
-        return "same"
-    return settle_fence(tx, platform_domain_id, found)
-
-
 def _state(tx: Tx, platform_domain_id: int) -> tuple[datetime, ZoneState]:
     return tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)
 
 
-def _note_seen(tx: Tx, platform_domain_id: int) -> None:
-    zone_state_store.update_zone_state(
-        tx, platform_domain_id, seen_at=tx.now, watch_problem=None, watch_problem_detail=None
-    )
+def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None:
+    no_problem = {"watch_problem": None, "watch_problem_detail": None} if is_well else {}
+    zone_state_store.update_zone_state(tx, platform_domain_id, seen_at=tx.now, **no_problem)
 
 
 def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str) -> bool:

@@ -6,11 +6,16 @@ from sublet.subdomains.publishing import Batch, Result
 
 
 class BatchRefused(Exception):  # noqa: N818 - said by a name server of a batch, no fault of ours
-    """A batch was refused whole, and nothing of it is in the zone: something in it can't be had, for this cause."""
+    """A batch was refused whole, and nothing of it is in the zone: something in it can't be had, for this cause.
 
-    def __init__(self, cause: str, detail: str) -> None:
+    An answer that is not signed may say so too ("refused", by Knot): it is sure once a later update has moved the fence.
+    `was_sent` tells that a server refused it; otherwise it was not even asked.
+    """
+
+    def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
         super().__init__(detail)
         self.cause = cause
+        self.was_sent = was_sent
 
 
 class BatchStale(Exception):  # noqa: N818 - as above

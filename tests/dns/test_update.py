@@ -1,0 +1,114 @@
+"""The form of an UPDATE message by RFC 2136: what must be so (2.4), then deletions and additions in their order (2.5)."""
+
+import dns.exception
+import dns.message
+import dns.name
+import dns.opcode
+import dns.rdataclass
+import dns.rdatatype
+import dns.update
+import pytest
+
+from sublet.dns.plan import RECORD_TYPES, plan_changes
+from sublet.dns.types import Record
+from sublet.dns.update import build_update, fence_name, is_fence, new_fence
+
+ZONE = "example.test"
+BLOG = f"blog.{ZONE}"
+GONE = f"gone.{ZONE}"
+A, B = "a" * 32, "b" * 32
+NS = Record(BLOG, "NS", 3600, "ns1.provider.example.")
+
+
+def lines(section: "list[dns.rrset.RRset]") -> list[tuple[str, str, str, int, list[str]]]:
+    """Each RRset of a section: owner, class, type, TTL, values."""
+    return [
+        (
+            rrset.name.to_text(omit_final_dot=True),
+            # RFC 2136: what is deleted, or must (not) be there, says so by its class.
+            dns.rdataclass.to_text(rrset.deleting or rrset.rdclass),
+            dns.rdatatype.to_text(rrset.rdtype),
+            rrset.ttl,
+            [rdata.to_text() for rdata in rrset],
+        )
+        for rrset in section
+    ]
+
+
+def built(fence: str | None = A, unused: tuple[str, ...] = ()) -> dns.update.UpdateMessage:
+    """The message as a server reads it from the wire."""
+    changes = plan_changes(ZONE, [BLOG, GONE], [NS])
+    message = build_update(changes, fence=fence, next_fence=B, unused=unused)
+    read = dns.message.from_wire(message.to_wire())
+    assert isinstance(read, dns.update.UpdateMessage)
+    return read
+
+
+def test_the_zone_section_names_the_zone() -> None:
+    message = built()
+    assert message.opcode() == dns.opcode.UPDATE
+    assert [(rrset.name, rrset.rdtype) for rrset in message.zone] == [
+        (dns.name.from_text(ZONE), dns.rdatatype.SOA)
+    ]
+    assert message.additional == []
+
+
+def test_the_fence_must_be_as_it_was() -> None:
+    assert lines(built(A).prerequisite) == [(fence_name(ZONE), "IN", "TXT", 0, [f'"{A}"'])]  # 2.4.2
+
+
+def test_there_must_be_no_fence_where_none_was() -> None:
+    assert lines(built(None).prerequisite) == [(fence_name(ZONE), "NONE", "TXT", 0, [])]  # 2.4.3
+
+
+def test_new_owners_must_not_be_in_use() -> None:
+    message = built(A, (GONE, BLOG, BLOG))
+    assert lines(message.prerequisite)[1:] == [(BLOG, "NONE", "ANY", 0, []), (GONE, "NONE", "ANY", 0, [])]
+
+
+def test_deletions_by_type_then_additions_then_the_fence() -> None:
+    deletions: list[tuple[str, str, str, int, list[str]]] = [
+        (owner, "ANY", rdtype, 0, []) for owner in (BLOG, GONE) for rdtype in RECORD_TYPES
+    ]
+    assert lines(built().update) == [
+        *deletions,
+        (BLOG, "IN", "NS", 3600, ["ns1.provider.example."]),
+        (fence_name(ZONE), "ANY", "TXT", 0, []),
+        (fence_name(ZONE), "IN", "TXT", 0, [f'"{B}"']),
+    ]
+
+
+def test_a_probe_has_the_fence_alone() -> None:
+    message = build_update(plan_changes(ZONE, [], []), fence=A, next_fence=B)
+    assert {each[0] for each in lines(message.update)} == {fence_name(ZONE)}
+
+
+def test_a_name_as_large_as_can_be_fits_and_a_batch_of_them_does_not() -> None:
+    """With 13 nameservers, both addresses of each, and 8 DS records."""
+    label = "x" * 63
+    records, owners = [], []
+    for number in range(100):
+        name = f"{number:03}{label[3:]}.{ZONE}"
+        hosts = [f"{index:02}{label[2:]}.{name}" for index in range(13)]
+        owners += [name, *hosts]
+        records += [Record(name, "NS", 3600, f"{host}.") for host in hosts]
+        records += [Record(host, "A", 3600, "9.9.9.9") for host in hosts]
+        records += [Record(host, "AAAA", 3600, "2620:fe::9") for host in hosts]
+        records += [Record(name, "DS", 3600, f"{tag} 13 4 {'ab' * 48}") for tag in range(8)]
+    message = build_update(plan_changes(ZONE, owners, records), fence=A, next_fence=B, unused=owners)
+    with pytest.raises(dns.exception.TooBig):
+        message.to_wire()
+    one = [record for record in records if record.owner.endswith(owners[0])]
+    message = build_update(plan_changes(ZONE, owners[:14], one), fence=A, next_fence=B, unused=owners[:14])
+    assert len(message.to_wire()) < 10_000
+
+
+@pytest.mark.parametrize("text", ["", "hand", "A" * 32, "a" * 31, "a" * 33, "a" * 32 + "\n", "\u0661" * 32])
+def test_what_is_no_fence_of_ours(text: str) -> None:
+    assert not is_fence(text)
+
+
+def test_a_fence_is_new_each_time() -> None:
+    found = {new_fence() for _ in range(100)}
+    assert len(found) == 100
+    assert all(map(is_fence, found))

@@ -1,0 +1,157 @@
+"""A name that a server does not take, or not whole, keeps no other back; and a zone that takes nothing is not stormed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import dns.update
+import pytest
+
+from name_servers import KINDS, NameServerProcess
+from primary_faults import HEALED_SECONDS, changed, healed, register, shown, state
+from service import Registrant
+from service_on import ZONE, ServiceOn, service_on
+from serving import wait_until
+from sublet.db import Tx
+from sublet.dns.primary import send_update
+from sublet.platform_domains.find import find_platform_domain
+from sublet.subdomains import publish_store
+from sublet.worker import primary_zone
+from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
+    with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=0) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ada(on: ServiceOn) -> Registrant:
+    return on.service.add_user()
+
+
+@dataclass(slots=True)
+class Counted:
+    """The updates that were sent; `reset` begins anew."""
+
+    records: list[int] = field(default_factory=list)
+
+
+@pytest.fixture
+def updates(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """Count the updates that the publisher sends, by the records that each adds."""
+    counted = Counted()
+
+    async def count(primary: Any, message: dns.update.UpdateMessage, **options: Any) -> None:
+        counted.records.append(sum(len(rrset) for rrset in message.update))
+        await send_update(primary, message, **options)
+
+    monkeypatch.setattr(primary_zone, "send_update", count)
+    return counted
+
+
+def only_good_names(server: NameServerProcess) -> tuple[str, str]:
+    """Return what to change in a configuration so that of our names one is denied."""
+    key = server.key.name
+    owners = ", ".join(["_sublet", *(f"good{number}" for number in range(20))])
+    return {
+        "knot": (
+            "update-owner: zone\n    update-owner-match: sub",
+            f"update-owner: name\n    update-owner-match: sub-or-equal\n    update-owner-name: [{owners}]",
+        ),
+        "bind": (f"grant {key} wildcard", f"deny {key} name bad.{ZONE} ANY;\n grant {key} wildcard"),
+        "powerdns": ("", ""),
+    }[server.kind]
+
+
+def test_one_name_that_is_refused(on: ServiceOn, ada: Registrant, updates: Counted) -> None:
+    server = on.primary
+    lua = ("if name == zone", f"if name == newDN('bad.{ZONE}.') or name == zone")
+    change = lua if server.kind == "powerdns" else only_good_names(server)
+    with changed(server, change, all_files=server.kind == "powerdns"):
+        server.kill()
+        waiting = [register(on, ada, f"good{number}") for number in range(8)]
+        waiting += [
+            register(on, ada, "bad"),
+            *(register(on, ada, f"good{number}") for number in range(8, 15)),
+        ]
+        updates.records.clear()
+        server.start()
+        bad = waiting[8]
+        for fqdn in waiting:
+            if fqdn != bad:
+                wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active", HEALED_SECONDS)  # type: ignore[misc]
+        wait_until(lambda: shown(on, ada, bad)["provision_error"] == NOT_APPLIED, HEALED_SECONDS)
+        # Of 16: five that are refused, each with a probe; four halves that are taken. Perhaps the last one once more.
+        assert len(updates.records) <= 20, updates.records
+        wait_until(lambda: state(on).problem is None)
+        assert not {record for record in on.records() if record[0] == bad}
+    wait_until(lambda: shown(on, ada, bad)["status"] == "active", 70)
+    healed(on, ada, *waiting)
+
+
+def test_a_zone_that_takes_nothing_is_not_stormed(on: ServiceOn, ada: Registrant, updates: Counted) -> None:
+    server = on.primary
+    name = server.key.name
+    change = {
+        "knot": ("action: [update, transfer]", "action: [transfer]"),
+        "bind": (f"grant {name} ", f"deny {name} "),
+        "powerdns": ("if name == zone", "if true or name == zone"),
+    }[server.kind]
+    lua_too = server.kind == "powerdns"
+    cause = "failure" if lua_too else "refused"
+    with changed(
+        server, change, *([("return name == fence", "return false")] if lua_too else []), all_files=lua_too
+    ):
+        server.kill()
+        waiting = [register(on, ada) for _ in range(16)]
+        wait_until(lambda: state(on).problem == "unreachable")
+        updates.records.clear()
+        before = state(on).attempts
+        server.start()
+        wait_until(lambda: state(on).problem == cause, HEALED_SECONDS)
+        wait_until(lambda: state(on).attempts >= before + 3, HEALED_SECONDS)
+        sent, attempts = len(updates.records), state(on).attempts - before
+        assert sent <= 2 * (attempts + 1), updates.records
+        for fqdn in waiting:
+            wait_until(lambda of=fqdn: shown(on, ada, of)["provision_error"] == SENTENCES[cause])  # type: ignore[misc]
+    healed(on, ada, *waiting)
+
+
+def test_a_server_that_keeps_a_part(on: ServiceOn, ada: Registrant) -> None:
+    server = on.primary
+    if server.kind != "bind":
+        pytest.skip("a right to so many records of a type is BIND's")
+    with changed(server, (" NS DS A AAAA;", " NS(2) DS A AAAA;")):
+        cut = register(on, ada, nameservers=4)
+        beside = [register(on, ada, nameservers=2) for _ in range(3)]
+        healed(on, ada, *beside)
+        wait_until(lambda: shown(on, ada, cut)["status"] == "failed")
+        assert shown(on, ada, cut)["provision_error"] == PARTIAL
+        assert state(on).problem is None
+    healed(on, ada, cut)
+    assert len([record for record in on.records() if record[0] == cut]) == 4
+
+
+def test_what_was_never_sent_is_not_taken_out(on: ServiceOn, ada: Registrant) -> None:
+    """Registered while the server was away, deleted before its return: what somebody else has at the name stays."""
+    on.primary.nsupdate([f"add taken.{ZONE}. 300 A 8.8.8.8"])
+    on.primary.kill()
+    fqdn = register(on, ada, "taken")
+    wait_until(lambda: shown(on, ada, fqdn)["status"] == "failed")
+    on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
+    on.primary.start()
+    healed(on, ada, register(on, ada))
+    wait_until(lambda: on.service.read(lambda tx: _is_settled(tx, fqdn)), 15)
+    assert (fqdn, "A", "8.8.8.8") in on.records()
+    on.primary.nsupdate([f"delete {fqdn}. A"])
+
+
+def _is_settled(tx: Tx, fqdn: str) -> bool:
+    """Whether nothing is left to publish, nor any owner that would be taken for ours."""
+    domain_id = find_platform_domain(tx, ZONE).id
+    owners = publish_store.list_published_owners_of_zone(tx, domain_id)
+    return fqdn not in owners and not publish_store.list_waiting(tx, domain_id, 1)

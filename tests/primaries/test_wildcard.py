@@ -1,0 +1,35 @@
+"""A wildcard in the zone, by the operator's hand, keeps no name from being taken out."""
+
+from pathlib import Path
+
+import pytest
+
+from name_servers import KINDS
+from service_on import BUILT_IN, ZONE, service_on
+from serving import wait_until
+from sublet.dns.types import Record
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.subdomains import publish_store
+
+pytestmark = pytest.mark.slow
+NAME = f"shop.{ZONE}"
+HOST = f"ns1.{NAME}"
+WILDCARD = Record(f"*.{ZONE}", "A", 300, "192.0.2.80")
+
+
+@pytest.mark.parametrize("kind", [BUILT_IN, *KINDS])
+def test_a_name_under_a_wildcard_is_taken_out(kind: str, tmp_path: Path) -> None:
+    with service_on(kind, tmp_path) as on:
+        if on.server is None:
+            on.service.write(
+                lambda tx: zone_store.insert_records(tx, find_platform_domain(tx, ZONE).id, [WILDCARD])
+            )
+        else:
+            on.server.nsupdate([f"add {WILDCARD.owner}. 300 A {WILDCARD.rdata}"])
+        ada = on.service.add_user()
+        on.service.register(ada, NAME, nameservers=[HOST], glue=[{"host": HOST, "ipv4": "9.9.9.9"}])
+        wait_until(lambda: (HOST, "A", "9.9.9.9") in on.records(), 20)
+        assert on.service.call(ada, "DELETE", f"/subdomains/{NAME}").status_code == 200
+        wait_until(lambda: on.service.read(publish_store.count_waiting) == {}, 20)
+        assert on.records() == {(WILDCARD.owner, "A", WILDCARD.rdata)}

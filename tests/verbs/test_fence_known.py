@@ -1,0 +1,125 @@
+"""What the registry knows of a zone's fence, and of what stands in the zone by its own hand; on both engines."""
+
+import pytest
+
+from registry import OPERATOR, Registry
+from sublet.dns.types import Record
+from sublet.errors import Conflict, SubdomainUnavailable
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.subdomains import publish_store
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.model import UpdateNameservers
+from sublet.subdomains.publishing import (
+    Batch,
+    Result,
+    begin_publication,
+    record_publication,
+    record_refusal,
+    record_zone_fault,
+    settle_fence,
+)
+from sublet.subdomains.update_nameservers import update_nameservers
+
+ZONE = "example.test"
+SHOP = f"shop.{ZONE}"
+
+
+@pytest.fixture
+def on_primary(registry: Registry) -> Registry:
+    """A registry whose zone is said to stand on a primary, with a name that waits."""
+    domain_id = registry.domains[ZONE]
+    registry.write(lambda tx: platform_domain_store.update_platform_domain(tx, domain_id, primary="main"))
+    registry.register(SHOP, nameservers=("ns1.example.org",))
+    return registry
+
+
+def _begin(registry: Registry) -> Batch:
+    batch = registry.write(begin_publication, registry.domains[ZONE])
+    assert batch is not None
+    return batch
+
+
+def _record(registry: Registry, batch: Batch) -> None:
+    results = {each.subdomain_id: Result(each, serial=7) for each in batch.items}
+    registry.write(record_publication, results, batch)
+
+
+def _settle(registry: Registry, expected: str | None, found: str | None) -> str:
+    return registry.write(settle_fence, registry.domains[ZONE], expected, found)
+
+
+def _change(registry: Registry, nameserver: str) -> None:
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((nameserver,)))
+
+
+def test_what_a_slow_publisher_records_late_does_not_take_the_fence_back(on_primary: Registry) -> None:
+    slow = _begin(on_primary)
+    # Its update is applied; before it can tell, another publisher finds that, and goes on.
+    assert _settle(on_primary, slow.fence, slow.next_fence) == "applied"
+    _change(on_primary, "ns2.example.org")
+    quick = _begin(on_primary)
+    _record(on_primary, quick)
+    _record(on_primary, slow)
+    state = on_primary.read(zone_state_store.find_zone_state, on_primary.domains[ZONE])
+    assert (state.fence, state.rebuilt_at) == (quick.next_fence, None)
+
+
+def test_a_fence_that_was_read_before_another_publisher_went_on_says_nothing(on_primary: Registry) -> None:
+    first = _begin(on_primary)
+    _record(on_primary, first)
+    _change(on_primary, "ns2.example.org")
+    slow = _begin(on_primary)  # and reads the fence: it is what `first` set
+    quick = _begin(on_primary)
+    _record(on_primary, quick)
+    assert _settle(on_primary, slow.fence, first.next_fence) == "moved"
+    state = on_primary.read(zone_state_store.find_zone_state, on_primary.domains[ZONE])
+    assert (state.fence, state.rebuilt_at) == (quick.next_fence, None)
+
+
+def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_primary: Registry) -> None:
+    lost = _begin(on_primary)  # sent, and no answer
+    refused = _begin(on_primary)  # the name is in use, by another hand
+    (item,) = refused.items
+    on_primary.write(record_refusal, Result(item, error="in use", cause="in_use", nothing_sent=True))
+    # That one takes its records out, and then the lost update is applied after all.
+    assert _settle(on_primary, lost.fence, lost.next_fence) == "applied"
+    owners = on_primary.read(publish_store.list_owners, [item.subdomain_id])
+    assert owners == {item.subdomain_id: {SHOP: True}}
+    on_primary.advance(minutes=2)
+    assert _begin(on_primary).items[0].new_owners == frozenset()
+
+
+def test_a_zone_does_not_rest_until_the_day_that_a_wrong_clock_said(on_primary: Registry) -> None:
+    on_primary.advance(days=1)  # which the primary doesn't take, since its clock is right
+    batch = _begin(on_primary)
+    domain_id = on_primary.domains[ZONE]
+    on_primary.write(record_zone_fault, domain_id, batch.items, "clock", "BADTIME", "The clocks differ.")
+    assert on_primary.read(zone_state_store.list_resting_platform_domain_ids) == {domain_id}
+    assert on_primary.read(publish_store.list_waiting_platform_domain_ids) == []
+    on_primary.advance(days=-1)
+    assert on_primary.read(zone_state_store.list_resting_platform_domain_ids) == frozenset()
+    assert on_primary.read(publish_store.list_waiting_platform_domain_ids) == [domain_id]
+    assert _begin(on_primary).items[0].fqdn == SHOP
+
+
+def test_adopted_records_are_not_lost_by_leaving_the_built_in_name_server(registry: Registry) -> None:
+    domain_id = registry.domains[ZONE]
+    adopted = [
+        Record(f"mail.{ZONE}", "A", 300, "192.0.2.25"),
+        Record(f"mail.{ZONE}", "TXT", 300, '"v=spf1 a"'),
+    ]
+    registry.write(zone_store.insert_records, domain_id, adopted)
+    registry.register(SHOP, nameservers=("ns1.example.org",))
+    registry.publish()
+    to_primary = PlatformDomainSettings(primary="main")
+    with registry.refuses(Conflict) as caught:
+        registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary)
+    assert "2 records" in caught[0].message
+    registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary, force=True)
+    assert registry.read(zone_store.list_zone_records, domain_id) == adopted, "until the first check"
+    with registry.refuses(SubdomainUnavailable):
+        registry.register(f"mail.{ZONE}")
+    registry.write(edit_zone_settings, OPERATOR, ZONE, PlatformDomainSettings(primary=""))
+    assert registry.read(zone_store.list_zone_records, domain_id) == []
