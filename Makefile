@@ -40,8 +40,8 @@ test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes to
 	tools/install-system-packages $(TEST_PACKAGES)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
 
-soak: $(VENV)/dev.stamp ## Run random operations for long; PART=, SEED= and COUNT= choose
-	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs/reports
+soak: $(VENV)/dev.stamp ## Run randomised checks for long; PART=, SERVER=, SEED= and COUNT= choose
+	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs/reports
 
 bench: $(VENV)/dev.stamp ## Measure the speed, as ratios against a bare application in the same run
 	@$(BIN)/python bench/bench.py

@@ -8,6 +8,7 @@ from typing import Any
 
 from name_servers import NameServerProcess, primary
 from service import RunningService, running_service
+from serving import ServeProcess, serve_process
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
 from sublet.dns.update import fence_name
@@ -108,3 +109,21 @@ def service_on(
             ]
             service.add_domain(ZONE, "--primary", section.name, *options)
             yield ServiceOn(service, server, first)
+
+
+@contextmanager
+def serve_process_on(
+    kind: str, folder: Path, *, broken: str = ""
+) -> Iterator[tuple[ServiceOn, ServeProcess]]:
+    """Run a server of this kind, and give a process that publishes `example.test` into it, not started; both ended in any case."""
+    url = f"sqlite:///{folder}/registry.db"
+    with (
+        primary(kind, folder / kind, ZONE) as server,
+        serve_process(url, folder, broken=broken, free_quota=100_000) as serving,
+    ):
+        first = frozenset(server.records())
+        section = primary_settings(folder, server)
+        path = str(settings_file(folder, [section]))
+        serving.environment["SUBLET_CONFIG"] = serving.service.environment["SUBLET_CONFIG"] = path
+        serving.service.add_domain(ZONE, "--primary", section.name)
+        yield ServiceOn(serving.service, server, first), serving

@@ -4,6 +4,9 @@
     make soak PART=machine COUNT=50000   one part, shorter
     make soak PART=machine SEED=123      one seed again, up to its failure, told in the fewest steps
     make soak PART=races                 the races of a hundred, 20 rounds each, on both databases
+    make soak PART=fence                 old updates against newer ones, 100 trials on each name server
+    make soak PART=kills SERVER=knot     25 SIGKILLs of Knot under load, and of the service at each point of publishing into it
+    make soak PART=outage                1,000 names registered while the primary is away for three minutes
 
 A part is a function that takes the options, prints what it does, and returns whether nothing was violated.
 """
@@ -18,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from machine import soak as machine
+from name_servers import KINDS
+from primaries import soak as primaries
 
 RACE_ROUNDS = 20
 RACES = Path(__file__).parent / "faults" / "test_races.py"
@@ -49,7 +54,13 @@ def races(options: argparse.Namespace) -> bool:
     return ran.returncode == 0
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {"machine": machine.soak, "races": races}
+PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
+    "machine": machine.soak,
+    "races": races,
+    "fence": primaries.fence,
+    "kills": primaries.kills,
+    "outage": primaries.outage,
+}
 
 
 def main() -> int:
@@ -57,12 +68,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Long runs of randomised checks.")
     parser.add_argument("--part", choices=sorted(PARTS), help="only this part")
     parser.add_argument("--seed", type=int, help="repeat this seed, and nothing else (needs --part)")
-    parser.add_argument("--count", type=int, help="how many operations, instead of the part's own number")
+    parser.add_argument(
+        "--count",
+        type=int,
+        help="how many operations, rounds, trials, kills or names, not the part's own number",
+    )
+    parser.add_argument(
+        "--server", choices=KINDS, help="only this name server, in the parts that are about them"
+    )
     parser.add_argument("--workers", type=int, default=2, help="how many processes (default 2)")
     parser.add_argument("--report", type=Path, help="the folder to write the report into, as soak-PART.md")
     options = parser.parse_args()
     if options.seed is not None and options.part is None:
         parser.error("a seed is one part's: say --part too")
+    if options.count is not None and options.part is None:
+        parser.error("what is counted is another thing in each part: say --part too")
     chosen = [options.part] if options.part else sorted(PARTS)
     outcomes = [PARTS[part](options) for part in chosen]
     return 0 if all(outcomes) else 1

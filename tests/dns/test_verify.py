@@ -1,6 +1,9 @@
 """Reading back what a server serves, from our own server and from ones that misbehave; comparing a zone with the registry."""
 
 import asyncio
+import socket
+import struct
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
@@ -235,6 +238,36 @@ def test_silent_server() -> None:
     with pytest.raises(ReadBackFailed, match=r"did not answer everything within 0\.3 seconds"):
         ask_misbehaving(silent, timeout_seconds=0.3)
     assert time.monotonic() - started < 3
+
+
+def test_a_server_that_dies_is_told_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by asyncio too, for each question that goes to a connection that is lost."""
+    connect = asyncio.open_connection
+
+    async def ask_dying() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            address = listening.getsockname()
+            accepting = threading.Thread(target=lambda: _reset(listening.accept()[0]))
+
+            async def connect_and_lose(*args: Any) -> Any:
+                pair = await connect(*args)
+                accepting.join()
+                return pair
+
+            monkeypatch.setattr(asyncio, "open_connection", connect_and_lose)
+            accepting.start()
+            await read_back(address, NAMES, timeout_seconds=10)
+
+    with pytest.raises(ReadBackFailed):
+        asyncio.run(ask_dying())
+    assert caplog.messages == []
+
+
+def _reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 def test_answers_in_another_order_and_another_case() -> None:

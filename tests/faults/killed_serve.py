@@ -1,63 +1,124 @@
 """`sublet serve` that kills itself with SIGKILL at the point that KILL_AT names; with BROKEN, a broken twin of it.
 
-Run as a program by `serving.py`; only the tests know it.
+With KILL_ARMED, the path of a file, it does so only while that file is there, and as often as its number says has it gone through
+the point by then. Run as a program by `serving.py`; only the tests know it.
 """
 
 import os
 import signal
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from itertools import count
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dns.update import UpdateMessage
 from sqlalchemy import event
 
 from sublet.cli.main import main
 from sublet.db import Tx
+from sublet.dns.primary import PrimaryFault, connection, keyring, send_update
+from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
 from sublet.platform_domains import zone_store
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import Batch, Result, record_publication
-from sublet.subdomains.register import register
 from sublet.subdomains.sweep import sweep
-from sublet.worker import built_in_zone, clockwork, mailer, publisher, smtp
+from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
+from sublet.worker.primary_zone import PrimaryZone
+
+_passed = count(1)
 
 
-def _killed(fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """Return a function that runs `fn`, if one is given, and dies before it returns."""
+def _die() -> None:
+    """Die, if it is armed and its time has come."""
+    armed = Path(os.environ.get("KILL_ARMED", os.devnull))
+    if armed.exists() and next(_passed) >= int(armed.read_text() or 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _dying_before(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that dies before it does what `fn` does."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if fn is not None:
-            fn(*args, **kwargs)
-        os.kill(os.getpid(), signal.SIGKILL)
+        _die()
+        return fn(*args, **kwargs)
 
     return run
 
 
-def _replace(module: ModuleType, name: str, fn: Callable[..., Any]) -> None:
-    assert hasattr(module, name), name
-    setattr(module, name, fn)
+def _dying_after(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does what `fn` does, and dies before it returns."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = fn(*args, **kwargs)
+        _die()
+        return result
+
+    return run
+
+
+async def _send_and_die(primary: Primary, message: UpdateMessage, *, timeout_seconds: float) -> None:
+    """Send an update, and die without waiting for its answer."""
+    message.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
+    async with connection(primary, timeout_seconds) as (_, writer):
+        writer.write(message.to_wire(prepend_length=True))
+        await writer.drain()
+        _die()
+    raise PrimaryFault("no_answer", "it was sent, and nobody has waited for the answer")
+
+
+async def _send_update_and_die(*args: Any, **kwargs: Any) -> None:
+    """Send an update, and die once it is answered."""
+    await send_update(*args, **kwargs)
+    _die()
+
+
+async def _send_probe_and_die(zone: PrimaryZone, batch: Batch) -> list[Result]:
+    """Send a batch; if it was without names, die once it was applied."""
+    results = await _send_batch(zone, batch)
+    if not batch.items:
+        _die()
+    return results
+
+
+_send_batch = PrimaryZone.send
+
+
+def _replace(module: ModuleType | type, name: str, wrap: Callable[..., Any]) -> None:
+    """Put in the place of a function what `wrap` makes of it."""
+    setattr(module, name, wrap(getattr(module, name)))
 
 
 def _arm(point: str) -> None:
     if point == "before_commit":  # registered, not committed
-        _replace(endpoints, "register", _killed(register))
+        _replace(endpoints, "register", _dying_after)
     elif point == "committed":  # registered and committed, nothing begun
-        _replace(publisher, "begin_publication", _killed())
+        _replace(publisher, "begin_publication", _dying_before)
     elif point == "written_ahead":  # A is committed, the zone is as it was
-        _replace(built_in_zone, "change_zone", _killed())
-    elif point == "changing_zone":  # the zone is changed, not committed
-        _replace(zone_store, "apply_changes", _killed(zone_store.apply_changes))
-    elif point == "published":  # the zone is changed, nothing is recorded
-        _replace(publisher, "record_publication", _killed())
+        _replace(built_in_zone, "change_zone", _dying_before)
+        _replace(primary_zone, "send_update", _dying_before)
+    elif point == "changing_zone":  # the built-in server's zone is changed, not committed
+        _replace(zone_store, "apply_changes", _dying_after)
+    elif point == "sent":  # an update is sent to the primary, which may apply it or not
+        _replace(primary_zone, "send_update", lambda _: _send_and_die)
+    elif point == "applied":  # the primary has said that it applied the update, which is not read back
+        _replace(primary_zone, "send_update", lambda _: _send_update_and_die)
+    elif point == "published":  # the zone is changed and read back, nothing is recorded
+        _replace(publisher, "record_publication", _dying_before)
     elif point == "recorded":  # recorded, not committed
-        _replace(publisher, "record_publication", _killed(record_publication))
+        _replace(publisher, "record_publication", _dying_after)
+    elif point == "settling":  # what the fence tells is recorded, not committed
+        _replace(primary_zone, "settle_fence", _dying_after)
+    elif point == "probed":  # an update without a name was applied, nothing is recorded
+        _replace(PrimaryZone, "send", lambda _: _send_probe_and_die)
     elif point.startswith("sweep:"):  # after so many statements of the sweep
         _count_down(int(point.removeprefix("sweep:")))
     elif point == "mail_claimed":  # a mail is claimed, nothing sent
-        _replace(smtp, "_connect", _killed())
+        _replace(smtp, "_connect", _dying_before)
     elif point == "mail_taken":  # the mail server took it, nothing is recorded
-        _replace(mailer, "record_delivery", _killed())
+        _replace(mailer, "record_delivery", _dying_before)
     elif point:
         raise ValueError(point)
 
@@ -78,13 +139,13 @@ def _count_down(statements: int) -> None:
         finally:
             event.remove(tx.connection, "after_cursor_execute", count)
 
-    _replace(clockwork, "sweep", watched)
+    _replace(clockwork, "sweep", lambda _: watched)
 
 
 def _without_write_ahead() -> None:
     """Remember what is in the zone only once it was seen there, as one would do it naively."""
     insert = publish_store.insert_published_owners
-    _replace(publish_store, "insert_published_owners", lambda *_: None)
+    _replace(publish_store, "insert_published_owners", lambda _: lambda *_: None)
 
     def record(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
         took = record_publication(tx, results, batch)
@@ -94,7 +155,7 @@ def _without_write_ahead() -> None:
             insert(tx, [(subdomain_id, owner) for owner in wanted])
         return took
 
-    _replace(publisher, "record_publication", record)
+    _replace(publisher, "record_publication", lambda _: record)
 
 
 if os.environ.get("BROKEN") == "no_write_ahead":

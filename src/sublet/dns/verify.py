@@ -191,9 +191,9 @@ async def _ask_all(
         window = questions[start : start + WINDOW_QUERIES]
         first_id = secrets.randbelow(65536 - len(window))
         pending = dict(enumerate(window, first_id))
-        for query_id, question in pending.items():
-            query = _query(query_id, question)
-            writer.write(len(query).to_bytes(2, "big") + query)
+        queries = [_query(query_id, question) for query_id, question in pending.items()]
+        # In one: once the connection is lost, asyncio logs each further write to it.
+        writer.write(b"".join(len(query).to_bytes(2, "big") + query for query in queries))
         await writer.drain()
         while pending:
             response = await _read_response(reader)

@@ -1,0 +1,52 @@
+"""SIGKILL of a primary under load, and of the service at each point of publishing: nothing acknowledged is lost, nobody acts."""
+
+from pathlib import Path
+
+import pytest
+
+from crashes import NAME, Change, change_it, delete_it, suspend_it
+from kill_trials import crash_leaves_nothing_old, points_of, server_killed, worker_killed
+from name_servers import KINDS
+from sent_updates import skip_without
+
+pytestmark = pytest.mark.slow
+
+CHANGED = {(NAME, "NS", "ns9.elsewhere.example.")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_killed_under_load(kind: str, tmp_path: Path) -> None:
+    skip_without(kind)
+    survived = server_killed(kind, tmp_path, kills=3)
+    assert survived.requests
+    assert survived.names
+
+
+@pytest.mark.parametrize(
+    ("kind", "points"),
+    [("knot", points_of("knot")), ("bind", ("sent", "probed")), ("powerdns", ("sent", "recorded"))],
+)
+def test_the_service_killed_at_each_point(kind: str, points: tuple[str, ...], tmp_path: Path) -> None:
+    skip_without(kind)
+    survived = list(worker_killed(kind, tmp_path, points=points, kills=1))
+    assert len(survived) == len(points)
+    assert survived[-1].names
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [(delete_it, set()), (change_it, CHANGED), (suspend_it, set())],
+    ids=["delete", "change", "suspend"],
+)
+def test_killed_before_the_record_leaves_nothing_old(
+    change: Change, expected: set[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    skip_without("knot")
+    crash_leaves_nothing_old("knot", tmp_path, change, expected)
+
+
+def test_no_write_ahead_is_caught(tmp_path: Path) -> None:
+    """The broken twin: what is in the zone is remembered only once it was seen there."""
+    skip_without("knot")
+    with pytest.raises(AssertionError, match=r"blog\.example\.test"):
+        crash_leaves_nothing_old("knot", tmp_path, delete_it, set(), broken="no_write_ahead", seconds=5)
