@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import dns.flags
 import dns.message
