@@ -103,7 +103,9 @@ class _Changes:
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
-            await asyncio.wait_for(future, timeout_seconds)
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes together with the result.
+            async with asyncio.timeout(timeout_seconds):
+                await future
         except TimeoutError:
             return False
         finally:

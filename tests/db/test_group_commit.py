@@ -227,3 +227,18 @@ def test_the_settings_keep_acknowledged_writes(tmp_path: Path) -> None:
             assert await run(ask) == ("wal", 2, 1)
 
     _tell(tmp_path, story)
+
+
+def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> None:
+    """Else the service would not stop: its parts are cancelled, and may be told of a commit just then."""
+
+    async def story() -> None:
+        changes = db._Changes()
+        waiting = asyncio.create_task(changes.wait(10))
+        await asyncio.sleep(0)
+        changes.tell()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(story())
