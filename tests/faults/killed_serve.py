@@ -27,6 +27,7 @@ from sublet.subdomains.publishing import Batch, Result, record_publication
 from sublet.subdomains.sweep import sweep
 from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
 from sublet.worker.primary_zone import PrimaryZone
+from sublet.worker.zones import ReadBack
 
 _passed = count(1)
 
@@ -75,15 +76,15 @@ async def _send_update_and_die(*args: Any, **kwargs: Any) -> None:
     _die()
 
 
-async def _send_probe_and_die(zone: PrimaryZone, batch: Batch) -> list[Result]:
+async def _send_probe_and_die(zone: PrimaryZone, batch: Batch) -> ReadBack:
     """Send a batch; if it was without names, die once it was applied."""
-    results = await _send_batch(zone, batch)
+    changed = await _send_batch(zone, batch)
     if not batch.items:
         _die()
-    return results
+    return changed
 
 
-_send_batch = PrimaryZone.send
+_send_batch = PrimaryZone.change
 
 
 def _replace(module: ModuleType | type, name: str, wrap: Callable[..., Any]) -> None:
@@ -112,7 +113,7 @@ def _arm(point: str) -> None:
     elif point == "settling":  # what the fence tells is recorded, not committed
         _replace(primary_zone, "settle_fence", _dying_after)
     elif point == "probed":  # an update without a name was applied, nothing is recorded
-        _replace(PrimaryZone, "send", lambda _: _send_probe_and_die)
+        _replace(PrimaryZone, "change", lambda _: _send_probe_and_die)
     elif point.startswith("sweep:"):  # after so many statements of the sweep
         _count_down(int(point.removeprefix("sweep:")))
     elif point == "mail_claimed":  # a mail is claimed, nothing sent

@@ -41,7 +41,7 @@ from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.publishing import Batch, Result
-from sublet.worker.publisher import Publisher
+from sublet.worker.built_in_zone import BuiltInZone
 
 pytestmark = pytest.mark.slow
 
@@ -241,10 +241,10 @@ def test_read_back_is_needed_for_active(url: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_read_back_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def believe(_publisher: Publisher, batch: Batch, changed: Any) -> list[Result]:
+    async def believe(_zone: BuiltInZone, batch: Batch, changed: Any) -> list[Result]:
         return [Result(item, serial=changed.serial) for item in batch.items]
 
-    monkeypatch.setattr(Publisher, "_read_back", believe)
+    monkeypatch.setattr(BuiltInZone, "_read_back", believe)
     with service_with_outage(url, monkeypatch) as outage, pytest.raises(AssertionError):
         check_active_is_what_answers(outage)
 

@@ -68,15 +68,21 @@ def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
 
 
 def list_waiting(
-    tx: Tx, platform_domain_id: int, limit: int, among: Collection[int] | None = None
+    tx: Tx,
+    platform_domain_id: int,
+    limit: int,
+    among: Collection[int] | None = None,
+    besides: Collection[int] = (),
 ) -> list[Subdomain]:
     """Which names of this platform domain wait for publication? Those longest unchanged first: a fair order.
 
-    `among` are the ids of those that are asked about, None for all.
+    `among` are the ids of those that are asked about, None for all; `besides` of those that are not.
     """
     waiting = (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED & _due(tx.now)
     if among is not None:
         waiting &= subdomains.c.id.in_(list(among))
+    if besides:
+        waiting &= subdomains.c.id.not_in(list(besides))
     query = (
         select_subdomains().where(waiting).order_by(subdomains.c.generation_at, subdomains.c.id).limit(limit)
     )

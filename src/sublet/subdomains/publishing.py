@@ -85,11 +85,18 @@ def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
 
 
 def begin_publication(
-    tx: Tx, platform_domain_id: int, limit: int = BATCH_MAX, among: Collection[int] | None = None
+    tx: Tx,
+    platform_domain_id: int,
+    limit: int = BATCH_MAX,
+    among: Collection[int] | None = None,
+    besides: Collection[int] = (),
 ) -> Batch | None:
-    """Return the names that wait under a platform domain (`among` these ids, if given), written ahead; None when none does."""
+    """Return the names that wait under a platform domain, written ahead; None when none does.
+
+    `among` are the ids of those that are meant, None for all; `besides` those that are under way already.
+    """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
-    waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among)
+    waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
     if platform_domain is None or not waiting:
         return None
     owners = publish_store.list_owners(tx, [subdomain.id for subdomain in waiting])

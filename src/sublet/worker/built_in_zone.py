@@ -1,5 +1,7 @@
 """A zone on the built-in name server: changed in the database, read back over the network."""
 
+from functools import partial
+
 import structlog
 
 from sublet.db import Database
@@ -8,7 +10,7 @@ from sublet.errors import Unavailable
 from sublet.subdomains.change_zone import ZoneChanged, change_zone
 from sublet.subdomains.publishing import Batch, Result
 from sublet.worker.judgement import IN_USE, SENTENCES, absent_owners, judge, without_wildcard
-from sublet.worker.zones import BatchRefused
+from sublet.worker.zones import BatchRefused, ReadBack
 
 READ_BACK_TIMEOUT_SECONDS = 5.0
 
@@ -22,8 +24,8 @@ class BuiltInZone:
         self._db = db
         self.address = address
 
-    async def send(self, batch: Batch) -> list[Result]:
-        """As `Zone.send`."""
+    async def change(self, batch: Batch) -> ReadBack:
+        """As `Zone.change`."""
         try:
             changed = await self._db.write(change_zone, batch)
         except Unavailable:
@@ -33,7 +35,7 @@ class BuiltInZone:
                 "zone_change_refused", zone=batch.zone, names=[item.fqdn for item in batch.items][:10]
             )
             raise BatchRefused("refused", str(error)) from error
-        return await self._read_back(batch, changed)
+        return partial(self._read_back, batch, changed)
 
     async def _read_back(self, batch: Batch, changed: ZoneChanged) -> list[Result]:
         # Stale ones are neither published nor failed: they wait in their newer generation.

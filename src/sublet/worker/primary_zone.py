@@ -1,6 +1,7 @@
 """A zone on a primary server of one's own: changed by fenced UPDATE messages, read back from the same server."""
 
 from collections.abc import Callable
+from functools import partial
 
 import dns.exception
 import structlog
@@ -13,7 +14,7 @@ from sublet.dns.update import build_update
 from sublet.dns.verify import ReadBackFailed, read_back
 from sublet.subdomains.publishing import Batch, Result, settle_fence
 from sublet.worker.judgement import absent_owners, judge, without_wildcard
-from sublet.worker.zones import BatchRefused, BatchStale
+from sublet.worker.zones import BatchRefused, BatchStale, ReadBack
 
 TIMEOUT_SECONDS = 5.0
 """How long a primary may take for one message, and for being read back."""
@@ -39,8 +40,8 @@ class PrimaryZone:
         self._find_primary = find_primary
         self._is_certain = False
 
-    async def send(self, batch: Batch) -> list[Result]:
-        """As `Zone.send`."""
+    async def change(self, batch: Batch) -> ReadBack:
+        """As `Zone.change`."""
         primary = self._find_primary(batch.primary)
         if not self._is_certain:
             await self._settle(primary, batch)
@@ -66,8 +67,10 @@ class PrimaryZone:
             raise BatchRefused("not_understood", "the message would be too long", was_sent=False) from error
         except PrimaryFault as fault:
             await self._understand(primary, batch, fault)
+        # The next message is begun with what this one has put at the fence.
+        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence)
         self._is_certain = True
-        return await self._read_back(primary, batch)
+        return partial(self._read_back, primary, batch)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""

@@ -20,6 +20,7 @@ from sublet.errors import Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import (
+    BATCH_MAX,
     Batch,
     Result,
     begin_probe,
@@ -31,7 +32,7 @@ from sublet.subdomains.publishing import (
 from sublet.worker.built_in_zone import BuiltInZone
 from sublet.worker.judgement import IN_USE, NOT_APPLIED, SENTENCES
 from sublet.worker.primary_zone import FindPrimary, PrimaryZone
-from sublet.worker.zones import BatchRefused, BatchStale, Zone
+from sublet.worker.zones import BatchRefused, BatchStale, ReadBack, Zone
 
 POLL_SECONDS = 0.25
 FAULT_PAUSE_SECONDS = 1.0
@@ -96,21 +97,45 @@ class Publisher:
                 task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
 
     async def _publish_zone(self, platform_domain_id: int) -> None:
-        """Publish batch by batch until nothing waits in a zone, or it has to rest."""
+        """Publish batch by batch until nothing waits in a zone, or it has to rest.
+
+        While one batch is read back and recorded the next is sent already; it has none of its names.
+        """
+        recording: asyncio.Task[bool] | None = None
         try:
-            while (batch := await self._db.write(begin_publication, platform_domain_id)) is not None:
-                if not await self._publish(batch):
+            goes_on, sent = True, frozenset[int]()
+            while goes_on:
+                batch = await self._db.write(begin_publication, platform_domain_id, BATCH_MAX, None, sent)
+                if batch is None and recording is None:
                     return
+                changed = True if batch is None else await self._change(batch)
+                goes_on = (recording is None or await recording) and changed is not False
+                recording, sent = None, frozenset()
+                if goes_on and batch is not None and callable(changed):
+                    recording = asyncio.create_task(self._record(batch, changed))
+                    sent = frozenset(item.subdomain_id for item in batch.items)
         except Unavailable:
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
         except Exception:
             log.exception("publisher_fault", platform_domain_id=platform_domain_id)
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        finally:
+            if recording is not None:
+                recording.cancel()
+                await asyncio.gather(recording, return_exceptions=True)
 
     async def _publish(self, batch: Batch) -> bool:
-        """Publish a batch; one that is refused whole is halved until the poison stands alone. Tell whether the zone goes on."""
+        """Publish a batch from its change to its record; tell whether the zone goes on."""
+        changed = await self._change(batch)
+        return await self._record(batch, changed) if callable(changed) else changed
+
+    async def _change(self, batch: Batch) -> ReadBack | bool:
+        """Change the zone by a batch; one that is refused whole is halved until the poison stands alone.
+
+        Returns what reads the change back; where there is nothing to read back, whether the zone goes on.
+        """
         try:
-            results = await self._zone(batch).send(batch)
+            return await self._zone(batch).change(batch)
         except BatchStale:
             return await self._begin_anew(batch)
         except PrimaryFault as fault:
@@ -118,6 +143,14 @@ class Publisher:
             return False
         except BatchRefused as refusal:
             return await self._narrow(batch, refusal)
+
+    async def _record(self, batch: Batch, read_back: ReadBack) -> bool:
+        """Read back what was changed and record what came of it; tell whether the zone goes on."""
+        try:
+            results = await read_back()
+        except PrimaryFault as fault:
+            await self._rest(batch, fault)
+            return False
         self._stale_counts.pop(batch.platform_domain_id, None)
         by_id = {result.item.subdomain_id: result for result in results}
         for took in await self._db.write(record_publication, by_id, batch):
@@ -179,7 +212,7 @@ class Publisher:
         probe = await self._db.write(begin_probe, batch.platform_domain_id)
         if probe is None:
             raise BatchStale
-        await self._zone(probe).send(probe)
+        await self._zone(probe).change(probe)
         await self._db.write(record_publication, {}, probe)
 
     async def _rest(self, batch: Batch, fault: PrimaryFault) -> None:

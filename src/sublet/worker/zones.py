@@ -1,6 +1,7 @@
 """What the publisher knows of a zone: it can be sent a batch, and this is what may come of that."""
 
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from sublet.subdomains.publishing import Batch, Result
 
@@ -22,13 +23,18 @@ class BatchStale(Exception):  # noqa: N818 - as above
     """The zone has changed since the batch was begun, so nothing of it was applied: it is to be begun anew."""
 
 
+ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
+"""Reads back what is served after a change, and tells what came of each name; those of which something newer waits are left out.
+
+Raises PrimaryFault where nothing can be read back, Unavailable.
+"""
+
+
 class Zone(Protocol):
     """A zone on whatever name server it stands."""
 
-    async def send(self, batch: Batch) -> list[Result]:
-        """Change the zone by a batch, read back what is served then, and tell what came of each name.
-
-        Names of which something newer waits by now are left out.
+    async def change(self, batch: Batch) -> ReadBack:
+        """Change the zone by a batch; return what reads it back. Other names may be sent before that is done.
 
         Raises:
             BatchRefused: nothing was applied; halves of the batch may be.
