@@ -5,7 +5,9 @@ For each name server: a zone of many delegations, signed by the server itself; a
 - bare batches: fenced UPDATE messages of 100 new delegations (two NS, a DS, glue) from prepared lists, nothing else;
 - sustained publishing: as many of the same names wait in the registry, and the publisher brings them into the zone with all
   that belongs to it (write-ahead, read-back, record, audit);
-- registrations: 50 a second through the API of `sublet serve`; for each, how long until the primary answers with it.
+- registrations: 50 a second through the API of `sublet serve`; for each, how long until the primary answers with it, and until both
+  secondaries (NSD and Knot) do;
+- a hand edit: a delegation is deleted on the primary itself; how long until it is back.
 
 Absolute figures differ from machine to machine; the ratio holds.
 """
@@ -18,8 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import dns.asyncquery
+import dns.exception
+import dns.flags
 import dns.message
 import dns.rcode
 import httpx
@@ -34,8 +38,9 @@ import structlog
 from sqlalchemy import insert
 
 import name_servers
-from name_servers import KINDS, NameServerProcess, primary
+from name_servers import KINDS, NameServerProcess, primary, secondary
 from service_on import primary_settings, settings_file
+from serving import free_address
 from sublet.accounts.add_user import add_user
 from sublet.accounts.issue_token import issue_token
 from sublet.audit import Actor
@@ -44,7 +49,7 @@ from sublet.db import Tx, open_database
 from sublet.dns.plan import plan_changes
 from sublet.dns.primary import read_fence, send_update
 from sublet.dns.records import delegation_records
-from sublet.dns.types import Delegation, DsRecord, GlueEntry, GlueInput, Record
+from sublet.dns.types import Delegation, DsRecord, GlueEntry, GlueInput, Record, Secondary
 from sublet.dns.update import build_update, new_fence
 from sublet.migrations import upgrade
 from sublet.platform_domains.add_platform_domain import add_platform_domain
@@ -62,6 +67,7 @@ BATCH = 100
 DIGEST = "1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 OPERATOR = Actor(kind="operator", name="bench")
 PER_SECOND = 50
+GIVE_UP_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +80,15 @@ class Row:
     ours_per_second: float
     p50_ms: float
     p99_ms: float
-    late: int
+    followed_p99_ms: float
+    mended_seconds: float
 
     def line(self) -> str:
         """Return it for people."""
         return (
             f"{self.server:10} {self.delegations:8,} {self.bare_per_second:10,.0f} {self.ours_per_second:10,.0f} "
-            f"{self.ours_per_second / self.bare_per_second:6.0%} {self.p50_ms:8.0f} {self.p99_ms:8.0f} {self.late:5}"
+            f"{self.ours_per_second / self.bare_per_second:6.0%} {self.p50_ms:8.0f} {self.p99_ms:8.0f} "
+            f"{self.followed_p99_ms:11.0f} {self.mended_seconds:9.0f}"
         )
 
 
@@ -238,33 +246,44 @@ def serving(url: str, config: Path, folder: Path) -> Iterator[str]:
         process.wait(30)
 
 
-async def registrations(base_url: str, token: str, server: NameServerProcess, seconds: float) -> list[float]:
-    """Register 50 a second; return for each after how many milliseconds the primary answered with it."""
+async def answers(server: NameServerProcess, name: str, started: float, pause_seconds: float) -> float:
+    """Wait until a server refers to a name; return how many milliseconds that took."""
+    query = dns.message.make_query(name, "NS", flags=0)
+    while True:
+        try:
+            answer = await dns.asyncquery.udp(
+                query, server.address, timeout=2, port=server.port, ignore_trailing=True
+            )
+            if answer.rcode() == dns.rcode.NOERROR and answer.authority and not answer.flags & dns.flags.AA:
+                return (time.perf_counter() - started) * 1000
+        except (OSError, dns.exception.Timeout):
+            pass
+        assert time.perf_counter() - started < GIVE_UP_SECONDS, (name, server.kind)
+        await asyncio.sleep(pause_seconds)
+
+
+async def registrations(
+    base_url: str,
+    token: str,
+    server: NameServerProcess,
+    followers: Sequence[NameServerProcess],
+    seconds: float,
+) -> tuple[list[float], list[float]]:
+    """Register 50 a second; return after how many milliseconds the primary answered with each, and the last secondary."""
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
     headers = {"authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(limits=limits, headers=headers, timeout=60) as client:
 
-        async def one(number: int) -> float:
+        async def one(number: int) -> tuple[float, float]:
             name = f"live{number}.{ZONE}"
             started = time.perf_counter()
             body = {"fqdn": name, "nameservers": ["ns1.provider.example", "ns2.provider.example"]}
             asked = asyncio.create_task(client.post(f"{base_url}/subdomains", json=body))
-            query = dns.message.make_query(name, "NS", flags=0)
-            while True:
-                try:
-                    answer = await dns.asyncquery.udp(
-                        query, server.address, timeout=2, port=server.port, ignore_trailing=True
-                    )
-                    if answer.rcode() == dns.rcode.NOERROR and answer.authority:
-                        break
-                except (OSError, dns.exception.Timeout):
-                    pass
-                assert time.perf_counter() - started < 60, name
-                await asyncio.sleep(0.01)
-            took = (time.perf_counter() - started) * 1000
+            took = await answers(server, name, started, 0.01)
             answered = await asked
             assert answered.status_code == 201, answered.text
-            return took
+            followed = await asyncio.gather(*(answers(each, name, started, 0.5) for each in followers))
+            return took, max(followed, default=took)
 
         tasks = []
         begun = time.perf_counter()
@@ -273,17 +292,25 @@ async def registrations(base_url: str, token: str, server: NameServerProcess, se
             if delay > 0:
                 await asyncio.sleep(delay)
             tasks.append(asyncio.create_task(one(number)))
-        return sorted(await asyncio.gather(*tasks))
+        found = await asyncio.gather(*tasks)
+        return sorted(each[0] for each in found), sorted(each[1] for each in found)
+
+
+async def hand_edit(server: NameServerProcess) -> float:
+    """Delete a delegation on the primary itself; return after how many seconds it was back."""
+    name = f"held7.{ZONE}"
+    server.nsupdate([f"delete {name}. NS"])
+    return await answers(server, name, time.perf_counter(), 0.5) / 1000
 
 
 def measure(kind: str, count: int, names: int, seconds: float) -> Row:
     """Measure one server."""
     name_servers.READY_SECONDS = 900.0
-    with (
-        tempfile.TemporaryDirectory(prefix="sublet-bench-") as text,
-        primary(kind, Path(text), ZONE) as server,
-    ):
-        folder = Path(text)
+    places = {"nsd": free_address("127.0.0.2"), "knot": free_address("127.0.0.3")}
+    known = [Secondary(f"ns-{each}.{ZONE}", *place) for each, place in places.items()]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sublet-bench-")))
+        server = stack.enter_context(primary(kind, folder, ZONE, secondaries=known))
         url = f"sqlite:///{folder}/registry.db"
         user_id = asyncio.run(fill_registry(url, count))
         server.rebuild(zone_text(server, count))
@@ -291,10 +318,15 @@ def measure(kind: str, count: int, names: int, seconds: float) -> Row:
         bare = asyncio.run(bare_batches(server, names))
         ours = asyncio.run(sustained(url, section, user_id, names))
         token = asyncio.run(_token(url))
+        followers = [
+            stack.enter_context(secondary(each, folder / f"of-{each}", of=server, address=place))
+            for each, place in places.items()
+        ]
         with serving(url, settings_file(folder, [section]), folder) as base_url:
-            took = asyncio.run(registrations(base_url, token, server, seconds))
+            took, followed = asyncio.run(registrations(base_url, token, server, followers, seconds))
+            mended = asyncio.run(hand_edit(server))
     p50, p99 = took[len(took) // 2], took[int(len(took) * 0.99)]
-    return Row(kind, count, bare, ours, p50, p99, sum(each > 1000 for each in took))
+    return Row(kind, count, bare, ours, p50, p99, followed[int(len(followed) * 0.99)], mended)
 
 
 async def _token(url: str) -> str:
@@ -315,7 +347,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    print("server     in zone     bare/s     ours/s  ratio   p50 ms   p99 ms  >1 s", flush=True)
+    print(
+        "server      in zone     bare/s     ours/s  ratio   p50 ms   p99 ms  2nd p99 ms  mended s", flush=True
+    )
     for kind in KINDS if asked.server == "all" else [asked.server]:
         print(measure(kind, asked.delegations, asked.names, asked.seconds).line(), flush=True)
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sublet.dns.read_back import ReadBackFailed, read_delegation
 from sublet.dns.types import Record
-from sublet.dns.verify import ReadBackFailed, read_delegation
 
 ASK_SECONDS = 3.0
 """How long a server may take for everything; all are asked at once, so it is what the asking takes at most."""

@@ -95,7 +95,7 @@ _FUDGE_MAX_SECONDS = 65535
 async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, timeout_seconds: float) -> None:
     """Send an UPDATE and return once a signed NOERROR says that it was applied.
 
-    That says nothing of what the server made of it (`verify.read_back` does).
+    That says nothing of what the server made of it (`read_back` does).
 
     Raises:
         PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,

@@ -1,5 +1,6 @@
 """Change the built-in name server's zone by one batch: the embedded default's counterpart of an UPDATE message."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sublet.db import Tx
@@ -35,11 +36,11 @@ def change_zone(tx: Tx, batch: Batch) -> ZoneChanged:
     zone_store.lock_zone(tx, batch.platform_domain_id)
     stale = _stale_ids(tx, batch)
     current = [item for item in batch.items if item.subdomain_id not in stale]
-    sent = publish_store.list_sent_owners(tx, [item.subdomain_id for item in current])
+    owners = publish_store.list_owners(tx, [item.subdomain_id for item in current])
     refused = frozenset(
         item.subdomain_id
         for item in current
-        if _in_use(tx, batch, item, sent.get(item.subdomain_id, frozenset()))
+        if _in_use(tx, batch, item, {owner for owner, sent in owners[item.subdomain_id].items() if sent})
     )
     items = [item for item in current if item.subdomain_id not in refused]
     changes = plan_changes(
@@ -58,8 +59,8 @@ def _stale_ids(tx: Tx, batch: Batch) -> frozenset[int]:
     )
 
 
-def _in_use(tx: Tx, batch: Batch, item: Item, sent: frozenset[str]) -> bool:
-    new = {record.owner for record in item.desired} - sent
+def _in_use(tx: Tx, batch: Batch, item: Item, sent: Collection[str]) -> bool:
+    new = {record.owner for record in item.desired}.difference(sent)
     if item.fqdn in new:
         new = {item.fqdn}  # all others lie below it
     return any(

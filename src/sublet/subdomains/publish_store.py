@@ -183,19 +183,6 @@ def delete_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) ->
     )
 
 
-def list_sent_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, frozenset[str]]:
-    """Which owner names of these subdomains had a change of the zone? By subdomain; those without any are left out."""
-    rows = tx.connection.execute(
-        select(published_owners.c.subdomain_id, published_owners.c.owner).where(
-            published_owners.c.subdomain_id.in_(list(subdomain_ids)) & (published_owners.c.sent == true())
-        )
-    )
-    found: dict[int, set[str]] = {}
-    for subdomain_id, owner in rows:
-        found.setdefault(subdomain_id, set()).add(owner)
-    return {subdomain_id: frozenset(owners) for subdomain_id, owners in found.items()}
-
-
 def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
     """Record that a change of the zone had these owner names, each given with its subdomain's id.
 

@@ -5,7 +5,7 @@ from functools import partial
 import structlog
 
 from sublet.db import Database
-from sublet.dns.verify import ReadBackFailed, read_back
+from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.errors import Unavailable
 from sublet.subdomains.change_zone import ZoneChanged, change_zone
 from sublet.subdomains.publishing import Batch, Result

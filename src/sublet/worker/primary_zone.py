@@ -9,9 +9,9 @@ import structlog
 from sublet.db import Database
 from sublet.dns.plan import ImplausiblePlan, plan_changes
 from sublet.dns.primary import PrimaryFault, read_fence, send_update, takes_updates
+from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary
 from sublet.dns.update import build_update
-from sublet.dns.verify import ReadBackFailed, read_back
 from sublet.subdomains.publishing import Batch, Result, settle_fence
 from sublet.worker.judgement import absent_owners, judge, without_wildcard
 from sublet.worker.zones import BatchRefused, BatchStale, ReadBack
