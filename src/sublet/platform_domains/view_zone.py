@@ -16,13 +16,17 @@ def view_zone(tx: Tx, name: str, addresses: Sequence[str] = ()) -> ZoneView | No
     `addresses` are the public addresses of the name server itself: what apex nameservers inside the zone resolve to.
     """
     path = (name, *ancestors(name))
-    zones = [each for each in store.find_platform_domains_among(tx, path) if not each.primary]
+    found = store.find_platform_domains_among(tx, path)
+    zones = [each for each in found if not each.primary]
     if not zones:
         return None
     platform_domain = zones[0]
     inside = [each for each in path if is_below(each, platform_domain.domain)]
     wildcards = [f"*.{each}" for each in (*inside[1:], platform_domain.domain)]
     records = zone_store.find_records(tx, platform_domain.id, [*inside, *wildcards, platform_domain.domain])
+    for each in found:
+        if each.primary and is_below(each.domain, platform_domain.domain):
+            records |= _zone_cut(each)
     apex = apex_of(platform_domain, addresses)
     records |= _glue(tx, platform_domain, records)
     own = {record.owner for record in apex.addresses}
@@ -35,6 +39,27 @@ def view_zone(tx: Tx, name: str, addresses: Sequence[str] = ()) -> ZoneView | No
         or store.has_platform_domain_at_or_below(tx, each)
     }
     return ZoneView(apex, records, frozenset({*existing, platform_domain.domain}))
+
+
+def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
+    """Return the delegation of a platform domain that stands on a primary of its own, below a zone that doesn't.
+
+    Its nameservers are those of its apex; addresses are known of those that are watched as its secondaries.
+    """
+    ttl_seconds = child.apex_ttl_seconds
+    records = {
+        child.domain: tuple(
+            Record(child.domain, "NS", ttl_seconds, f"{host}.") for host in child.apex_nameservers
+        )
+    }
+    for each in child.secondaries:
+        if each.host in child.apex_nameservers:
+            rdtype = "A" if ip_address(each.address).version == 4 else "AAAA"
+            records[each.host] = (
+                *records.get(each.host, ()),
+                Record(each.host, rdtype, ttl_seconds, each.address),
+            )
+    return records
 
 
 def _glue(
