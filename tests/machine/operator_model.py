@@ -370,7 +370,7 @@ class OperatorModel(Model):
         if counts:
             name.failed = True
             name.attempts += 1
-        if attempts == 0:
+        if counts and attempts == 0:
             self.audit["subdomain.publish_failed"] += 1
         return counts
 

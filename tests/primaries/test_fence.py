@@ -9,16 +9,20 @@ from typing import Any
 import dns.rcode
 import dns.update
 import pytest
+from sqlalchemy import func, select
 
 from dns_proxy import DnsProxy, dns_proxy
 from fence_trials import impatient_service, old_against_new, register_names
 from name_servers import KINDS
 from service import Registrant
-from service_on import ServiceOn
+from service_on import ZONE, ServiceOn
 from serving import wait_until
+from sublet.db import Tx
 from sublet.dns import update as update_module
 from sublet.dns.primary import send_update
 from sublet.dns.types import Primary
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.zone_state_store import ZoneState, find_zone_state, zone_updates
 from sublet.subdomains.publishing import Result
 
 pytestmark = pytest.mark.slow
@@ -152,3 +156,25 @@ def _served(on: ServiceOn) -> int:
 
 def _shown(on: ServiceOn, ada: Registrant) -> dict[str, object]:
     return dict(on.service.call(ada, "GET", f"/subdomains/{NAME}").json()["subdomain"])
+
+
+def test_what_could_not_be_sent_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a server that is away for days would leave a row for each try."""
+    with impatient_service("knot", tmp_path, monkeypatch) as (on, ada):
+        register_names(on, ada)
+        on.primary.kill()
+        _put(on, ada, "ns1.new.example")
+        wait_until(lambda: _state(on).attempts >= 3)
+        # One may be begun at this moment.
+        assert on.service.read(_count_updates) <= 1
+        on.primary.start()
+        wait_until(lambda: _is_active(on, ada), 20)
+        assert on.service.read(_count_updates) == 0
+
+
+def _state(on: ServiceOn) -> ZoneState:
+    return on.service.read(lambda tx: find_zone_state(tx, find_platform_domain(tx, ZONE).id))
+
+
+def _count_updates(tx: Tx) -> int:
+    return int(tx.connection.execute(select(func.count()).select_from(zone_updates)).scalar_one())

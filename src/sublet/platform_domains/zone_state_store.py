@@ -22,8 +22,11 @@ from sublet.db import Tx
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, Instant, metadata
 
-STALE_AFTER = timedelta(hours=1)
-"""For how long an update whose outcome is unknown is remembered: none waits longer in a server's queue."""
+STALE_AFTER = timedelta(days=7)
+"""For how long an update whose outcome is unknown is remembered: none waits longer in the queue of a server that hangs.
+
+They are few: a server that hangs takes no more connections soon, and what could not be sent is forgotten at once.
+"""
 
 REST_MAX = timedelta(minutes=1)
 """No back-off is longer: a next attempt that is further away was set by a clock that was wrong and has been put right since."""
@@ -187,6 +190,11 @@ def list_possible_fences(tx: Tx, platform_domain_id: int) -> frozenset[str | Non
         select(zone_updates.c.fence).where(zone_updates.c.platform_domain_id == platform_domain_id)
     )
     return frozenset({find_zone_state(tx, platform_domain_id).fence, *(row[0] for row in rows)})
+
+
+def delete_zone_update(tx: Tx, fence: str) -> None:
+    """Forget the update that sets this fence: nothing of it was sent."""
+    tx.connection.execute(delete(zone_updates).where(zone_updates.c.fence == fence))
 
 
 def delete_zone_updates(tx: Tx, platform_domain_id: int) -> None:

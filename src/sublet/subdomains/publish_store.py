@@ -293,13 +293,14 @@ _GONE = delete(published_owners).where(
 
 def record_failure(
     tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
-) -> None:
-    """Record why this generation could not be published; a newer one that has come since is left alone."""
-    tx.connection.execute(
+) -> bool:
+    """Record why this generation could not be published; tell whether that counts: a newer one is left alone."""
+    recorded = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)
         .values(provision_error=sentence, attempts=subdomains.c.attempts + 1, next_attempt_at=next_attempt_at)
     )
+    return recorded.rowcount > 0
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:

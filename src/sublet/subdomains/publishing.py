@@ -253,11 +253,11 @@ def record_zone_fault(
 def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
     item = result.item
     sentence = result.error or "The name server did not answer as asked."
-    publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
+    counts = publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
     if result.nothing_sent:
         # What stands in the zone at these owners isn't ours, and must never be deleted as if it were.
         publish_store.delete_unsent_owners(tx, item.subdomain_id)
-    if item.attempts == 0:
+    if counts and item.attempts == 0:
         failed = {"generation": item.generation, "provision_error": sentence}
         audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", item.subdomain_id, after=failed)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import dns.exception
+import dns.update
 import structlog
 
 from sublet.db import Database
@@ -12,6 +13,7 @@ from sublet.dns.primary import PrimaryFault, read_fence, send_update, takes_upda
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary
 from sublet.dns.update import build_update
+from sublet.platform_domains import zone_state_store
 from sublet.subdomains.publishing import Batch, Result, settle_fence
 from sublet.worker.judgement import absent_owners, judge, without_wildcard
 from sublet.worker.zones import BatchRefused, BatchStale, ReadBack
@@ -42,11 +44,34 @@ class PrimaryZone:
 
     async def change(self, batch: Batch) -> ReadBack:
         """As `Zone.change`."""
+        try:
+            primary, message = await self._prepare(batch)
+        except (PrimaryFault, BatchRefused, BatchStale):
+            await self._forget(batch)
+            raise
+        self._is_certain = False
+        try:
+            await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)
+        except dns.exception.TooBig as error:
+            self._is_certain = True
+            await self._forget(batch)
+            raise BatchRefused("not_understood", "the message would be too long", was_sent=False) from error
+        except PrimaryFault as fault:
+            if fault.cause == "unreachable":
+                await self._forget(batch)
+            await self._understand(primary, batch, fault)
+        # The next message is begun with what this one has put at the fence.
+        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence)
+        self._is_certain = True
+        return partial(self._read_back, primary, batch)
+
+    async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
+        """Return the primary, about whose fence there is no doubt any more, and the message to send."""
         primary = self._find_primary(batch.primary)
         if not self._is_certain:
             await self._settle(primary, batch)
         try:
-            message = build_update(
+            return primary, build_update(
                 plan_changes(
                     batch.zone,
                     (owner for item in batch.items for owner in item.owners),
@@ -59,18 +84,10 @@ class PrimaryZone:
         except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
             log.exception("zone_change_refused", zone=batch.zone)
             raise BatchRefused("refused", str(error), was_sent=False) from error
-        self._is_certain = False
-        try:
-            await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)
-        except dns.exception.TooBig as error:
-            self._is_certain = True
-            raise BatchRefused("not_understood", "the message would be too long", was_sent=False) from error
-        except PrimaryFault as fault:
-            await self._understand(primary, batch, fault)
-        # The next message is begun with what this one has put at the fence.
-        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence)
-        self._is_certain = True
-        return partial(self._read_back, primary, batch)
+
+    async def _forget(self, batch: Batch) -> None:
+        """Forget a message of which nothing was sent, so that it can't be applied some day."""
+        await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""
