@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import dns.flags
 import dns.message
+import dns.name
 import dns.rcode
 import dns.tsig
 import dns.update
@@ -186,8 +187,18 @@ def test_no_fence_is_none() -> None:
 
 
 def test_a_fence_that_is_not_ours() -> None:
-    by_hand = f'{fence_name(ZONE)}. 0 IN TXT "by hand"'
-    assert fence_cause(lambda query: as_asked(query, by_hand)) == "fence"
+    assert fence_cause(_by_hand) == "fence"
+
+
+def _by_hand(query: dns.message.Message) -> bytes:
+    """Answer with a TXT record at the fence that nobody's registry made; there is no wildcard."""
+    at_fence = query.question[0].name == dns.name.from_text(fence_name(ZONE))
+    return as_asked(query, *([f'{fence_name(ZONE)}. 0 IN TXT "by hand"'] if at_fence else []))
+
+
+def test_what_the_zones_wildcard_makes_is_no_fence() -> None:
+    found = served(lambda query: as_asked(query, f'{query.question[0].name} 0 IN TXT "any"'), fence)
+    assert found.value is None  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

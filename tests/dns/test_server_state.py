@@ -104,7 +104,10 @@ def test_a_resolver_finds_the_chain_whole(own: NameServerProcess, tmp_path: Path
 
 
 def same_serial(one: NameServerProcess, other: NameServerProcess) -> bool:
-    return one.serial() == other.serial()
+    try:
+        return one.serial() == other.serial()
+    except OSError:  # NSD ends connections when it takes a new zone
+        return False
 
 
 @pytest.mark.slow

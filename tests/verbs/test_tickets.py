@@ -68,6 +68,8 @@ PLATFORM_DOMAIN: dict[str, Any] = {
     "negative_ttl_seconds": 300,
     "apex_ttl_seconds": 3600,
     "delegation_ttl_seconds": 3600,
+    "primary": "",
+    "secondaries": [],
 }
 
 
