@@ -1,5 +1,6 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
+import asyncio
 import time
 from typing import Any
 
@@ -50,6 +51,11 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
+
+LOOKS_AT_ONCE = 5
+"""After so many commits a request that waits for the DNS looks less often: a publication takes no more while there is little to do."""
+LOOK_PAUSE_SECONDS = 0.02
+LOOK_PAUSE_MAX_SECONDS = 0.25
 
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
@@ -255,8 +261,15 @@ async def _settled(
         return _shape(tx, call, subdomain), provisioning_shape(subdomain, warnings)
 
     ends = time.monotonic() + call.context.settings.publish_wait_ms / 1000
+    looks = 0
     while not await db.read(is_settled, done.outcome.id) and (left := ends - time.monotonic()) > 0:
         await db.changed(left)
+        looks += 1
+        if looks > LOOKS_AT_ONCE:
+            # Each commit wakes all who wait: many of them would do nothing but look.
+            await asyncio.sleep(
+                min(left, LOOK_PAUSE_SECONDS * (looks - LOOKS_AT_ONCE), LOOK_PAUSE_MAX_SECONDS)
+            )
     return await db.read(read)
 
 
