@@ -54,7 +54,8 @@ class Mailer:
             try:
                 await self._count()
                 if not await self.send_due():
-                    await self._db.changed(POLL_SECONDS)
+                    # Not woken by commits: most bring no mail, and none is in such a hurry.
+                    await asyncio.sleep(POLL_SECONDS)
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
             except Exception:

@@ -29,9 +29,9 @@ from sublet.worker.zone_repair import repair
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 5.0
-PAUSE_MIN_SECONDS = 15.0
+PAUSE_MIN_SECONDS = 10.0
 PAUSE_MAX_SECONDS = 180.0
-PAUSE_FACTOR = 10.0
+PAUSE_FACTOR = 5.0
 """The next check of a zone comes this many times later than the last one took, within the two bounds."""
 CHECK_SECONDS_MAX = 900.0
 RECHECK_AFTER = timedelta(hours=6)
