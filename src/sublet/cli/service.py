@@ -102,7 +102,11 @@ async def _serve(
         )
         primary_of = partial(find_primary, settings.primaries)
         publisher = Publisher(
-            db, dns_address, primary_of, on_published=lambda passed: took.observe(passed.total_seconds())
+            db,
+            dns_address,
+            primary_of,
+            batch_max={each.name: each.batch_max for each in settings.primaries},
+            on_published=lambda passed: took.observe(passed.total_seconds()),
         )
         clockwork = Clockwork(db, monotonic)
         mailer = Mailer(db, transport)
