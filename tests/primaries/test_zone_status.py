@@ -47,16 +47,8 @@ class Site:
         assert (zone["zone"], zone["well"]) == (ZONE, well)
         return dict(zone)
 
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics by name and labels."""
-        origin = self.on.service.base_url.removesuffix("/api/v1")
-        text = self.on.service.client.get(f"{origin}/metrics").text
-        return {
-            found[1]: float(found[2]) for found in re.finditer(r"^(sublet_\S+) (\S+)$", text, re.MULTILINE)
-        }
-
     def wait_for_metric(self, name: str, value: float) -> None:
-        wait_until(lambda: self.metrics().get(name) == value, 30)
+        wait_until(lambda: self.on.service.metrics().get(name) == value, 30)
 
     def publish(self, label: str) -> None:
         """Register a name and wait until it is published."""
@@ -104,8 +96,8 @@ def test_all_is_well(site: Site) -> None:
         f'sublet_zone_repair_stopped{{zone="{ZONE}"}}': 0,
         "sublet_publish_seconds_count": 1,
     }
-    wait_until(lambda: wanted.items() <= site.metrics().items(), 30)
-    found = site.metrics()
+    wait_until(lambda: wanted.items() <= site.on.service.metrics().items(), 30)
+    found = site.on.service.metrics()
     for cause in CAUSES:
         assert f'sublet_publish_failures_total{{cause="{cause}"}}' in found
     assert not [name for name in found if name.startswith("sublet_zone_problem")]
@@ -135,10 +127,12 @@ def test_the_primary_hangs(site: Site) -> None:
     # Once enough connections wait to be accepted, a server that hangs takes no more of them.
     hanging = {"no_answer", "unreachable"}
     problems = {f'sublet_zone_problem{{cause="{cause}",zone="{ZONE}"}}' for cause in hanging}
-    wait_until(lambda: bool(problems & site.metrics().keys()), 60)
+    wait_until(lambda: bool(problems & site.on.service.metrics().keys()), 60)
     site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 1)
-    assert site.metrics()[f'sublet_oldest_unpublished_seconds{{zone="{ZONE}"}}'] > 0
-    failures = (site.metrics()[f'sublet_publish_failures_total{{cause="{cause}"}}'] for cause in hanging)
+    assert site.on.service.metrics()[f'sublet_oldest_unpublished_seconds{{zone="{ZONE}"}}'] > 0
+    failures = (
+        site.on.service.metrics()[f'sublet_publish_failures_total{{cause="{cause}"}}'] for cause in hanging
+    )
     assert sum(failures) >= 1
     site.wait_for_metric(f'sublet_name_server_up{{role="primary",server="main",zone="{ZONE}"}}', 0)
     zone = site.status(well=False)
@@ -154,7 +148,7 @@ def test_the_primary_hangs(site: Site) -> None:
     assert re.search(r"its zone's problem is (no_answer|unreachable): main \(", violation.message)
     site.on.primary.thaw()
     site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 0)
-    assert not [name for name in site.metrics() if name.startswith("sublet_zone_problem{")]
+    assert not [name for name in site.on.service.metrics() if name.startswith("sublet_zone_problem{")]
     wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
     assert site.status(well=True)["fence"] == "as_left"
 
@@ -188,7 +182,7 @@ def test_the_secondary_is_away(site: Site) -> None:
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["secondary_away"]
     site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 0)
-    assert f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}' not in site.metrics()
+    assert f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}' not in site.on.service.metrics()
     site.second.thaw()
     site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 1)
     site.status(well=True)
@@ -199,7 +193,7 @@ def test_the_secondary_does_not_follow(site: Site) -> None:
     site.second.run([*control, "zone-freeze", ZONE])
     site.publish("second")
     lag = f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}'
-    wait_until(lambda: site.metrics()[lag] > 0, 30)
+    wait_until(lambda: site.on.service.metrics()[lag] > 0, 30)
     assert [each["what"] for each in site.status(well=False)["wrong"]] == ["secondary_behind"]
     site.second.run([*control, "zone-thaw", ZONE])
     site.wait_for_metric(lag, 0)
@@ -236,7 +230,7 @@ def test_what_the_last_check_found(site: Site) -> None:
     site.wait_for_metric(f'sublet_zone_drift{{kind="missing",zone="{ZONE}"}}', 2)
     site.wait_for_metric(f'sublet_zone_drift{{kind="foreign",zone="{ZONE}"}}', 3)
     site.wait_for_metric(f'sublet_zone_repair_stopped{{zone="{ZONE}"}}', 1)
-    assert f'sublet_zone_checked_seconds{{zone="{ZONE}"}}' in site.metrics()
+    assert f'sublet_zone_checked_seconds{{zone="{ZONE}"}}' in site.on.service.metrics()
 
 
 def test_names_that_wait(site: Site) -> None:

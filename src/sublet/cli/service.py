@@ -112,8 +112,8 @@ async def _serve(
         mailer = Mailer(db, transport)
         zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
         metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
-        metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch))
         keeper = ZoneKeeper(db, settings.database_url, primary_of)
+        metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch, keeper))
         parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
         async with _running(*(part.run() for part in parts)) as workers:
             context = Context(
