@@ -113,7 +113,7 @@ def test_people_are_told_the_same(site: Site) -> None:
     assert told.exit_code == 1
     assert f"{ZONE}: something is wrong" in told.output
     assert (
-        f"secondary_away: {HOST} is away: 127.0.0.2, port {site.second.port}, can't be asked" in told.output
+        f"secondary_away: {HOST} is away: 127.0.0.2, port {site.second.port}, can't be reached" in told.output
     )
     assert "  fence:" in told.output
     row = next(line for line in told.output.splitlines() if " main " in line)
