@@ -57,6 +57,16 @@ def healed(on: ServiceOn, who: Registrant, *fqdns: str) -> None:
     assert (state(on).problem_detail, state(on).problem_at, state(on).attempts) == (None, None, 0)
 
 
+def no_rights(server: NameServerProcess) -> tuple[str, str]:
+    """Return what to change in its configuration so that our key has no right to update."""
+    name = server.key.name
+    return {
+        "knot": ("action: [update, transfer]", "action: [transfer]"),
+        "bind": (f"grant {name} ", f"deny {name} "),
+        "powerdns": ("dnsupdate=yes", "dnsupdate=no"),
+    }[server.kind]
+
+
 @contextmanager
 def changed(server: NameServerProcess, *changes: tuple[str, str], all_files: bool = False) -> Iterator[None]:
     """The server with other text in its configuration, started anew; at the end as it was."""

@@ -6,6 +6,7 @@ clock that the test moves. Everything is real: HTTP over a socket, the built-in 
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -100,6 +101,13 @@ class RunningService:
         if credit_count:
             self.operator("credits", "grant", email, str(credit_count), "--reason", "test")
         return Registrant(user["id"], email, self.issue_token(email), user["organization"])
+
+    def metrics(self) -> dict[str, float]:
+        """Return our metrics by name and labels."""
+        text = self.client.get(self.base_url.removesuffix("/api/v1") + "/metrics").text
+        return {
+            found[1]: float(found[2]) for found in re.finditer(r"^(sublet_\S+) (\S+)$", text, re.MULTILINE)
+        }
 
     def issue_token(self, email: str, *scopes: str) -> str:
         """Issue a token with these scopes, or with all."""

@@ -32,8 +32,8 @@ class ServeProcess:
     """Further settings of the process."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
-    def start(self, kill_at: str = "", *, wait: bool = True) -> float:
-        """Start it, to be killed at a point perhaps; return after how many seconds it was ready, where that is waited for."""
+    def start(self, kill_at: str = "", *, wait: bool = True) -> None:
+        """Start it, to be killed at a point perhaps, and wait until it is ready."""
         settings = self.service.settings
         environment = {
             **os.environ,
@@ -46,14 +46,12 @@ class ServeProcess:
             "BROKEN": self.broken,
             **self.environment,
         }
-        started = time.monotonic()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
             )
         if wait:
             wait_until(self._is_ready, READY_SECONDS)
-        return time.monotonic() - started
 
     def _is_ready(self) -> bool:
         assert self.process is not None

@@ -4,7 +4,6 @@ import asyncio
 import socket
 import struct
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -229,10 +228,8 @@ def test_silent_server() -> None:
     async def silent(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
         pass
 
-    started = time.monotonic()
-    with pytest.raises(ReadBackFailed, match=r"did not answer everything within 0\.3 seconds"):
+    with pytest.raises(ReadBackFailed, match=r"did not answer within 0\.3 s"):
         ask_misbehaving(silent, timeout_seconds=0.3)
-    assert time.monotonic() - started < 3
 
 
 def test_a_server_that_dies_is_told_once(
@@ -255,8 +252,9 @@ def test_a_server_that_dies_is_told_once(
             accepting.start()
             await read_back(address, NAMES, timeout_seconds=10)
 
-    with pytest.raises(ReadBackFailed):
+    with pytest.raises(ReadBackFailed) as raised:
         asyncio.run(ask_dying())
+    assert raised.value.cause == "no_answer"  # it was reached
     assert caplog.messages == []
 
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import dns.message
 import pytest
 
-from name_servers import KINDS, NameServerProcess, fresh_key
-from primary_faults import changed, fails_for, healed, in_database, register, state
+from name_servers import fresh_key
+from primary_faults import changed, fails_for, healed, in_database, no_rights, register, state
 from service import Registrant
-from service_on import ZONE, ServiceOn, service_on
+from service_on import ZONE, ServiceOn
 from serving import free_address, wait_until
 from sublet.dns.primary import Fence, PrimaryFault
 from sublet.dns.update import fence_name, new_fence
@@ -21,17 +21,6 @@ from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 from sublet.worker.publisher import STALE_MAX
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
-    with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=0) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def ada(on: ServiceOn) -> Registrant:
-    return on.service.add_user()
 
 
 def test_sentences_say_nothing_of_the_inside(on: ServiceOn) -> None:
@@ -100,16 +89,6 @@ def test_a_clock_that_is_wrong(
         assert detail.endswith(f" s {direction} ours")
         assert abs(int(detail.partition(" s ")[0].split()[-1]) - abs(ahead_seconds)) <= 2
     healed(on, ada, fqdn)
-
-
-def no_rights(server: NameServerProcess) -> tuple[str, str]:
-    """Return what to change in its configuration so that our key has no right to update."""
-    name = server.key.name
-    return {
-        "knot": ("action: [update, transfer]", "action: [transfer]"),
-        "bind": (f"grant {name} ", f"deny {name} "),
-        "powerdns": ("dnsupdate=yes", "dnsupdate=no"),
-    }[server.kind]
 
 
 def test_no_right_to_update(on: ServiceOn, ada: Registrant) -> None:

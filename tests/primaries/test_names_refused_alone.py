@@ -1,16 +1,15 @@
 """A name that a server does not take, or not whole, keeps no other back; and a zone that takes nothing is not stormed."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import dns.update
 import pytest
 
-from name_servers import KINDS, NameServerProcess
-from primary_faults import HEALED_SECONDS, changed, healed, register, shown, state
+from name_servers import NameServerProcess
+from primary_faults import HEALED_SECONDS, changed, healed, no_rights, register, shown, state
 from service import Registrant
-from service_on import ZONE, ServiceOn, service_on
+from service_on import ZONE, ServiceOn
 from serving import wait_until
 from sublet.db import Tx
 from sublet.dns.primary import send_update
@@ -20,17 +19,6 @@ from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
-    with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=0) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def ada(on: ServiceOn) -> Registrant:
-    return on.service.add_user()
 
 
 @dataclass(slots=True)
@@ -95,17 +83,11 @@ def test_one_name_that_is_refused(on: ServiceOn, ada: Registrant, updates: Count
 
 def test_a_zone_that_takes_nothing_is_not_stormed(on: ServiceOn, ada: Registrant, updates: Counted) -> None:
     server = on.primary
-    name = server.key.name
-    change = {
-        "knot": ("action: [update, transfer]", "action: [transfer]"),
-        "bind": (f"grant {name} ", f"deny {name} "),
-        "powerdns": ("if name == zone", "if true or name == zone"),
-    }[server.kind]
-    lua_too = server.kind == "powerdns"
-    cause = "failure" if lua_too else "refused"
-    with changed(
-        server, change, *([("return name == fence", "return false")] if lua_too else []), all_files=lua_too
-    ):
+    changes, cause = [no_rights(server)], "refused"
+    if server.kind == "powerdns":
+        changes = [("if name == zone", "if true or name == zone"), ("return name == fence", "return false")]
+        cause = "failure"
+    with changed(server, *changes, all_files=server.kind == "powerdns"):
         server.kill()
         waiting = [register(on, ada) for _ in range(16)]
         wait_until(lambda: state(on).problem == "unreachable")

@@ -20,11 +20,6 @@ def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         yield found
 
 
-@pytest.fixture(scope="module")
-def ada(on: ServiceOn) -> Registrant:
-    return on.service.add_user()
-
-
 _NUMBERS = itertools.count(1)
 
 

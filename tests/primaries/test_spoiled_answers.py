@@ -81,11 +81,6 @@ def on(between: Middleman, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
-@pytest.fixture(scope="module")
-def ada(on: ServiceOn) -> Registrant:
-    return on.service.add_user()
-
-
 @pytest.mark.parametrize(
     ("tamper", "cause"),
     [

@@ -94,6 +94,10 @@ def test_hand_edits_are_found_and_repaired_and_foreign_names_stay(on: ServiceOn)
         ]
     )
     zone_becomes(on, ours | {foreign})
+    counted = service.metrics()
+    assert counted['sublet_zone_checks_total{outcome="done"}'] >= 2
+    assert counted['sublet_zone_drift_found_total{kind="missing"}'] >= 1
+    assert counted['sublet_zone_drift_found_total{kind="different"}'] >= 1
     refused = service.call(ada, "POST", "/subdomains", {"fqdn": f"office.{ZONE}"})
     assert (refused.status_code, refused.json()["details"]["reason"]) == (409, "taken")
     shown = service.operator("zone", "check", ZONE)

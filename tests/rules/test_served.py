@@ -13,7 +13,7 @@ from sublet.dns.parent_servers import ParentServer, ServerAnswer
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.served import ServedReport, is_serial_before, report_served
+from sublet.subdomains.served import ServedReport, report_served
 
 NAME = "blog.example.test"
 HOST = f"ns1.{NAME}"
@@ -85,21 +85,6 @@ def test_served_records_come_in_the_form_of_a_delegation() -> None:
         GlueEntry(HOST, "8.8.4.4", "2a00:1::1"),
         GlueEntry(HOST, "9.9.9.9", None),
     )
-
-
-@pytest.mark.parametrize(
-    ("serial", "other", "before"),
-    [
-        (1, 2, True),
-        (2, 1, False),
-        (2, 2, False),
-        (2**32 - 1, 0, True),
-        (0, 2**32 - 1, False),
-        (5, 2**31 + 6, False),
-    ],
-)
-def test_serials_begin_anew_after_the_last(serial: int, other: int, before: bool) -> None:
-    assert is_serial_before(serial, other) is before
 
 
 def name(**changes: Any) -> Subdomain:

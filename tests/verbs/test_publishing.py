@@ -162,7 +162,7 @@ def test_a_batch_is_bounded_and_those_longest_unchanged_come_first(registry: Reg
     for index in range(3):
         registry.advance(seconds=1)
         held.append(registry.register(f"n{index}.example.test", nameservers=NS).id)
-    batch = registry.write(begin_publication, registry.domains["example.test"], 2)
+    batch = registry.write(begin_publication, registry.domains["example.test"], {"": 2})
     assert batch is not None
     assert [item.subdomain_id for item in batch.items] == held[:2]
 

@@ -102,14 +102,18 @@ async def _serve(
         )
         primary_of = partial(find_primary, settings.primaries)
         publisher = Publisher(
-            db, dns_address, primary_of, on_published=lambda passed: took.observe(passed.total_seconds())
+            db,
+            dns_address,
+            primary_of,
+            batch_max={each.name: each.batch_max for each in settings.primaries},
+            on_published=lambda passed: took.observe(passed.total_seconds()),
         )
         clockwork = Clockwork(db, monotonic)
         mailer = Mailer(db, transport)
         zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
         metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
-        metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch))
         keeper = ZoneKeeper(db, settings.database_url, primary_of)
+        metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch, keeper))
         parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
         async with _running(*(part.run() for part in parts)) as workers:
             context = Context(

@@ -1,4 +1,4 @@
-"""The metrics of the zones and their name servers, for `/metrics`: what the worker's watches saw last; nothing is asked here."""
+"""The metrics of the zones and their name servers, for `/metrics`: what the worker saw last; nothing is asked here."""
 
 from collections.abc import Iterator
 
@@ -10,6 +10,7 @@ from sublet.cli.worker_metrics import counter
 from sublet.dns.primary import CAUSES
 from sublet.worker.publisher import Publisher
 from sublet.worker.server_watch import SECONDARY, ServerWatch
+from sublet.worker.zone_keeper import ZoneKeeper
 from sublet.worker.zone_watch import ZoneWatch
 
 PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -17,12 +18,15 @@ PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 
 
 class ZoneMetrics(Collector):
-    """Reads the publisher's causes and what the two watches saw at each scrape."""
+    """Reads the publisher's causes, what the two watches saw and what the zone keeper counted, at each scrape."""
 
-    def __init__(self, publisher: Publisher, zone_watch: ZoneWatch, server_watch: ServerWatch) -> None:
+    def __init__(
+        self, publisher: Publisher, zone_watch: ZoneWatch, server_watch: ServerWatch, keeper: ZoneKeeper
+    ) -> None:
         self._publisher = publisher
         self._zone_watch = zone_watch
         self._server_watch = server_watch
+        self._keeper = keeper
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families, each with its meaning (docs/operating/monitoring.md)."""
@@ -30,6 +34,10 @@ class ZoneMetrics(Collector):
         yield counter(
             "sublet_publish_failures", "Publications of names that failed, by cause.", "cause", causes
         )
+        outcomes = {outcome: self._keeper.checks[outcome] for outcome in ("done", "failed")}
+        yield counter("sublet_zone_checks", "Whole checks of zones, by outcome.", "outcome", outcomes)
+        kinds = {kind: self._keeper.drift[kind] for kind in ("missing", "different", "orphaned")}
+        yield counter("sublet_zone_drift_found", "What whole checks found in all, by kind.", "kind", kinds)
         yield from self._of_waiting()
         yield from self._of_states()
         yield from self._of_servers()

@@ -1,23 +1,20 @@
 """Ask the name servers of a zone once, from the command line: does each answer, with which serial, is the fence as it was left?"""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sublet.dns.primary import Fence, PrimaryFault, read_fence
-from sublet.dns.serial import SerialUnknown, ask_serial, standing_of
-from sublet.dns.types import Primary, Secondary
+from sublet.dns.serial import standing_of
 from sublet.platform_domains.model import PlatformDomain
+from sublet.worker.primary_zone import FindPrimary
+from sublet.worker.zone_serials import SerialAnswer, SerialQuestions
 
 TIMEOUT_SECONDS = 3.0
 """How long a server may take for an answer."""
 FOLLOW_SECONDS = 5.0
 """How long a secondary that is behind may take to follow to what the primary had at first: a transfer may be under way."""
 FOLLOW_PAUSE_SECONDS = 0.25
-QUESTIONS_MAX = 50
-"""How many servers are asked at once."""
-
-FindPrimary = Callable[[str], Primary]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,70 +47,54 @@ class ZoneProbe:
 async def probe_zones(zones: Sequence[PlatformDomain], find_primary: FindPrimary) -> dict[int, ZoneProbe]:
     """Ask all servers of zones on primaries at the same time; by platform domain.
 
-    It takes at most thrice `TIMEOUT_SECONDS` and `FOLLOW_SECONDS`, for each `QUESTIONS_MAX` servers.
+    It takes at most thrice `TIMEOUT_SECONDS` and `FOLLOW_SECONDS`, for each `zone_serials.QUESTIONS_MAX` servers.
     """
-    questions = asyncio.Semaphore(QUESTIONS_MAX)
+    questions = SerialQuestions(find_primary, TIMEOUT_SECONDS)
     found = await asyncio.gather(*(_probe(zone, find_primary, questions) for zone in zones))
     return {zone.id: probe for zone, probe in zip(zones, found, strict=True)}
 
 
-async def _probe(zone: PlatformDomain, find_primary: FindPrimary, questions: asyncio.Semaphore) -> ZoneProbe:
-    try:
-        primary = find_primary(zone.primary)
-    except PrimaryFault as fault:
-        first = ServerProbe(zone.primary, "", 0, "away", None, fault.cause, str(fault))
-        asked = await asyncio.gather(*(_ask_secondary(zone, each, questions) for each in zone.secondaries))
-        return ZoneProbe(first, None, fault.cause, str(fault), tuple(_judge(each, None) for each in asked))
-    unasked = ServerProbe(zone.primary, primary.address, primary.port, "answers")
-    fence_asked = asyncio.create_task(_ask_fence(primary, zone.domain, questions))
-    first, *asked = await asyncio.gather(
-        _ask(unasked, zone.domain, questions),
-        *(_ask_secondary(zone, each, questions) for each in zone.secondaries),
+async def _probe(zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQuestions) -> ZoneProbe:
+    (first, answers), (fence, cause, detail) = await asyncio.gather(
+        questions.ask_servers(zone), _ask_fence(zone, find_primary, questions)
     )
-    fence, cause, detail = await fence_asked
-    latest = first.serial
-    if latest is not None and any(_judge(each, latest).standing == "ahead" for each in asked):
-        # The zone may have changed between the answers: only a later one judges.
-        latest = (await _ask(first, zone.domain, questions)).serial
-    followed = await asyncio.gather(*(_follow(zone.domain, each, latest, questions) for each in asked))
-    return ZoneProbe(first, fence, cause, detail, tuple(followed))
+    followed = await asyncio.gather(
+        *(
+            _follow(_told(secondary.host, answer), zone.domain, first.serial, questions)
+            for secondary, answer in zip(zone.secondaries, answers, strict=True)
+        )
+    )
+    return ZoneProbe(_told(zone.primary, first), fence, cause, detail, tuple(followed))
 
 
 async def _ask_fence(
-    primary: Primary, zone: str, questions: asyncio.Semaphore
+    zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQuestions
 ) -> tuple[Fence | None, str | None, str | None]:
-    async with questions:
+    async with questions.slots:
         try:
-            return await read_fence(primary, zone, timeout_seconds=TIMEOUT_SECONDS), None, None
+            primary = find_primary(zone.primary)
+            return await read_fence(primary, zone.domain, timeout_seconds=TIMEOUT_SECONDS), None, None
         except PrimaryFault as fault:
             return None, fault.cause, str(fault)
 
 
-async def _ask_secondary(
-    zone: PlatformDomain, secondary: Secondary, questions: asyncio.Semaphore
-) -> ServerProbe:
-    server = ServerProbe(secondary.host, secondary.address, secondary.port, "answers")
-    return await _ask(server, zone.domain, questions)
-
-
-async def _ask(server: ServerProbe, zone: str, questions: asyncio.Semaphore) -> ServerProbe:
-    async with questions:
-        try:
-            serial = await ask_serial((server.address, server.port), zone, timeout_seconds=TIMEOUT_SECONDS)
-        except SerialUnknown as unknown:
-            return replace(server, standing="away", serial=None, cause=unknown.cause, detail=str(unknown))
-    return replace(server, standing="answers", serial=serial, cause=None, detail=None)
+def _told(server: str, answer: SerialAnswer) -> ServerProbe:
+    """Return what a server answered, not judged yet."""
+    address, port = answer.address or ("", 0)
+    standing = "away" if answer.serial is None else "answers"
+    return ServerProbe(server, address, port, standing, answer.serial, answer.cause, answer.detail)
 
 
 async def _follow(
-    zone: str, server: ServerProbe, primary_serial: int | None, questions: asyncio.Semaphore
+    server: ServerProbe, zone: str, primary_serial: int | None, questions: SerialQuestions
 ) -> ServerProbe:
     """Judge a secondary; one that is behind is asked again for a while. It need not have more than the primary had at first."""
     ends = asyncio.get_running_loop().time() + FOLLOW_SECONDS
     judged = _judge(server, primary_serial)
     while judged.standing == "behind" and asyncio.get_running_loop().time() < ends:
         await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
-        again = _judge(await _ask(server, zone, questions), primary_serial)
+        answer = await questions.ask((server.address, server.port), zone)
+        again = _judge(_told(server.server, answer), primary_serial)
         # It has followed to a newer serial than the one the primary was asked for: the zone goes on changing.
         judged = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again
     return judged

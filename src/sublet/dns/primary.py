@@ -24,6 +24,7 @@ import dns.tsig
 import dns.tsigkeyring
 import dns.update
 
+from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import Primary
 from sublet.dns.update import fence_name, is_fence
 
@@ -205,30 +206,14 @@ _SOA = dns.rdtypes.ANY.SOA.SOA
 
 
 @asynccontextmanager
-async def connection(
-    primary: Primary, timeout_seconds: float
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[Streams]:
     """Open a TCP connection, and tell what goes wrong on it as a PrimaryFault."""
-    writer = None
-    where = f"{primary.name} ({primary.address}, port {primary.port})"
     try:
-        async with asyncio.timeout(timeout_seconds):
-            reader, writer = await asyncio.open_connection(primary.address, primary.port)
-            yield reader, writer
-    except TimeoutError:
-        if writer is None:
-            raise PrimaryFault(
-                "unreachable", f"{where} takes no connection within {timeout_seconds:g} s"
-            ) from None
-        raise PrimaryFault("no_answer", f"{where} did not answer within {timeout_seconds:g} s") from None
-    except EOFError:
-        raise PrimaryFault("no_answer", f"{where} closed the connection without an answer") from None
-    except OSError as error:
-        cause = "unreachable" if writer is None else "no_answer"
-        raise PrimaryFault(cause, f"{where}: {error.strerror or error}") from error
-    finally:
-        if writer is not None:
-            writer.transport.abort()
+        async with connected((primary.address, primary.port), timeout_seconds) as streams:
+            yield streams
+    except ConnectionFailed as failure:
+        where = f"{primary.name} ({primary.address}, port {primary.port})"
+        raise PrimaryFault(failure.cause, f"{where} {failure}") from failure
 
 
 def keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
@@ -246,8 +231,7 @@ async def _ask(
 ) -> dns.message.Message:
     """Send a signed message and return its answer, which is signed; what its TSIG record tells is raised."""
     writer.write(query.to_wire(prepend_length=True))
-    size_bytes = int.from_bytes(await reader.readexactly(2), "big")
-    response = read_signed(primary, await reader.readexactly(size_bytes), query)
+    response = read_signed(primary, await read_message(reader), query)
     if not query.is_response(response):
         raise PrimaryFault("unsigned", f"{primary.name} answered what it was not asked")
     return response

@@ -15,6 +15,7 @@ import dns.rdatatype
 
 from sublet.dns.names import is_at_or_below
 from sublet.dns.plan import RECORD_TYPES
+from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import Record
 from sublet.dns.verify import DELEGATION_TYPES
 from sublet.dns.wire import (
@@ -92,7 +93,7 @@ async def read_back(
     questions = [_Question(name, "NS", left_over=False) for name in names]
     questions += [_Question(owner, "A", left_over=True) for owner in also_absent]
     served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
-    async with _failures_told(address, timeout_seconds), _connected(address) as streams:
+    async with _connection(address, timeout_seconds) as streams:
         # A signed zone's referral tells of the DS too, and NXDOMAIN of all types: most need no second question.
         left_open = await _ask_all(*streams, questions, served)
         await _ask_all(*streams, [more for each in left_open for more in _further(each)], served)
@@ -133,7 +134,7 @@ async def read_delegation(
         _Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in RECORD_TYPES
     ]
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
-    async with _failures_told(address, timeout_seconds), _connected(address) as streams:
+    async with _connection(address, timeout_seconds) as streams:
         await _ask_all(*streams, questions, served)
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
@@ -142,33 +143,16 @@ async def read_delegation(
 
 
 @asynccontextmanager
-async def _failures_told(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[None]:
-    """Give what is done inside its time, and tell by ReadBackFailed what goes wrong with the connection."""
+async def _connection(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
+    """Open a TCP connection, and tell by ReadBackFailed what goes wrong on it and with what comes over it."""
     server = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
     try:
-        async with asyncio.timeout(timeout_seconds):
-            yield
-    except TimeoutError:
-        sentence = f"{server} did not answer everything within {timeout_seconds:g} seconds."
-        raise ReadBackFailed(sentence, "no_answer") from None
-    except EOFError:
-        sentence = f"{server} closed the connection before it had answered everything."
-        raise ReadBackFailed(sentence, "no_answer") from None
-    except OSError as error:
-        raise ReadBackFailed(f"{server} can't be reached: {error}.", "unreachable") from error
+        async with connected(address, timeout_seconds) as streams:
+            yield streams
+    except ConnectionFailed as failure:
+        raise ReadBackFailed(f"{server} {failure}.", failure.cause) from failure
     except _BadResponse as error:
         raise ReadBackFailed(f"{server} {error}.") from None
-
-
-@asynccontextmanager
-async def _connected(
-    address: tuple[str, int],
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection(*address)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
 
 
 async def _ask_all(
@@ -235,8 +219,7 @@ class _Response:
 
 
 async def _read_response(reader: asyncio.StreamReader) -> _Response:
-    size_bytes = int.from_bytes(await reader.readexactly(2), "big")
-    wire = await reader.readexactly(size_bytes)
+    wire = await read_message(reader)
     try:
         response = _parse(wire)
     except (dns.exception.DNSException, *MALFORMED) as error:

@@ -1,6 +1,5 @@
 """Serials of zones (RFC 1982): which of two is newer, and which one a name server answers with."""
 
-import asyncio
 from collections.abc import Sequence
 
 import dns.exception
@@ -8,6 +7,8 @@ import dns.flags
 import dns.message
 import dns.rcode
 import dns.rdtypes.ANY.SOA
+
+from sublet.dns.tcp import ConnectionFailed, connected, read_message
 
 HALF = 2**31
 
@@ -64,30 +65,15 @@ async def ask_serial(address: tuple[str, int], zone: str, *, timeout_seconds: fl
             secondary whose zone has expired), zone (REFUSED, NOTAUTH, no authority, no SOA record).
     """
     where = f"{address[0]}, port {address[1]},"
-    writer = None
+    query = dns.message.make_query(zone, "SOA", flags=0)
     try:
-        async with asyncio.timeout(timeout_seconds):
-            reader, writer = await asyncio.open_connection(*address)
-            query = dns.message.make_query(zone, "SOA", flags=0)
+        async with connected(address, timeout_seconds) as (reader, writer):
             writer.write(query.to_wire(prepend_length=True))
-            size_bytes = int.from_bytes(await reader.readexactly(2), "big")
-            response = dns.message.from_wire(await reader.readexactly(size_bytes))
-    except TimeoutError:
-        if writer is None:
-            raise SerialUnknown(
-                "unreachable", f"{where} takes no connection within {timeout_seconds:g} s"
-            ) from None
-        raise SerialUnknown("no_answer", f"{where} did not answer within {timeout_seconds:g} s") from None
-    except EOFError:
-        raise SerialUnknown("no_answer", f"{where} closed the connection without an answer") from None
-    except OSError as error:
-        cause = "unreachable" if writer is None else "no_answer"
-        raise SerialUnknown(cause, f"{where} can't be asked: {error.strerror or error}") from error
+            response = dns.message.from_wire(await read_message(reader))
+    except ConnectionFailed as failure:
+        raise SerialUnknown(failure.cause, f"{where} {failure}") from failure
     except (dns.exception.DNSException, ValueError) as error:
         raise SerialUnknown("not_understood", f"{where} sent what is no DNS message") from error
-    finally:
-        if writer is not None:
-            writer.transport.abort()
     return _serial_in(response, query, zone, where)
 
 

@@ -27,6 +27,7 @@ from sublet.dns.primary import (
     refuse_unless_good,
     signature_faults,
 )
+from sublet.dns.tcp import read_message
 from sublet.dns.types import Primary, Record
 from sublet.dns.wire import ANSWER, MALFORMED, SIGNER_TYPES, read_record, walk
 
@@ -73,8 +74,7 @@ async def transfer_zone(
         while not incoming.is_whole:
             try:
                 async with asyncio.timeout(min(STALL_SECONDS, timeout_seconds)):
-                    size_bytes = int.from_bytes(await reader.readexactly(2), "big")
-                    wire = await reader.readexactly(size_bytes)
+                    wire = await read_message(reader)
             except TimeoutError:
                 raise PrimaryFault("no_answer", f"{primary.name} stalls in the transfer of {zone}") from None
             incoming.take(wire)

@@ -174,15 +174,6 @@ def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
         tx.connection.execute(insert(published_owners), rows)
 
 
-def delete_published_owners(tx: Tx, subdomain_id: int, owners: Iterable[str]) -> None:
-    """Record that these owner names are out of the zone: seen, not assumed."""
-    tx.connection.execute(
-        delete(published_owners).where(
-            (published_owners.c.subdomain_id == subdomain_id) & published_owners.c.owner.in_(list(owners))
-        )
-    )
-
-
 def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
     """Record that a change of the zone had these owner names, each given with its subdomain's id.
 

@@ -25,6 +25,7 @@ from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Placed
 
 BATCH_MAX = 100
+"""How many names one batch has at most, where the settings of the zone's primary don't say it."""
 BACK_OFF_MAX_SECONDS = 60.0
 ZONE_BACK_OFF_MAX_SECONDS = 10.0
 """How long a zone with a problem rests at most: all that waits goes on within this time of its return."""
@@ -87,17 +88,22 @@ def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
 def begin_publication(
     tx: Tx,
     platform_domain_id: int,
-    limit: int = BATCH_MAX,
+    batch_max: Mapping[str, int] = {},
     among: Collection[int] | None = None,
     besides: Collection[int] = (),
 ) -> Batch | None:
     """Return the names that wait under a platform domain, written ahead; None when none does.
 
-    `among` are the ids of those that are meant, None for all; `besides` those that are under way already.
+    `batch_max` has by primary how many names one batch has at most; `BATCH_MAX` where it says nothing. On which primary the
+    zone stands is known for certain only behind its lock. `among` are the ids of those that are meant, None for all; `besides` those
+    that are under way already.
     """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
+    if platform_domain is None:
+        return None
+    limit = batch_max.get(platform_domain.primary, BATCH_MAX)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
-    if platform_domain is None or not waiting:
+    if not waiting:
         return None
     owners = publish_store.list_owners(tx, [subdomain.id for subdomain in waiting])
     items = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sublet.dns.difference import describe_difference
 from sublet.dns.parent_servers import ServerAnswer
+from sublet.dns.serial import is_newer
 from sublet.dns.types import Record
 from sublet.subdomains.lifecycle import is_delegated, provisioning_failed
 from sublet.subdomains.model import Subdomain
@@ -78,11 +79,6 @@ def report_served(
     return ServedReport(verdicts, in_agreement, summary)
 
 
-def is_serial_before(serial: int, other: int) -> bool:
-    """Tell whether a zone's serial is older than the other one (RFC 1982, section 3.2: they begin anew after 2^32 - 1)."""
-    return 0 < (other - serial) % 2**32 < 2**31
-
-
 def _verdict(
     answer: ServerAnswer,
     difference: str | None,
@@ -98,13 +94,13 @@ def _verdict(
     explained, why = None, ""
     older = f": its zone has the serial {answer.serial}, older than the"
     secondary = answer.server.role == "secondary"
-    if published_serial is not None and is_serial_before(answer.serial, published_serial):
+    if published_serial is not None and is_newer(published_serial, than=answer.serial):
         why = f"{older} {published_serial} with which the name was published, so "
         why += (
             "the change is still on its way to it" if secondary else "an older state of the zone may be back"
         )
         explained = "behind" if secondary else None
-    elif secondary and first is not None and is_serial_before(answer.serial, first.serial or 0):
+    elif secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
         # It has what was published, by its serial; the server that is written to may have been wrong in between.
         why = f"{older} {first.serial} of {first.server.server}, so a later change may be on its way to it"
         explained = "behind"

@@ -30,7 +30,7 @@ SENTENCES = {
 
 def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
     """Return the owners at which nothing is to be left; with them the zone's wildcard, to be told apart from that."""
-    absent = {owner for item in items for owner in item.owners - wanted_owners(item)}
+    absent = {owner for item in items for owner in unwanted_owners(item)}
     return sorted({*absent, f"*.{zone}"} if absent else absent)
 
 
@@ -42,7 +42,7 @@ def without_wildcard(
     A wildcard is the operator's: without this no name of a zone that has one could ever be taken out.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
-    absent = {owner for item in items for owner in item.owners - wanted_owners(item)}
+    absent = {owner for item in items for owner in unwanted_owners(item)}
     return {
         name: tuple(
             each
@@ -53,14 +53,14 @@ def without_wildcard(
     }
 
 
-def wanted_owners(item: Item) -> frozenset[str]:
-    """Return the owners at which something is to stand."""
-    return frozenset(record.owner for record in item.desired)
+def unwanted_owners(item: Item) -> frozenset[str]:
+    """Return the owners at which something of ours is or may be, and nothing is to be left."""
+    return item.owners - {record.owner for record in item.desired}
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
     """Published is only what the server answers with exactly, and of which nothing older is left."""
-    left_over = [owner for owner in item.owners - wanted_owners(item) if served[owner]]
+    left_over = [owner for owner in unwanted_owners(item) if served[owner]]
     if left_over or not matches(item.desired, served[item.fqdn]):
         return Result(item, error=PARTIAL, cause="partial")
     return Result(item, serial=serial)

@@ -8,7 +8,7 @@ next. A change in this process wakes it at once; changes of other processes (the
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import structlog
@@ -20,7 +20,6 @@ from sublet.errors import Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import (
-    BATCH_MAX,
     Batch,
     Result,
     begin_probe,
@@ -49,6 +48,7 @@ def _no_primary(name: str) -> Primary:
 class Publisher:
     """Publishes through the built-in name server, which listens at `address`, and the primaries that `find_primary` gives.
 
+    `batch_max` has by primary how many names one message carries at most, as for `begin_publication`.
     `outcomes` counts what became of names ("published", "failed"), `causes` why not, by `dns.primary.CAUSES`. `on_published` is
     told how long each name took from its change to its publication.
     """
@@ -59,11 +59,13 @@ class Publisher:
         address: tuple[str, int],
         find_primary: FindPrimary = _no_primary,
         *,
+        batch_max: Mapping[str, int] = {},
         on_published: Callable[[timedelta], None] = lambda _: None,
     ) -> None:
         self._db = db
         self.built_in = BuiltInZone(db, address)
         self._find_primary = find_primary
+        self._batch_max = batch_max
         self._on_published = on_published
         self._zones: dict[int, PrimaryZone] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -105,7 +107,9 @@ class Publisher:
         try:
             goes_on, sent = True, frozenset[int]()
             while goes_on:
-                batch = await self._db.write(begin_publication, platform_domain_id, BATCH_MAX, None, sent)
+                batch = await self._db.write(
+                    begin_publication, platform_domain_id, self._batch_max, None, sent
+                )
                 if batch is None and recording is None:
                     return
                 changed = True if batch is None else await self._change(batch)
@@ -197,7 +201,7 @@ class Publisher:
         middle = len(batch.items) // 2
         for items in (batch.items[:middle], batch.items[middle:]):
             among = [item.subdomain_id for item in items]
-            half = await self._db.write(begin_publication, batch.platform_domain_id, len(among), among)
+            half = await self._db.write(begin_publication, batch.platform_domain_id, self._batch_max, among)
             if half is not None and not await self._publish(half):
                 return False
         return True

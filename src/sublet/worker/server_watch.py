@@ -5,26 +5,24 @@ built-in name server are not watched: it gives no transfers, so none of their se
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.dns.primary import PrimaryFault
-from sublet.dns.serial import SerialUnknown, ask_serial, is_newer, lacks_since, standing_of
-from sublet.dns.types import Primary, Secondary
+from sublet.dns.serial import is_newer, lacks_since, standing_of
 from sublet.errors import Unavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.worker.clockwork import Monotonic, monotonic_seconds
+from sublet.worker.primary_zone import FindPrimary
+from sublet.worker.zone_serials import SerialAnswer, SerialQuestions
 
 POLL_SECONDS = 5.0
 FAULT_PAUSE_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
 """How long a server may take to tell its serial."""
-QUESTIONS_MAX = 50
-"""How many servers are asked at once."""
 FOLLOW_SECONDS = 10.0
 """How long a secondary may lack what its primary has before that is told."""
 HISTORY_MAX = 1000
@@ -72,25 +70,17 @@ class _Watched:
     ahead_since: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    serial: int | None = None
-    cause: str | None = None
-    detail: str | None = None
-
-
 class ServerWatch:
     """Asks for ever; `standings` has what the last look found, in the order of the platform domains and their secondaries."""
 
     def __init__(
-        self, db: Database, find_primary: Callable[[str], Primary], monotonic: Monotonic = monotonic_seconds
+        self, db: Database, find_primary: FindPrimary, monotonic: Monotonic = monotonic_seconds
     ) -> None:
         self._db = db
-        self._find_primary = find_primary
+        self._questions = SerialQuestions(find_primary, TIMEOUT_SECONDS)
         self._monotonic = monotonic
         self._watched: dict[str, _Watched] = {}
         self._told: dict[tuple[str, str, str], str] = {}
-        self._questions = asyncio.Semaphore(QUESTIONS_MAX)
         self.standings: tuple[Standing, ...] = ()
 
     async def run(self) -> None:
@@ -116,13 +106,7 @@ class ServerWatch:
 
     async def _look_at(self, zone: PlatformDomain) -> list[Standing]:
         """Ask the servers of one zone."""
-        primary, *answers = await asyncio.gather(
-            self._ask_primary(zone), *(self._ask_secondary(zone, each) for each in zone.secondaries)
-        )
-        serials = [each.serial for each in answers if each.serial is not None]
-        if primary.serial is not None and any(is_newer(each, primary.serial) for each in serials):
-            # The primary may have changed, and a secondary followed, between the two answers: only a later one judges.
-            primary = await self._ask_primary(zone)
+        primary, answers = await self._questions.ask_servers(zone)
         now = self._monotonic()
         watched = self._watched.setdefault(zone.domain, _Watched(zone.primary))
         if watched.primary != zone.primary:
@@ -151,23 +135,6 @@ class ServerWatch:
             for each, answer in zip(zone.secondaries, answers, strict=True)
         )
         return [first, *rest]
-
-    async def _ask_primary(self, zone: PlatformDomain) -> _Answer:
-        try:
-            primary = self._find_primary(zone.primary)
-        except PrimaryFault as fault:
-            return _Answer(cause=fault.cause, detail=str(fault))
-        return await self._ask((primary.address, primary.port), zone.domain)
-
-    async def _ask_secondary(self, zone: PlatformDomain, secondary: Secondary) -> _Answer:
-        return await self._ask((secondary.address, secondary.port), zone.domain)
-
-    async def _ask(self, address: tuple[str, int], zone: str) -> _Answer:
-        async with self._questions:
-            try:
-                return _Answer(await ask_serial(address, zone, timeout_seconds=TIMEOUT_SECONDS))
-            except SerialUnknown as unknown:
-                return _Answer(cause=unknown.cause, detail=str(unknown))
 
     def _tell(self, standings: Iterable[Standing]) -> None:
         """Log what has changed; of a server that was never seen only what is not well."""
@@ -209,7 +176,7 @@ def _remember(watched: _Watched, serial: int, now: float) -> None:
 
 
 def _judge(
-    watched: _Watched, zone: str, host: str, answer: _Answer, primary_serial: int | None, now: float
+    watched: _Watched, zone: str, host: str, answer: SerialAnswer, primary_serial: int | None, now: float
 ) -> Standing:
     """Tell how a secondary stands, by its answer and the primary's."""
     if answer.serial is None:

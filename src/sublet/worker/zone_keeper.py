@@ -57,7 +57,7 @@ class _Watched:
 
 
 class ZoneKeeper:
-    """Looks for ever. `checks` counts whole checks ("done", "failed"), `drift` the names found "missing", "different", "orphaned"."""
+    """Looks for ever. `checks` counts whole checks ("done", "failed"), `drift` names "missing" or "different", owners "orphaned"."""
 
     def __init__(self, db: Database, database_url: str, find_primary: FindPrimary) -> None:
         self._db = db

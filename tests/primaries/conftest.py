@@ -1,0 +1,20 @@
+"""What tests on real primaries share: a service on each kind of them, and a registrant. A file with an `on` of its own has that."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from name_servers import KINDS
+from service import Registrant
+from service_on import ServiceOn, service_on
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
+    with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=0) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ada(on: ServiceOn) -> Registrant:
+    return on.service.add_user()

@@ -1,0 +1,72 @@
+"""How many names one message to a primary carries: as many as wait, up to what the settings of this primary allow."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import dns.message
+import dns.opcode
+import pytest
+
+from dns_proxy import dns_proxy
+from name_servers import missing_programs
+from primary_faults import register, shown, state
+from service_on import ZONE, ServiceOn, service_on
+from serving import wait_until
+from sublet.config import PrimarySettings
+from sublet.dns.update import fence_name
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing_programs("knot")), reason="Knot is not installed"),
+]
+
+BATCH_MAX = 7
+
+
+@dataclass(slots=True)
+class Passed:
+    """The UPDATE messages on their way to the server: how many names each has. While `is_shut` none gets through."""
+
+    name_counts: list[int] = field(default_factory=list)
+    is_shut: bool = False
+
+    def __call__(self, wire: bytes) -> bytes | None:
+        message = dns.message.from_wire(wire, keyring=False)
+        if self.is_shut:
+            return None
+        if message.opcode() == dns.opcode.UPDATE:
+            owners = {rrset.name.to_text(omit_final_dot=True) for rrset in message.sections[2]}
+            self.name_counts.append(len(owners - {fence_name(ZONE)}))
+        return wire
+
+
+@pytest.fixture
+def passed() -> Passed:
+    return Passed()
+
+
+@pytest.fixture
+def on(tmp_path: Path, passed: Passed) -> Iterator[ServiceOn]:
+    with ExitStack() as stack:
+
+        def before(section: PrimarySettings) -> PrimarySettings:
+            proxy = stack.enter_context(dns_proxy((section.address, section.port)))
+            proxy.on_query = passed
+            return replace(section, port=proxy.address[1], batch_max=BATCH_MAX)
+
+        yield stack.enter_context(service_on("knot", tmp_path, before=before, publish_wait_ms=0))
+
+
+def test_no_message_has_more_names_than_the_settings_allow(on: ServiceOn, passed: Passed) -> None:
+    ada = on.service.add_user()
+    passed.is_shut = True
+    first = register(on, ada)
+    wait_until(lambda: state(on).problem == "no_answer", 30)
+    waiting = [first, *(register(on, ada) for _ in range(3 * BATCH_MAX))]
+    passed.is_shut = False
+    for fqdn in waiting:
+        wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active", 30)  # type: ignore[misc]
+    assert max(passed.name_counts) == BATCH_MAX, passed.name_counts
+    assert {owner for owner, _, _ in on.records()} == set(waiting)
