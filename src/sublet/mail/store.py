@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     Column,
-    ColumnElement,
     ForeignKey,
     Index,
     Integer,
     String,
     Table,
     Text,
+    bindparam,
     func,
     insert,
     or_,
@@ -109,23 +109,33 @@ def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
     return _mail(tx.connection.execute(query).one_or_none())
 
 
-def _due(now: datetime) -> ColumnElement[bool]:
-    # No pause is longer than the longest: what lies further ahead was written while the clock was ahead.
-    at = mails.c.next_attempt_at
-    return WAITING & or_(at <= now, at > now + BACK_OFF_MAX)
+# No pause is longer than the longest: what lies further ahead was written while the clock was ahead.
+_DUE = WAITING & or_(
+    mails.c.next_attempt_at <= bindparam("now"), mails.c.next_attempt_at > bindparam("now_and_longest")
+)
+# Asked again and again, so it is built once: building a statement takes longer than running it.
+_ANY_DUE = select(mails.c.id).where(_DUE).limit(1)
+_FIRST_DUE = (
+    select(*_MAIL)
+    .where(_DUE)
+    .order_by(mails.c.next_attempt_at, mails.c.id)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
 
 
 def is_any_due(tx: Tx) -> bool:
     """Is any mail to be sent now?"""
-    query = select(mails.c.id).where(_due(tx.now)).limit(1)
-    return tx.connection.execute(query).first() is not None
+    return tx.connection.execute(_ANY_DUE, _due(tx)).first() is not None
 
 
 def lock_due(tx: Tx) -> Mail | None:
     """Which mail is to be sent now, the longest due first? Locked; those that another worker has locked are passed over."""
-    query = select(*_MAIL).where(_due(tx.now))
-    query = query.order_by(mails.c.next_attempt_at, mails.c.id).limit(1).with_for_update(skip_locked=True)
-    return _mail(tx.connection.execute(query).one_or_none())
+    return _mail(tx.connection.execute(_FIRST_DUE, _due(tx)).one_or_none())
+
+
+def _due(tx: Tx) -> dict[str, datetime]:
+    return {"now": tx.now, "now_and_longest": tx.now + BACK_OFF_MAX}
 
 
 def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetime) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     delete,
     insert,
     select,
@@ -117,23 +118,27 @@ def _platform_domain(row: Iterable[object]) -> PlatformDomain:
     return PlatformDomain(*values)
 
 
+# The questions of nearly every request are built once, as in `subdomains/store.py`.
+_BY_ID = select(*_COLUMNS).where(platform_domains.c.id == bindparam("platform_domain_id"))
+_BY_NAME = select(*_COLUMNS).where(platform_domains.c.domain == bindparam("name"))
+_AMONG = select(*_COLUMNS).where(platform_domains.c.domain.in_(bindparam("names", expanding=True)))
+
+
 def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
     """Which platform domain has this id?"""
-    row = tx.connection.execute(
-        select(*_COLUMNS).where(platform_domains.c.id == platform_domain_id)
-    ).one_or_none()
+    row = tx.connection.execute(_BY_ID, {"platform_domain_id": platform_domain_id}).one_or_none()
     return _platform_domain(row) if row is not None else None
 
 
 def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
     """Which platform domain is this one (canonical name)?"""
-    row = tx.connection.execute(select(*_COLUMNS).where(platform_domains.c.domain == domain)).one_or_none()
+    row = tx.connection.execute(_BY_NAME, {"name": domain}).one_or_none()
     return _platform_domain(row) if row is not None else None
 
 
 def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:
     """Which of these names are platform domains? The longest name first."""
-    rows = tx.connection.execute(select(*_COLUMNS).where(platform_domains.c.domain.in_(list(names))))
+    rows = tx.connection.execute(_AMONG, {"names": list(names)})
     return sorted((_platform_domain(row) for row in rows), key=lambda each: -len(each.domain))
 
 
@@ -154,16 +159,20 @@ def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
     return [_platform_domain(row) for row in rows]
 
 
+_AT_OR_BELOW = (
+    select(platform_domains.c.id)
+    .where(
+        (platform_domains.c.domain == bindparam("name"))
+        | platform_domains.c.domain.like(bindparam("below"), escape="\\")
+    )
+    .limit(1)
+)
+
+
 def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
     """Is this name, or one below it, a platform domain itself?"""
     escaped = fqdn.replace("_", "\\_")
-    found = tx.connection.execute(
-        select(platform_domains.c.id)
-        .where(
-            (platform_domains.c.domain == fqdn) | platform_domains.c.domain.like("%." + escaped, escape="\\")
-        )
-        .limit(1)
-    )
+    found = tx.connection.execute(_AT_OR_BELOW, {"name": fqdn, "below": "%." + escaped})
     return found.first() is not None
 
 
@@ -187,13 +196,14 @@ def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) ->
     )
 
 
+_GRANTED = select(platform_domain_grants.c.platform_domain_id).where(
+    platform_domain_grants.c.organization_id == bindparam("of")
+)
+
+
 def granted_platform_domain_ids(tx: Tx, organization_id: int) -> frozenset[int]:
     """Which platform domains were granted to this organization?"""
-    rows = tx.connection.execute(
-        select(platform_domain_grants.c.platform_domain_id).where(
-            platform_domain_grants.c.organization_id == organization_id
-        )
-    )
+    rows = tx.connection.execute(_GRANTED, {"of": organization_id})
     return frozenset(row[0] for row in rows)
 
 
@@ -229,14 +239,12 @@ def delete_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> bool:
     )
 
 
+_OFFERS = select(*_OFFER).where(offers.c.platform_domain_id == bindparam("of"))
+
+
 def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
     """What does this platform domain offer, or has it offered?"""
-    return [
-        Offer(*row)
-        for row in tx.connection.execute(
-            select(*_OFFER).where(offers.c.platform_domain_id == platform_domain_id)
-        )
-    ]
+    return [Offer(*row) for row in tx.connection.execute(_OFFERS, {"of": platform_domain_id})]
 
 
 def list_all_offers(tx: Tx) -> list[Offer]:
@@ -251,20 +259,25 @@ def replace_offer(tx: Tx, offer: Offer) -> None:
     tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
 
 
+_LABEL = select(labels.c.label_class, labels.c.price_credits, labels.c.renewal_price_credits).where(
+    (labels.c.platform_domain_id == bindparam("of")) & (labels.c.label == bindparam("listed"))
+)
+_LABEL_GRANTED = (
+    select(label_grants.c.organization_id)
+    .where(
+        (label_grants.c.platform_domain_id == bindparam("of")) & (label_grants.c.label == bindparam("listed"))
+    )
+    .order_by(label_grants.c.organization_id)
+)
+
+
 def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
     """How did the operator list this label, if at all, and to whom was it granted?"""
-    row = tx.connection.execute(
-        select(labels.c.label_class, labels.c.price_credits, labels.c.renewal_price_credits).where(
-            (labels.c.platform_domain_id == platform_domain_id) & (labels.c.label == label)
-        )
-    ).one_or_none()
+    meant = {"of": platform_domain_id, "listed": label}
+    row = tx.connection.execute(_LABEL, meant).one_or_none()
     if row is None:
         return None
-    granted = tx.connection.execute(
-        select(label_grants.c.organization_id)
-        .where((label_grants.c.platform_domain_id == platform_domain_id) & (label_grants.c.label == label))
-        .order_by(label_grants.c.organization_id)
-    )
+    granted = tx.connection.execute(_LABEL_GRANTED, meant)
     return Label(platform_domain_id, label, row[0], row[1], row[2], tuple(each[0] for each in granted))
 
 

@@ -3,7 +3,18 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, UniqueConstraint, insert, select
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Index,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    insert,
+    select,
+)
 
 from sublet.db import Tx
 from sublet.mail.store import mails
@@ -40,14 +51,18 @@ class PastMilestone:
     created_at: datetime
 
 
+# What is asked of each name that is swept is built once, as in `store.py`.
+_MILESTONES = (
+    select(*(milestones.c[name] for name in PastMilestone.__slots__))
+    .where(milestones.c.subdomain_id == bindparam("of"))
+    .order_by(milestones.c.id)
+)
+_ADDED = insert(milestones)
+
+
 def list_milestones(tx: Tx, subdomain_id: int) -> list[PastMilestone]:
     """Which milestones has this name reached? Oldest first."""
-    query = (
-        select(*(milestones.c[name] for name in PastMilestone.__slots__))
-        .where(milestones.c.subdomain_id == subdomain_id)
-        .order_by(milestones.c.id)
-    )
-    return [PastMilestone(*row) for row in tx.connection.execute(query)]
+    return [PastMilestone(*row) for row in tx.connection.execute(_MILESTONES, {"of": subdomain_id})]
 
 
 def insert_milestone(
@@ -61,12 +76,13 @@ def insert_milestone(
 ) -> None:
     """Add a milestone that a name has reached now; the same one twice can't be stored."""
     tx.connection.execute(
-        insert(milestones).values(
-            subdomain_id=subdomain_id,
-            kind=kind,
-            about=about,
-            detail=detail,
-            mail_id=mail_id,
-            created_at=tx.now,
-        )
+        _ADDED,
+        {
+            "subdomain_id": subdomain_id,
+            "kind": kind,
+            "about": about,
+            "detail": detail,
+            "mail_id": mail_id,
+            "created_at": tx.now,
+        },
     )

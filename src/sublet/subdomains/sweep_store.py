@@ -12,6 +12,7 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
+    bindparam,
     case,
     delete,
     false,
@@ -70,6 +71,7 @@ class Clockwork:
     granted_settled: bool
 
 
+# What is asked every second, or of each name that is swept, is built once, as in `store.py`.
 _CLOCKWORK = select(*(clockwork.c[name] for name in Clockwork.__slots__))
 
 
@@ -88,16 +90,30 @@ def update_clockwork(tx: Tx, **values: object) -> None:
     tx.connection.execute(update(clockwork).values(**values))
 
 
+_DUE = (
+    select(subdomains.c.id, subdomains.c.user_id)
+    .where(subdomains.c.due_at <= bindparam("now"))
+    .order_by(subdomains.c.due_at)
+    .limit(bindparam("at_most"))
+)
+
+
 def list_due(tx: Tx, limit: int) -> list[tuple[int, int]]:
     """Which names is the sweep to look at? Their ids and users, the longest waiting first."""
-    query = select(subdomains.c.id, subdomains.c.user_id).where(subdomains.c.due_at <= tx.now)
-    return [tuple(row) for row in tx.connection.execute(query.order_by(subdomains.c.due_at).limit(limit))]
+    return [tuple(row) for row in tx.connection.execute(_DUE, {"now": tx.now, "at_most": limit})]
+
+
+_LOSSES = (
+    select(subdomains.c.id, subdomains.c.user_id)
+    .where(subdomains.c.loss_at <= bindparam("now"))
+    .order_by(subdomains.c.loss_at)
+    .limit(bindparam("at_most"))
+)
 
 
 def list_losses(tx: Tx, limit: int) -> list[tuple[int, int]]:
     """Which names do their dates put into the trash, or purge from it, by now? Their ids and users, the longest over first."""
-    query = select(subdomains.c.id, subdomains.c.user_id).where(subdomains.c.loss_at <= tx.now)
-    return [tuple(row) for row in tx.connection.execute(query.order_by(subdomains.c.loss_at).limit(limit))]
+    return [tuple(row) for row in tx.connection.execute(_LOSSES, {"now": tx.now, "at_most": limit})]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
@@ -168,11 +184,16 @@ def count_names(tx: Tx) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
+_DATES = (
+    update(subdomains)
+    .where(subdomains.c.id == bindparam("of"))
+    .values(due_at=bindparam("due"), loss_at=bindparam("loss"))
+)
+
+
 def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
     """Store when the sweep is to look at a name again, and when it is lost."""
-    tx.connection.execute(
-        update(subdomains).where(subdomains.c.id == subdomain_id).values(due_at=due_at, loss_at=loss_at)
-    )
+    tx.connection.execute(_DATES, {"of": subdomain_id, "due": due_at, "loss": loss_at})
 
 
 def date_anew(tx: Tx, platform_domain_id: int) -> None:
