@@ -12,6 +12,9 @@ from sublet.dns.verify import DELEGATION_TYPES, ZoneDifferences, compare_zone
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
+from sublet.subdomains.claim import find_claimed
+from sublet.subdomains.model import PlacedName
+from sublet.subdomains.naming import name_above
 from sublet.subdomains.publishing import desired_records
 
 CLOCK_MARGIN = timedelta(seconds=5)
@@ -32,7 +35,8 @@ class Repairs:
     """What of a check a repair needs, of a zone in which `names` names are ours.
 
     `wrong_ids` are the rows of what is missing or different. `leftovers` are the owners of what is orphaned, and `reclaimed` those
-    of a rebuilt zone at or below names that wait. `is_settled` tells that nothing was published while the check ran, so that
+    of a rebuilt zone at or below names that wait. `claimed` are those at which our own first update of a name that waits was found
+    applied, which nothing else tells (`find_claimed`); nothing is taken out there. `is_settled` tells that nothing was published while the check ran, so that
     another one at the same serial would find the same.
     """
 
@@ -43,6 +47,7 @@ class Repairs:
     wrong_ids: tuple[int, ...]
     leftovers: tuple[Leftover, ...]
     reclaimed: tuple[Leftover, ...]
+    claimed: tuple[Leftover, ...]
     is_settled: bool
 
 
@@ -83,31 +88,36 @@ def check_zone(
 
     Ours is what stands at the owners that we published or may have. `rebuilt` tells that the zone is not as we left it, but
     perhaps came from an old file: then everything at or below a name that ever was published is ours too, or the delegation
-    of a former holder would come back to life.
+    of a former holder would come back to life. So is what `find_claimed` finds, or the first publication of a name whose outcome
+    was never told would be in its own way for ever.
     """
     zone = platform_domain.domain
     owners = publish_store.list_published_owners_of_zone(tx, platform_domain.id)
     desired: dict[str, tuple[Record, ...]] = {}
     ids: dict[str, int] = {}
-    waiting: set[str] = set()
+    waiting: dict[str, PlacedName] = {}
     just_published: set[str] = set()
     judged_before = None if transfer_began_at is None else transfer_began_at - CLOCK_MARGIN
     names = 0
     for subdomain in publish_store.stream_published(tx, platform_domain.id):
         names += 1
         if subdomain.generation != subdomain.published_generation:
-            waiting.add(subdomain.fqdn)
+            before = waiting.get(subdomain.fqdn)
+            waiting[subdomain.fqdn] = subdomain if before is None or before.id < subdomain.id else before
         elif judged_before is not None and subdomain.published_at and subdomain.published_at >= judged_before:
             just_published.add(subdomain.fqdn)
         elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
             desired[subdomain.fqdn] = records
             ids[subdomain.fqdn] = subdomain.id
-    unjudged = waiting | just_published
+    unjudged = waiting.keys() | just_published
     former: dict[str, int] = {}
+    claimed: dict[str, int] = {}
     if rebuilt:
         live = list(live)
         sent = publish_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
+        known = {name_above(owner, zone) for owner in (*former, *sent)}
+        claimed = find_claimed(tx, platform_domain, live, waiting, known)
     differences = compare_zone(
         live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, unjudged=unjudged
     )
@@ -119,7 +129,8 @@ def check_zone(
         foreign_records=len(differences.foreign),
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
         leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
-        reclaimed=_leftovers(zone, (each for each in former if _name_above(each, zone) in unjudged), former),
+        reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in unjudged), former),
+        claimed=_leftovers(zone, claimed, claimed),
         is_settled=not just_published,
     )
     return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
@@ -138,15 +149,10 @@ def _former_owners(
         and is_publishable(record.owner, zone)  # else it never was ours, and could not be taken out
     }
     newest = publish_store.find_ever_published(
-        tx, platform_domain.id, {_name_above(owner, zone) for owner in found}
+        tx, platform_domain.id, {name_above(owner, zone) for owner in found}
     )
-    return {owner: newest[name] for owner in found if (name := _name_above(owner, zone)) in newest}
+    return {owner: newest[name] for owner in found if (name := name_above(owner, zone)) in newest}
 
 
 def _leftovers(zone: str, owners: Iterable[str], rows: dict[str, int]) -> tuple[Leftover, ...]:
-    return tuple(Leftover(owner, _name_above(owner, zone), rows[owner]) for owner in sorted(owners))
-
-
-def _name_above(owner: str, zone: str) -> str:
-    """Return the only name at or above an owner that can be registered in a zone: a label and the zone."""
-    return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"
+    return tuple(Leftover(owner, name_above(owner, zone), rows[owner]) for owner in sorted(owners))

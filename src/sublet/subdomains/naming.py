@@ -47,6 +47,11 @@ def label_of(
     return label, errors
 
 
+def name_above(owner: str, zone: str) -> str:
+    """Return the only name at or above an owner below a zone that can be registered there: a label and the zone."""
+    return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"
+
+
 def _parse(text: str, field: str, errors: list[FieldError]) -> str | None:
     try:
         return parse_label(text)

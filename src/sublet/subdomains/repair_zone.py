@@ -92,7 +92,10 @@ def republish(tx: Tx, subdomain_ids: Collection[int]) -> None:
 
 
 def reclaim(tx: Tx, leftovers: Collection[Leftover]) -> None:
-    """Have what stands at owners of ours taken out by whoever holds their names now, or else by the row that last did."""
+    """Have what stands at owners of ours taken out by whoever holds their names now, or else by the row that last did.
+
+    What the holder wants there is put there anew in the same update.
+    """
     holders = publish_store.find_holders(tx, {each.fqdn for each in leftovers})
     again = set()
     for each in leftovers:
@@ -129,8 +132,12 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
 
 def _record(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool = False) -> None:
     leftovers = () if stopped else (*found.leftovers, *found.reclaimed)
-    again = {*found.wrong_ids, *(each.subdomain_id for each in leftovers)}
+    again = {*found.wrong_ids, *(each.subdomain_id for each in (*leftovers, *found.claimed))}
     if again:
-        orphaned = [each.owner for each in leftovers]
-        after = {"republished": len(again), "orphaned": orphaned[:100]}
+        after: dict[str, object] = {
+            "republished": len(again),
+            "orphaned": [each.owner for each in leftovers][:100],
+        }
+        if found.claimed:
+            after["claimed"] = [each.owner for each in found.claimed][:100]
         audit.record(tx, actor, "zone.repair", "platform_domain", platform_domain_id, after=after)
