@@ -68,6 +68,8 @@ DIGEST = "1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 OPERATOR = Actor(kind="operator", name="bench")
 PER_SECOND = 50
 GIVE_UP_SECONDS = 900.0
+HELD_BY_ONE = 1000
+"""How many names one user holds at most, other than the one who registers: the quota is counted by user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +123,12 @@ async def fill_registry(url: str, count: int) -> int:
             names_held=list_names_held,
         )
         member = await database.write(add_user, OPERATOR, "bench@example.org", "Bench", free_quota=1_000_000)
-        for start in range(0, count, 5000):
-            numbers = range(start, min(start + 5000, count))
-            await database.write(_hold, domain.platform_domain.id, member.user.id, numbers)
+        for start in range(0, count, HELD_BY_ONE):
+            holder = await database.write(
+                add_user, OPERATOR, f"holder{start}@example.org", "Holder", free_quota=HELD_BY_ONE
+            )
+            numbers = range(start, min(start + HELD_BY_ONE, count))
+            await database.write(_hold, domain.platform_domain.id, holder.user.id, numbers)
     finally:
         await database.close()
     return member.user.id
