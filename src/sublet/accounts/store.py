@@ -88,7 +88,9 @@ _TOKEN = (
     tokens.c.last_used_at,
     tokens.c.created_at,
 )
-# Asked at every request, so it is built once: building a statement takes longer than running it.
+# Asked at every request, so they are built once: building a statement takes longer than running it.
+_USER_BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
+_USER_LOCKED = _USER_BY_ID.with_for_update()
 _REGISTRANT_BY_DIGEST = (
     select(*_USER, *_ORGANIZATION, *_TOKEN)
     .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
@@ -120,14 +122,12 @@ def find_registrant(tx: Tx, token_digest: str) -> Registrant | None:
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
     """Who is this user? Locked, so that everything of one user happens in order (PostgreSQL; SQLite has one writer)."""
-    return _user(
-        tx.connection.execute(select(*_USER).where(users.c.id == user_id).with_for_update()).one_or_none()
-    )
+    return _user(tx.connection.execute(_USER_LOCKED, {"user_id": user_id}).one_or_none())
 
 
 def find_user(tx: Tx, user_id: int) -> User | None:
     """Who is the user with this id?"""
-    return _user(tx.connection.execute(select(*_USER).where(users.c.id == user_id)).one_or_none())
+    return _user(tx.connection.execute(_USER_BY_ID, {"user_id": user_id}).one_or_none())
 
 
 def find_user_by_email(tx: Tx, email: str) -> User | None:
@@ -246,7 +246,10 @@ def revoke_token(tx: Tx, token_id: int) -> None:
     tx.connection.execute(update(tokens).where(tokens.c.id == token_id).values(revoked_at=tx.now))
 
 
+_TOUCHED = update(tokens).where(tokens.c.id == bindparam("of")).values(last_used_at=bindparam("at"))
+
+
 def touch_tokens(tx: Tx, used_at: dict[int, datetime]) -> None:
     """Store when tokens were last used; called now and then with what was gathered, not at each request."""
     for token_id, at in used_at.items():
-        tx.connection.execute(update(tokens).where(tokens.c.id == token_id).values(last_used_at=at))
+        tx.connection.execute(_TOUCHED, {"of": token_id, "at": at})

@@ -9,6 +9,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    bindparam,
     func,
     insert,
     or_,
@@ -63,10 +64,14 @@ transfers = Table(
 )
 
 
+# Asked at nearly every request, so they are built once: building a statement takes longer than running it.
+_BALANCE = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == bindparam("of"))
+_BALANCE_LOCKED = _BALANCE.with_for_update()
+
+
 def lock_balance(tx: Tx, user_id: int) -> int:
     """How many credits has this user? The account is made when it is first asked for, and locked."""
-    query = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == user_id).with_for_update()
-    balance = tx.connection.execute(query).scalar_one_or_none()
+    balance = tx.connection.execute(_BALANCE_LOCKED, {"of": user_id}).scalar_one_or_none()
     if balance is None:
         tx.connection.execute(insert(ledger_accounts).values(kind="user", user_id=user_id, balance=0))
         return 0
@@ -75,8 +80,7 @@ def lock_balance(tx: Tx, user_id: int) -> int:
 
 def find_balance(tx: Tx, user_id: int) -> int:
     """How many credits has this user? For reading."""
-    query = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == user_id)
-    return int(tx.connection.execute(query).scalar_one_or_none() or 0)
+    return int(tx.connection.execute(_BALANCE, {"of": user_id}).scalar_one_or_none() or 0)
 
 
 def post(tx: Tx, entry: Entry) -> int:

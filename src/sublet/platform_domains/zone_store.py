@@ -65,21 +65,30 @@ def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> di
     return {owner: tuple(records) for owner, records in found.items()}
 
 
+_OF_ZONE = zone_records.c.platform_domain_id == bindparam("of")
+# One range, which the index answers; siblings such as "name-2" sort into it and are left out by the last line.
+_AT_OR_BELOW = (
+    _OF_ZONE
+    & (zone_records.c.owner_key >= bindparam("at"))
+    & (zone_records.c.owner_key < bindparam("end"))
+    & ((zone_records.c.owner_key == bindparam("at")) | (zone_records.c.owner_key > bindparam("below")))
+)
+# Asked at every registration, so it is built once: building a statement takes longer than running it.
+_ANY_AT_OR_BELOW = select(zone_records.c.id).where(_AT_OR_BELOW).limit(1)
+
+
 def has_names_at_or_below(
     tx: Tx, platform_domain_id: int, name: str, *, besides: Collection[str] = ()
 ) -> bool:
     """Does any record stand at this name or below it, other than at the owners `besides`?"""
     key = owner_key(name)
-    # One range, which the index answers; siblings such as "name-2" sort into it and are left out by the second line.
-    condition = (
-        (zone_records.c.platform_domain_id == platform_domain_id)
-        & (zone_records.c.owner_key >= key)
-        & (zone_records.c.owner_key < key + "/")
-        & ((zone_records.c.owner_key == key) | (zone_records.c.owner_key > key + "."))
-    )
+    query = _ANY_AT_OR_BELOW
     if besides:
-        condition &= zone_records.c.owner.not_in(list(besides))
-    return tx.connection.execute(select(zone_records.c.id).where(condition).limit(1)).first() is not None
+        query = query.where(zone_records.c.owner.not_in(list(besides)))
+    found = tx.connection.execute(
+        query, {"of": platform_domain_id, "at": key, "end": key + "/", "below": key + "."}
+    )
+    return found.first() is not None
 
 
 def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
@@ -112,6 +121,9 @@ def delete_these_records(tx: Tx, platform_domain_id: int, records: Iterable[Reco
         )
 
 
+_ADDED = insert(zone_records)
+
+
 def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -> None:
     """Add records to the zone."""
     rows = [
@@ -126,16 +138,19 @@ def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -
         for record in records
     ]
     if rows:
-        tx.connection.execute(insert(zone_records), rows)
+        tx.connection.execute(_ADDED, rows)
+
+
+_LOCKED = (
+    select(platform_domains.c.id)
+    .where(platform_domains.c.id == bindparam("platform_domain_id"))
+    .with_for_update(key_share=True)
+)
 
 
 def lock_zone(tx: Tx, platform_domain_id: int) -> None:
     """Let changes of this zone follow one another, until the transaction ends; registrations go on meanwhile."""
-    tx.connection.execute(
-        select(platform_domains.c.id)
-        .where(platform_domains.c.id == platform_domain_id)
-        .with_for_update(key_share=True)
-    ).one()
+    tx.connection.execute(_LOCKED, {"platform_domain_id": platform_domain_id}).one()
 
 
 def apply_changes(tx: Tx, platform_domain_id: int, changes: ZoneChanges) -> int:

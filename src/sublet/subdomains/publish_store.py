@@ -9,6 +9,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     ForeignKey,
+    Integer,
     PrimaryKeyConstraint,
     String,
     Table,
@@ -55,15 +56,34 @@ published_owners = Table(
 """
 
 
+# What is asked several times a second, or of each batch, is built once, as in `store.py`.
+# A next attempt further away than the longest pause was set by a clock that was wrong.
+_DUE = or_(
+    subdomains.c.next_attempt_at.is_(None),
+    subdomains.c.next_attempt_at <= bindparam("now"),
+    subdomains.c.next_attempt_at > bindparam("now_and_longest"),
+)
+_WAITING_PLATFORM_DOMAINS = select(platform_domains.c.id).where(
+    exists().where((subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _DUE)
+)
+_WAITING = (
+    select_subdomains()
+    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
+    .order_by(subdomains.c.generation_at, subdomains.c.id)
+    .limit(bindparam("at_most", type_=Integer))
+)
+
+
+def _due(tx: Tx) -> dict[str, object]:
+    return {"now": tx.now, "now_and_longest": tx.now + REST_MAX}
+
+
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
     """Under which platform domains does a name wait whose time for an attempt has come?
 
     Asked several times a second: the first name of each ends the search, however many wait.
     """
-    waits = exists().where(
-        (subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _due(tx.now)
-    )
-    rows = tx.connection.execute(select(platform_domains.c.id).where(waits))
+    rows = tx.connection.execute(_WAITING_PLATFORM_DOMAINS, _due(tx))
     return sorted(row[0] for row in rows)
 
 
@@ -78,15 +98,12 @@ def list_waiting(
 
     `among` are the ids of those that are asked about, None for all; `besides` of those that are not.
     """
-    waiting = (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED & _due(tx.now)
+    query = _WAITING
     if among is not None:
-        waiting &= subdomains.c.id.in_(list(among))
+        query = query.where(subdomains.c.id.in_(list(among)))
     if besides:
-        waiting &= subdomains.c.id.not_in(list(besides))
-    query = (
-        select_subdomains().where(waiting).order_by(subdomains.c.generation_at, subdomains.c.id).limit(limit)
-    )
-    return fetch(tx, query)
+        query = query.where(subdomains.c.id.not_in(list(besides)))
+    return fetch(tx, query, **_due(tx), of=platform_domain_id, at_most=limit)
 
 
 _SETTLED = select(
@@ -100,11 +117,6 @@ _SETTLED = select(
 def is_settled(tx: Tx, subdomain_id: int) -> bool:
     """Does the DNS follow this name's last change, or has it refused to? Asked often by those who wait for it."""
     return bool(tx.connection.execute(_SETTLED, {"subdomain_id": subdomain_id}).scalar_one())
-
-
-def _due(now: datetime) -> ColumnElement[bool]:
-    at = subdomains.c.next_attempt_at
-    return or_(at.is_(None), at <= now, at > now + REST_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +139,18 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
 
 def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
     """Which owner names of this subdomain are, or may be, in the zone?"""
-    rows = tx.connection.execute(
-        select(published_owners.c.owner).where(published_owners.c.subdomain_id == subdomain_id)
-    )
-    return frozenset(row[0] for row in rows)
+    query = select(published_owners.c.owner).where(published_owners.c.subdomain_id == subdomain_id)
+    return frozenset(row[0] for row in tx.connection.execute(query))
+
+
+_OWNERS = select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
+    published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
+)
 
 
 def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
     """Which owner names of these subdomains are, or may be, in the zone, and had a change of the zone them already?"""
-    rows = tx.connection.execute(
-        select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
-            published_owners.c.subdomain_id.in_(list(subdomain_ids))
-        )
-    )
+    rows = tx.connection.execute(_OWNERS, {"ids": list(subdomain_ids)})
     found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
     for subdomain_id, owner, sent in rows:
         found[subdomain_id][owner] = sent
@@ -164,6 +175,9 @@ def list_published_owners_of_zone(
     return {row[0]: row[1] for row in tx.connection.execute(query)}
 
 
+_WRITTEN_AHEAD = insert(published_owners)
+
+
 def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
     """Write ahead that these owner names, each given with its subdomain's id, may be in the zone from now on."""
     rows = [
@@ -171,7 +185,13 @@ def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
         for subdomain_id, owner in sorted(owners)
     ]
     if rows:
-        tx.connection.execute(insert(published_owners), rows)
+        tx.connection.execute(_WRITTEN_AHEAD, rows)
+
+
+_THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
+    published_owners.c.owner == bindparam("at")
+)
+_SENT = update(published_owners).where(_THIS_OWNER).values(sent=True)
 
 
 def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
@@ -183,15 +203,7 @@ def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
     insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
     rows = [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners]
     if rows:
-        tx.connection.execute(
-            update(published_owners)
-            .where(
-                (published_owners.c.subdomain_id == bindparam("of"))
-                & (published_owners.c.owner == bindparam("at"))
-            )
-            .values(sent=True),
-            rows,
-        )
+        tx.connection.execute(_SENT, rows)
 
 
 def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
@@ -241,22 +253,13 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
     them into the zone again.
     """
     by_id = {each.subdomain_id: each for each in published}
-    rows = tx.connection.execute(
-        select(subdomains.c.id, subdomains.c.generation, subdomains.c.published_generation)
-        .where(subdomains.c.id.in_(list(by_id)))
-        .order_by(subdomains.c.id)
-        .with_for_update()
-    ).all()
+    rows = tx.connection.execute(_GENERATIONS, {"ids": list(by_id)}).all()
     newly = [by_id[row[0]] for row in rows if row[2] < by_id[row[0]].generation]
     current = [by_id[row[0]] for row in rows if row[1] == by_id[row[0]].generation]
     if newly:
-        tx.connection.execute(
-            _PUBLISHED,
-            [
-                {"of": each.subdomain_id, "now": each.generation, "by": each.serial, "at": tx.now}
-                for each in newly
-            ],
-        )
+        known = ((each.subdomain_id, each.generation, each.serial) for each in newly)
+        facts = [{"of": of, "now": now, "by": by, "at": tx.now} for of, now, by in known]
+        tx.connection.execute(_PUBLISHED, facts)
     if current:
         tx.connection.execute(_NOTHING_LEFT_TO_DO, [{"of": each.subdomain_id} for each in current])
     gone = [{"of": each.subdomain_id, "at": owner} for each in current for owner in sorted(each.gone)]
@@ -265,6 +268,12 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
     return frozenset(each.subdomain_id for each in newly)
 
 
+_GENERATIONS = (
+    select(subdomains.c.id, subdomains.c.generation, subdomains.c.published_generation)
+    .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(subdomains.c.id)
+    .with_for_update()
+)
 _PUBLISHED = (
     update(subdomains)
     .where(subdomains.c.id == bindparam("of"))
@@ -277,9 +286,7 @@ _NOTHING_LEFT_TO_DO = (
     .where(subdomains.c.id == bindparam("of"))
     .values(provision_error=None, attempts=0, next_attempt_at=None)
 )
-_GONE = delete(published_owners).where(
-    (published_owners.c.subdomain_id == bindparam("of")) & (published_owners.c.owner == bindparam("at"))
-)
+_GONE = delete(published_owners).where(_THIS_OWNER)
 
 
 def record_failure(
@@ -361,15 +368,17 @@ def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+_WAITS = (
+    select(subdomains.c.id)
+    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
+    .where(subdomains.c.fqdn == bindparam("name"))
+    .limit(1)
+)
+
+
 def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
     """Does any row of this name wait for its publication? Asked by the index of those that wait, which are few."""
-    waiting = (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
-    return (
-        tx.connection.execute(
-            select(subdomains.c.id).where(waiting & (subdomains.c.fqdn == fqdn)).limit(1)
-        ).first()
-        is not None
-    )
+    return tx.connection.execute(_WAITS, {"of": platform_domain_id, "name": fqdn}).first() is not None
 
 
 def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:

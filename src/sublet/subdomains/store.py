@@ -180,9 +180,9 @@ def select_subdomains() -> Select[Any]:
     return select(*_COLUMNS).select_from(subdomains.join(platform_domains))
 
 
-def fetch(tx: Tx, query: Select[Any]) -> list[Subdomain]:
+def fetch(tx: Tx, query: Select[Any], **parameters: object) -> list[Subdomain]:
     """Return the subdomains that a query made from `select_subdomains` finds."""
-    return [_subdomain(row) for row in tx.connection.execute(query).mappings()]
+    return [_subdomain(row) for row in tx.connection.execute(query, parameters).mappings()]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
@@ -223,21 +223,26 @@ def find_own(
     return _one(tx, _OWN_BY_NAME, owner_id=user_id, name=fqdn)
 
 
+_FREE = (
+    select(func.count())
+    .select_from(subdomains)
+    .where((subdomains.c.user_id == bindparam("owner_id")) & _FREE_AND_LIVE)
+)
+
+
 def count_free(tx: Tx, user_id: int) -> int:
     """How many free names does this user hold? Those in the trash do not count."""
-    query = (
-        select(func.count()).select_from(subdomains).where((subdomains.c.user_id == user_id) & _FREE_AND_LIVE)
-    )
-    return int(tx.connection.execute(query).scalar_one())
+    return int(tx.connection.execute(_FREE, {"owner_id": user_id}).scalar_one())
+
+
+_NAMESERVERS = select(subdomains.c.fqdn, subdomains.c.nameservers).where(
+    subdomains.c.fqdn.in_(bindparam("names", expanding=True)) & NOT_PURGED
+)
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Which of these names are registered, live or in the trash (whence they may come back), and what are their nameservers?"""
-    rows = tx.connection.execute(
-        select(subdomains.c.fqdn, subdomains.c.nameservers).where(
-            subdomains.c.fqdn.in_(list(fqdns)) & NOT_PURGED
-        )
-    )
+    rows = tx.connection.execute(_NAMESERVERS, {"names": list(fqdns)})
     return {row[0]: tuple(row[1]) for row in rows}
 
 
@@ -247,29 +252,27 @@ def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
 
+_ADDED = insert(subdomains).returning(subdomains.c.id)
+
+
 def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | None:
     """Add a subdomain and return its id; None when another process was faster with the same name.
 
     One unreleased row a name is the database's to hold (`uq_subdomains_fqdn_unreleased`).
     """
+    row = {
+        **delegation_columns(delegation),
+        **_counts(delegation),
+        "published_generation": 0,
+        "attempts": 0,
+        "created_at": tx.now,
+        "updated_at": tx.now,
+        "due_at": tx.now,
+        "generation_at": tx.now,
+        **values,
+    }
     try:
-        return int(
-            tx.connection.execute(
-                insert(subdomains)
-                .values(
-                    **delegation_columns(delegation),
-                    **_counts(delegation),
-                    published_generation=0,
-                    attempts=0,
-                    created_at=tx.now,
-                    updated_at=tx.now,
-                    due_at=tx.now,
-                    generation_at=tx.now,
-                    **values,
-                )
-                .returning(subdomains.c.id)
-            ).scalar_one()
-        )
+        return int(tx.connection.execute(_ADDED, row).scalar_one())
     except IntegrityError as error:
         if violates(error, "uq_subdomains_fqdn_unreleased"):
             return None

@@ -94,7 +94,7 @@ _DUE = (
     select(subdomains.c.id, subdomains.c.user_id)
     .where(subdomains.c.due_at <= bindparam("now"))
     .order_by(subdomains.c.due_at)
-    .limit(bindparam("at_most"))
+    .limit(bindparam("at_most", type_=Integer))
 )
 
 
@@ -107,7 +107,7 @@ _LOSSES = (
     select(subdomains.c.id, subdomains.c.user_id)
     .where(subdomains.c.loss_at <= bindparam("now"))
     .order_by(subdomains.c.loss_at)
-    .limit(bindparam("at_most"))
+    .limit(bindparam("at_most", type_=Integer))
 )
 
 

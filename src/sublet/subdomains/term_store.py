@@ -1,6 +1,17 @@
 """All SQL of terms: the stretches of time that a name was registered or renewed for, each with what it cost."""
 
-from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, String, Table, insert, select
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+)
 
 from sublet.db import Tx
 from sublet.schema import BIG_ID, Instant, metadata
@@ -24,17 +35,22 @@ terms = Table(
 )
 
 
+# Added to at every registration, and asked at every look at a name, so they are built once, as in `store.py`.
+_ADDED = insert(terms)
+_NEWEST = (
+    select(*(terms.c[name] for name in Term.__slots__))
+    .where(terms.c.subdomain_id == bindparam("of"))
+    .order_by(terms.c.id.desc())
+    .limit(bindparam("at_most", type_=Integer))
+)
+
+
 def insert_term(tx: Tx, **values: object) -> None:
     """Add a term that a name was registered or renewed for; two of one name can't start at one instant."""
-    tx.connection.execute(insert(terms).values(created_at=tx.now, **values))
+    tx.connection.execute(_ADDED, {"created_at": tx.now, **values})
 
 
 def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
     """Which terms has this name? The newest up to a limit, oldest first."""
-    query = (
-        select(*(terms.c[name] for name in Term.__slots__))
-        .where(terms.c.subdomain_id == subdomain_id)
-        .order_by(terms.c.id.desc())
-        .limit(limit)
-    )
-    return [Term(*row) for row in tx.connection.execute(query)][::-1]
+    rows = tx.connection.execute(_NEWEST, {"of": subdomain_id, "at_most": limit})
+    return [Term(*row) for row in rows][::-1]
