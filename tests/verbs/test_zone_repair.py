@@ -13,7 +13,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.subdomains import publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.check_zone import ZoneCheck, check_zone
 from sublet.subdomains.check_zones import check_watch
 from sublet.subdomains.delete import delete
@@ -158,8 +158,45 @@ def test_who_holds_the_name_now_takes_the_former_delegation_out(moved: Registry)
     assert moved.read(publish_store.list_published_owners, ben.id) == {OLD}
 
 
-def test_the_brake_is_stored_and_refills(moved: Registry) -> None:
+def _once_published(registry: Registry) -> list[Record]:
+    """What an old file of the zone has: the delegations of 21 names that were published, and are released by now."""
+    names = [OLD, *(f"n{number}.{ZONE}" for number in range(20))]
+    registry.add_user("eve", free_quota=20)
+    _move(registry, "")
+    ids = [registry.register(name, "eve", nameservers=NS).id for name in names[1:]]
+    registry.publish()
+    # As if they had been deleted, taken out, purged and released.
+    gone = {"trashed_at": registry.now, "purged_at": registry.now, "released_at": registry.now}
+    for subdomain_id in ids:
+        registry.write(lambda tx, of=subdomain_id: store.update_subdomain(tx, of, **gone))
+        registry.write(publish_store.delete_published_owners, subdomain_id, names)
+    _move(registry, "main")
+    registry.write(zone_store.delete_records, registry.domains[ZONE])
+    return [Record(name, "NS", 3600, "ns1.former.example.") for name in names]
+
+
+def test_many_owners_of_one_name_are_one_name_to_the_brake(moved: Registry) -> None:
     many = [Record(f"ns{number}.{OLD}", "A", 300, "9.9.9.9") for number in range(21)]
+    found = _check(moved, _shop(), *many, rebuilt=True)
+    assert len(found.repairs.leftovers) == 21
+    assert _repair(moved, found) is None
+
+
+def test_what_may_come_back_to_life_is_not_registered_while_the_repair_is_stopped(moved: Registry) -> None:
+    found = _check(moved, _shop(), *_once_published(moved), rebuilt=True)
+    _store(moved, rebuilt_at=moved.now)
+    assert "21 names" in str(_repair(moved, found))
+    for name in (OLD, f"n7.{ZONE}"):
+        with moved.refuses(SubdomainUnavailable) as caught:
+            moved.register(name, "ben")
+        assert caught[0].details == {"reason": "cooling_off", "owned": False}
+    moved.register(f"never.{ZONE}", "ben")
+    _store(moved, repair_stopped_at=None)
+    moved.register(OLD, "ben")
+
+
+def test_the_brake_is_stored_and_refills(moved: Registry) -> None:
+    many = _once_published(moved)
     _store(moved, rebuilt_at=moved.now)
     found = _check(moved, *many, rebuilt=True)
     assert "implausible" in str(_repair(moved, found))
@@ -228,11 +265,11 @@ def _begin(registry: Registry) -> Item:
 def test_a_first_publication_that_was_applied_untold_is_ours(
     moved: Registry, *, brake: bool, refused: bool
 ) -> None:
+    many = _once_published(moved) if brake else []
     row = _in_doubt(moved)
     if refused:  # as it is at each attempt: what is in use is said not to be ours
         result = Result(_begin(moved), error="in use", cause="in_use", nothing_sent=True)
         moved.write(record_refusal, result)
-    many = [Record(f"ns{number}.{OLD}", "A", 300, "9.9.9.9") for number in range(21 if brake else 0)]
     found = _check(moved, _shop(), *AT_NEW, *many, rebuilt=True)
     assert [(each.owner, each.subdomain_id) for each in found.repairs.claimed] == [
         (NEW, row.id),

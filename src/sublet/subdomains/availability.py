@@ -5,9 +5,9 @@ from sublet.db import Tx
 from sublet.dns.names import is_at_or_below
 from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_store
+from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import publish_store, store
+from sublet.subdomains import former_store, publish_store, store
 from sublet.subdomains.lifecycle import is_restorable
 
 
@@ -36,9 +36,19 @@ def refuse_unavailable(
     if publish_store.is_waiting(tx, platform_domain.id, fqdn):
         # A former delegation came back with an old zone file, and is being taken out: nobody is to be given it.
         raise unavailable("cooling_off", owned=False)
+    if _may_stand_from_before(tx, platform_domain, fqdn):
+        raise unavailable("cooling_off", owned=False)
     if zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
         raise unavailable("taken", owned=False)
+
+
+def _may_stand_from_before(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
+    """Tell whether a former holder's delegation may stand in the zone, since its repair waits for the operator's word."""
+    if not platform_domain.primary:
+        return False
+    state = zone_state_store.find_zone_state(tx, platform_domain.id)
+    return state.repair_stopped_at is not None and former_store.was_published(tx, platform_domain.id, fqdn)
 
 
 def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:

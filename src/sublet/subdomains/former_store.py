@@ -1,4 +1,4 @@
-"""All SQL of what names were before: the delegations that a row once had."""
+"""All SQL of what names were before: the delegations that a row once had, and whether a former row was published."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.subdomains.publish_store import IDS_MAX
 from sublet.subdomains.replay import NOTHING
-from sublet.subdomains.store import read_delegation
+from sublet.subdomains.store import RELEASED, read_delegation, subdomains
 
 _DELEGATING = ("subdomain.register", "subdomain.update_nameservers")
 
@@ -33,3 +33,14 @@ def list_delegations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, list[D
         for subdomain_id, after in tx.connection.execute(query):
             found[subdomain_id].append(read_delegation(*((after or {}).get(name, []) for name in NOTHING)))
     return found
+
+
+def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
+    """Did this name ever stand in the zone, under a row that is released by now? Asked by the index of those."""
+    query = select(subdomains.c.id).where(
+        RELEASED
+        & (subdomains.c.fqdn == fqdn)
+        & (subdomains.c.platform_domain_id == platform_domain_id)
+        & (subdomains.c.published_generation > 0)
+    )
+    return tx.connection.execute(query.limit(1)).first() is not None

@@ -45,7 +45,7 @@ def repair_built_in_zone(
 
 def stop_reason(found: Repairs) -> str | None:
     """Return why a repair has to stop and ask before it takes anything out; None where it needn't."""
-    count = len(found.leftovers)
+    count = len({each.fqdn for each in found.leftovers})  # a name with glue has several owners
     if not implausible_deletions(count, found.names):
         return None
     return (

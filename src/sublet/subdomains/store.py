@@ -83,6 +83,8 @@ Index(
     sqlite_where=subdomains.c.released_at.is_(None),
     postgresql_where=subdomains.c.released_at.is_(None),
 )
+RELEASED = subdomains.c.released_at.is_not(None)
+Index("ix_subdomains_fqdn_released", subdomains.c.fqdn, sqlite_where=RELEASED, postgresql_where=RELEASED)
 UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
 Index(
     "ix_subdomains_unpublished",

@@ -35,6 +35,14 @@ def upgrade() -> None:
         sqlite_where=unpublished,
         postgresql_where=unpublished,
     )
+    released = sa.text("released_at IS NOT NULL")
+    op.create_index(
+        "ix_subdomains_fqdn_released",
+        "subdomains",
+        ["fqdn"],
+        sqlite_where=released,
+        postgresql_where=released,
+    )
     _create_tables()
 
 
