@@ -24,6 +24,22 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+LONGEST = (
+    "test_fourteen_months.py",
+    "test_machine.py",
+    "test_every_state_and_action.py",
+    "test_killed.py",
+    "test_schemathesis.py",
+    "test_every_state_and_verb.py",
+)
+"""The files with the longest tests, each of half a minute or minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests first: one that starts last would have the other workers wait for its end."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(autouse=True)
 def _logs_as_they_come() -> None:
     """Undo what a command line in this process made of the logs: it silences them, and some tests read them."""

@@ -24,7 +24,7 @@ from sublet.db import Tx
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
 from sublet.subdomains.model import Subdomain
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 DOMAIN = "example.test"
 PRICE = 10

@@ -13,7 +13,7 @@ from machine.run import RUNS
 from machine.soak import Ran, run
 from sublet.subdomains import change_zone, charge, lifecycle, register, renew, store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 OPERATIONS = 20_000
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from name_servers import KINDS
+from races import register_at_once
 from service import DS, Registrant
 from service_on import BUILT_IN, ServiceOn, service_on
 from serving import wait_until
@@ -14,7 +15,16 @@ from serving import wait_until
 DS_RDATA = DS.lower()
 
 
-@pytest.fixture(scope="module", params=[BUILT_IN, *KINDS])
+QUICK = "knot"
+"""The kind on which one test is tried in `make test-fast` too."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(kind, marks=[] if kind == QUICK else pytest.mark.slow) for kind in (BUILT_IN, *KINDS)
+    ],
+)
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
     with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=1500) as found:
         yield found
@@ -62,6 +72,17 @@ def _put(on: ServiceOn, ada: Registrant, blog: Named, **members: object) -> dict
     return dict(answer.json())
 
 
+def _register_at_once(on: ServiceOn, who: Registrant, names: list[str]) -> None:
+    bodies = [{"fqdn": name, "nameservers": ["ns.provider.example"]} for name in names]
+    answers = register_at_once(on.service, [(who, body, {}) for body in bodies])
+    assert {each.status_code for each in answers} == {201}, [each.text for each in answers]
+
+
+def _statuses(on: ServiceOn, who: Registrant) -> list[str]:
+    shown = on.service.call(who, "GET", "/subdomains?limit=500").json()["subdomains"]
+    return [each["status"] for each in shown]
+
+
 def test_a_registration_stands_in_the_zone_when_it_is_answered(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
@@ -84,6 +105,7 @@ def test_a_registration_stands_in_the_zone_when_it_is_answered(
     }
 
 
+@pytest.mark.slow
 def test_a_change_leaves_nothing_of_before(on: ServiceOn, ada: Registrant, blog: Named) -> None:
     glue = [
         {"host": blog.host, "ipv4": "9.9.9.9", "ipv6": "2620:fe::9"},
@@ -103,6 +125,7 @@ def test_a_change_leaves_nothing_of_before(on: ServiceOn, ada: Registrant, blog:
     assert on.records() == {(blog.name, "NS", "ns.provider.example.")}
 
 
+@pytest.mark.slow
 def test_delete_takes_everything_at_and_below_the_name_out(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
@@ -120,6 +143,7 @@ def test_delete_takes_everything_at_and_below_the_name_out(
     wait_until(lambda: len(on.records()) == 3)
 
 
+@pytest.mark.slow
 def test_a_suspension_takes_it_out_and_gives_it_back(on: ServiceOn, ada: Registrant, blog: Named) -> None:
     on.service.register(ada, blog.name, nameservers=["ns.provider.example"])
     on.service.operator("subdomain", "suspend", blog.name, "--reason", "abuse")
@@ -128,15 +152,14 @@ def test_a_suspension_takes_it_out_and_gives_it_back(on: ServiceOn, ada: Registr
     wait_until(lambda: on.records() == {(blog.name, "NS", "ns.provider.example.")})
 
 
+@pytest.mark.slow
 def test_many_at_once_go_in_few_messages(on: ServiceOn, ada: Registrant, blog: Named) -> None:
-    names = [f"many{number}.example.test" for number in range(120)]
-    for name in names:
-        on.service.register(ada, name, nameservers=["ns1.provider.example", "ns2.provider.example"])
-    shown = on.service.call(ada, "GET", "/subdomains?limit=500").json()["subdomains"]
-    assert {each["status"] for each in shown} == {"active"}
-    assert len(on.records()) == 240
+    _register_at_once(on, ada, [f"many{number}.example.test" for number in range(120)])
+    wait_until(lambda: _statuses(on, ada) == ["active"] * 120, 60)
+    assert len(on.records()) == 120
 
 
+@pytest.mark.slow
 def test_a_new_ttl_is_published(on: ServiceOn, ada: Registrant, blog: Named) -> None:
     if on.server is None:
         pytest.skip("the record's TTL is seen by transfer")
@@ -150,6 +173,7 @@ def test_a_new_ttl_is_published(on: ServiceOn, ada: Registrant, blog: Named) -> 
         on.service.operator("domain", "edit", "example.test", "--delegation-ttl-seconds", "3600")
 
 
+@pytest.mark.slow
 def test_what_somebody_else_has_in_the_zone_is_never_overwritten(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
@@ -178,6 +202,7 @@ def test_what_somebody_else_has_in_the_zone_is_never_overwritten(
         on.primary.nsupdate(["delete taken.example.test."])
 
 
+@pytest.mark.slow
 def test_one_name_in_use_keeps_no_other_of_its_batch_back(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
@@ -186,8 +211,7 @@ def test_one_name_in_use_keeps_no_other_of_its_batch_back(
     on.primary.nsupdate(["add n5.example.test. 300 TXT hand"])
     on.primary.freeze()
     names = [f"n{number}.example.test" for number in range(8)]
-    for name in names:
-        on.service.register(ada, name, nameservers=["ns.provider.example"])
+    _register_at_once(on, ada, names)
     on.primary.thaw()
     wait_until(lambda: len(on.records()) == 8, 60)
     assert {owner for owner, rdtype, _ in on.records() if rdtype == "NS"} == {*names} - {names[5]}

@@ -5,6 +5,7 @@ The table, the days and the mail that is due are written here a second time, apa
 
 import random
 import shutil
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import RowMapping, select
 
+from machine.real import fast_folder
 from registry import OPERATOR, Prepared, Registry, open_registry
 from smtp_server import Mailbox, smtp_server
 from sublet.accounts.store import update_user
@@ -39,7 +41,7 @@ from sublet.worker.mailer import Mailer
 from sublet.worker.smtp import SmtpTransport
 from sublet.worker.smtp import smtp_server as chosen_server
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
 SEED = 20261121
 DAYS = 427
@@ -238,10 +240,17 @@ def a_registry(folder: Path, prepared: Prepared) -> Iterator[Registry]:
         yield opened
 
 
-def test_fourteen_months(tmp_path: Path, sqlite_registry: Prepared) -> None:
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where the thousands of commits cost no disk."""
+    with tempfile.TemporaryDirectory(prefix="sublet-months-", dir=fast_folder()) as name:
+        yield Path(name)
+
+
+def test_fourteen_months(folder: Path, sqlite_registry: Prepared) -> None:
     print(f"seed {SEED}")  # noqa: T201 - what a failure is replayed with
     mailbox = Mailbox()
-    with a_registry(tmp_path, sqlite_registry) as registry, smtp_server(mailbox) as port:
+    with a_registry(folder, sqlite_registry) as registry, smtp_server(mailbox) as port:
         settings = Settings(
             mail_transport="smtp",
             smtp_host="127.0.0.1",

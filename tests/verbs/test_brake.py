@@ -87,6 +87,7 @@ def test_more_losses_than_the_dates_forecast_stop_it(registry: Registry) -> None
     assert registry.live(days=40)["released"] == 30
 
 
+@pytest.mark.slow
 def test_as_many_losses_as_were_forecast_do_not(registry: Registry) -> None:
     fill(registry, 100)
     done = registry.live(days=440, step_days=1)
@@ -199,6 +200,7 @@ def test_what_was_done_while_the_clock_was_ahead_is_not_lost_sight_of(registry: 
     assert registry.subdomain(name.id).expires_at == name.expires_at + timedelta(days=365)
 
 
+@pytest.mark.slow
 def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> None:
     """A wrong setting, mended before the word is given, leaves nothing that a second mistake could use."""
     fill(registry, 60)
@@ -223,6 +225,7 @@ def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> 
     assert trashed(registry) == 0
 
 
+@pytest.mark.slow
 def test_a_grant_that_was_used_rings_no_second_alarm(registry: Registry) -> None:
     fill(registry, 35)
     registry.add_user("dora", free_quota=100)
@@ -250,6 +253,7 @@ def test_who_empties_the_account_stops_nobody_s_sweep(registry: Registry, trash_
     assert registry.live(days=3, step_days=1)["purged"] == 30
 
 
+@pytest.mark.slow
 def test_a_forecast_loss_through_a_trash_of_no_days_counts_once(registry: Registry) -> None:
     settings = PlatformDomainSettings(trash_days=0)
     registry.write(edit_zone_settings, OPERATOR, "example.test", settings)
