@@ -116,9 +116,8 @@ def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     kinds = []
     tries_at = auto_renew_at(subdomain)
     past: set[tuple[str, datetime]] = set()
-    if tries_at is not None or reached(
-        subdomain, past, tx.now
-    ):  # else nothing asks what is past, as of a new name
+    # Of most names nothing is reached, as of each new one: then nobody needs to know what is past.
+    if tries_at is not None or reached(subdomain, past, tx.now):
         past = {(each.kind, each.about) for each in milestone_store.list_milestones(tx, subdomain.id)}
     if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in ATTEMPTS):
         tries_at = tx.now + AN_INSTANT  # tried in this very instant, and set to another ceiling since
