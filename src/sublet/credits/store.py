@@ -83,6 +83,19 @@ def find_balance(tx: Tx, user_id: int) -> int:
     return int(tx.connection.execute(_BALANCE, {"of": user_id}).scalar_one_or_none() or 0)
 
 
+_USERS_ACCOUNT = select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == bindparam("of"))
+_HOUSE_ACCOUNT = select(ledger_accounts.c.id).where(
+    (ledger_accounts.c.kind == bindparam("house")) & ledger_accounts.c.user_id.is_(None)
+)
+_MOVED = (
+    update(ledger_accounts)
+    .where(ledger_accounts.c.id == bindparam("account_id"))
+    .values(balance=ledger_accounts.c.balance + bindparam("moved"))
+)
+_MOVED_TO_BALANCE = _MOVED.returning(ledger_accounts.c.balance)
+_ADDED = insert(transfers).returning(transfers.c.id)
+
+
 def post(tx: Tx, entry: Entry) -> int:
     """Move credits between a user's account and the house's, and return the transfer's id.
 
@@ -92,49 +105,33 @@ def post(tx: Tx, entry: Entry) -> int:
     """
     check_entry(entry)
     lock_balance(tx, entry.user_id)
-    user_account_id = tx.connection.execute(
-        select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == entry.user_id)
-    ).scalar_one()
+    user_account_id = tx.connection.execute(_USERS_ACCOUNT, {"of": entry.user_id}).scalar_one()
     house_account_id = tx.connection.execute(
-        select(ledger_accounts.c.id).where(
-            (ledger_accounts.c.kind == house_account(entry.kind)) & ledger_accounts.c.user_id.is_(None)
-        )
+        _HOUSE_ACCOUNT, {"house": house_account(entry.kind)}
     ).scalar_one()
     try:
         balance_after = tx.connection.execute(
-            update(ledger_accounts)
-            .where(ledger_accounts.c.id == user_account_id)
-            .values(balance=ledger_accounts.c.balance + entry.credits)
-            .returning(ledger_accounts.c.balance)
+            _MOVED_TO_BALANCE, {"account_id": user_account_id, "moved": entry.credits}
         ).scalar_one()
-        tx.connection.execute(
-            update(ledger_accounts)
-            .where(ledger_accounts.c.id == house_account_id)
-            .values(balance=ledger_accounts.c.balance - entry.credits)
-        )
+        tx.connection.execute(_MOVED, {"account_id": house_account_id, "moved": -entry.credits})
         gives = entry.credits > 0
-        return int(
-            tx.connection.execute(
-                insert(transfers)
-                .values(
-                    reference=entry.reference,
-                    kind=entry.kind,
-                    debit_account_id=house_account_id if gives else user_account_id,
-                    credit_account_id=user_account_id if gives else house_account_id,
-                    credits=abs(entry.credits),
-                    user_id=entry.user_id,
-                    balance_after=balance_after,
-                    amount=entry.amount,
-                    currency=entry.currency,
-                    description=entry.description,
-                    subdomain_id=entry.subdomain_id,
-                    subdomain=entry.subdomain,
-                    refunded_transfer_id=entry.refunded_transfer_id,
-                    created_at=tx.now,
-                )
-                .returning(transfers.c.id)
-            ).scalar_one()
-        )
+        row = {
+            "reference": entry.reference,
+            "kind": entry.kind,
+            "debit_account_id": house_account_id if gives else user_account_id,
+            "credit_account_id": user_account_id if gives else house_account_id,
+            "credits": abs(entry.credits),
+            "user_id": entry.user_id,
+            "balance_after": balance_after,
+            "amount": entry.amount,
+            "currency": entry.currency,
+            "description": entry.description,
+            "subdomain_id": entry.subdomain_id,
+            "subdomain": entry.subdomain,
+            "refunded_transfer_id": entry.refunded_transfer_id,
+            "created_at": tx.now,
+        }
+        return int(tx.connection.execute(_ADDED, row).scalar_one())
     except IntegrityError as error:
         if violates(error, "ck_ledger_accounts_balance"):
             raise Conflict("The balance is too low for this; nothing was changed.") from error

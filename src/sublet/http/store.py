@@ -11,6 +11,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    bindparam,
     delete,
     insert,
     select,
@@ -47,14 +48,29 @@ class Remembered(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
+# Asked at every request with a key, so they are built once: building a statement takes longer than running it.
+_REMEMBERED = select(
+    idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome
+).where(
+    idempotency_keys.c.user_id == bindparam("of"),
+    idempotency_keys.c.key == bindparam("under"),
+    idempotency_keys.c.created_at > bindparam("oldest"),
+)
+_FORGOTTEN = delete(idempotency_keys).where(
+    idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.created_at <= bindparam("oldest")
+)
+_CLAIMED = insert(idempotency_keys)
+_KEPT = (
+    update(idempotency_keys)
+    .where(idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.key == bindparam("under"))
+    .values(outcome=bindparam("done"))
+)
+
+
 def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
     """What did this user do under this key in the last 24 hours?"""
     row = tx.connection.execute(
-        select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
-            idempotency_keys.c.user_id == user_id,
-            idempotency_keys.c.key == key,
-            idempotency_keys.c.created_at > _oldest(tx.now),
-        )
+        _REMEMBERED, {"of": user_id, "under": key, "oldest": _oldest(tx.now)}
     ).one_or_none()
     if row is None:
         return None
@@ -67,17 +83,16 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
     Raises:
         IdempotencyInProgress: another process took it meanwhile (PostgreSQL; SQLite's writers wait for each other).
     """
-    tx.connection.execute(
-        delete(idempotency_keys).where(
-            idempotency_keys.c.user_id == user_id, idempotency_keys.c.created_at <= _oldest(tx.now)
-        )
-    )
+    tx.connection.execute(_FORGOTTEN, {"of": user_id, "oldest": _oldest(tx.now)})
+    row = {
+        "user_id": user_id,
+        "key": key,
+        "fingerprint": fingerprint,
+        "status": status,
+        "created_at": tx.now,
+    }
     try:
-        tx.connection.execute(
-            insert(idempotency_keys).values(
-                user_id=user_id, key=key, fingerprint=fingerprint, status=status, created_at=tx.now
-            )
-        )
+        tx.connection.execute(_CLAIMED, row)
     except IntegrityError as error:
         if violates(error, "pk_idempotency_keys"):
             raise IdempotencyInProgress(
@@ -88,11 +103,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
 
 def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
     """Keep what the verb did under the key that was claimed in this transaction."""
-    tx.connection.execute(
-        update(idempotency_keys)
-        .where(idempotency_keys.c.user_id == user_id, idempotency_keys.c.key == key)
-        .values(outcome=_plain(outcome))
-    )
+    tx.connection.execute(_KEPT, {"of": user_id, "under": key, "done": _plain(outcome)})
 
 
 def answers(tx: Tx) -> bool:

@@ -49,23 +49,24 @@ zone_records = Table(
 )
 
 
+# What is asked at every registration, or of every batch, is built once: building a statement takes longer than running it.
+_OF_ZONE = zone_records.c.platform_domain_id == bindparam("of")
+_AT_OWNERS = zone_records.c.owner_key.in_(bindparam("keys", expanding=True))
+_RECORDS = select(
+    zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata
+).where(_OF_ZONE & _AT_OWNERS)
+
+
 def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> dict[str, tuple[Record, ...]]:
     """Which records stand at these owners? By owner; owners without any are left out."""
-    rows = tx.connection.execute(
-        select(
-            zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata
-        ).where(
-            (zone_records.c.platform_domain_id == platform_domain_id)
-            & zone_records.c.owner_key.in_([owner_key(owner) for owner in owners])
-        )
-    )
+    keys = [owner_key(owner) for owner in owners]
+    rows = tx.connection.execute(_RECORDS, {"of": platform_domain_id, "keys": keys})
     found: dict[str, list[Record]] = defaultdict(list)
     for row in rows:
         found[row[0]].append(Record(*row))
     return {owner: tuple(records) for owner, records in found.items()}
 
 
-_OF_ZONE = zone_records.c.platform_domain_id == bindparam("of")
 # One range, which the index answers; siblings such as "name-2" sort into it and are left out by the last line.
 _AT_OR_BELOW = (
     _OF_ZONE
@@ -73,7 +74,6 @@ _AT_OR_BELOW = (
     & (zone_records.c.owner_key < bindparam("end"))
     & ((zone_records.c.owner_key == bindparam("at")) | (zone_records.c.owner_key > bindparam("below")))
 )
-# Asked at every registration, so it is built once: building a statement takes longer than running it.
 _ANY_AT_OR_BELOW = select(zone_records.c.id).where(_AT_OR_BELOW).limit(1)
 
 
@@ -153,22 +153,24 @@ def lock_zone(tx: Tx, platform_domain_id: int) -> None:
     tx.connection.execute(_LOCKED, {"platform_domain_id": platform_domain_id}).one()
 
 
+_REPLACED = delete(zone_records).where(
+    _OF_ZONE & _AT_OWNERS & or_(*(zone_records.c.type == each for each in DELEGATION_TYPES))
+)
+_SERIAL = select(platform_domains.c.serial).where(platform_domains.c.id == bindparam("platform_domain_id"))
+_NEXT_SERIAL = (
+    update(platform_domains)
+    .where(platform_domains.c.id == bindparam("platform_domain_id"))
+    .values(serial=bindparam("next_serial"))
+)
+
+
 def apply_changes(tx: Tx, platform_domain_id: int, changes: ZoneChanges) -> int:
     """Apply the changes of one update to the locked zone at once, and return the new serial (RFC 1982 arithmetic)."""
-    owners = [owner_key(owner) for owner in changes.delete_owners]
-    tx.connection.execute(
-        delete(zone_records).where(
-            (zone_records.c.platform_domain_id == platform_domain_id)
-            & zone_records.c.owner_key.in_(owners)
-            & or_(*(zone_records.c.type == each for each in DELEGATION_TYPES))
-        )
-    )
+    keys = [owner_key(owner) for owner in changes.delete_owners]
+    tx.connection.execute(_REPLACED, {"of": platform_domain_id, "keys": keys})
     insert_records(tx, platform_domain_id, changes.adds)
-    serial = tx.connection.execute(
-        select(platform_domains.c.serial).where(platform_domains.c.id == platform_domain_id)
-    ).scalar_one()
+    zone = {"platform_domain_id": platform_domain_id}
+    serial = tx.connection.execute(_SERIAL, zone).scalar_one()
     serial = serial % 4294967295 + 1
-    tx.connection.execute(
-        update(platform_domains).where(platform_domains.c.id == platform_domain_id).values(serial=serial)
-    )
+    tx.connection.execute(_NEXT_SERIAL, {**zone, "next_serial": serial})
     return int(serial)

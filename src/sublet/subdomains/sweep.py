@@ -114,8 +114,11 @@ def _work(tx: Tx, found: list[tuple[int, int]], step: Callable[[Tx, User, Subdom
 def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     """Do what is reached of one name and takes nothing from its user, then store its next dates; return the milestones."""
     kinds = []
-    past = {(each.kind, each.about) for each in milestone_store.list_milestones(tx, subdomain.id)}
     tries_at = auto_renew_at(subdomain)
+    past: set[tuple[str, datetime]] = set()
+    # Of most names nothing is reached, as of each new one: then nobody needs to know what is past.
+    if tries_at is not None or reached(subdomain, past, tx.now):
+        past = {(each.kind, each.about) for each in milestone_store.list_milestones(tx, subdomain.id)}
     if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in ATTEMPTS):
         tries_at = tx.now + AN_INSTANT  # tried in this very instant, and set to another ceiling since
     elif tries_at is not None and tries_at <= tx.now:
