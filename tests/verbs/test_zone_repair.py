@@ -12,11 +12,13 @@ from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.subdomains import publish_store, store
 from sublet.subdomains.check_zone import ZoneCheck, check_zone
 from sublet.subdomains.check_zones import check_watch
 from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.publishing import Item, Result, begin_publication, record_refusal, settle_fence
 from sublet.subdomains.purge import purge
@@ -242,14 +244,14 @@ NEW = f"new.{ZONE}"
 AT_NEW = [Record(NEW, "NS", 3600, f"ns1.{NEW}."), Record(f"ns1.{NEW}", "A", 3600, "9.9.9.9")]
 
 
-def _in_doubt(registry: Registry) -> Subdomain:
+def _in_doubt(registry: Registry, fence: str | None = "a value that is not known") -> Subdomain:
     """A name whose first publication was sent, and may have been applied; the row that would tell that is gone."""
     glue = (GlueInput(f"ns1.{NEW}", "9.9.9.9", None),)
     found = registry.register(NEW, registration_mode="plus", nameservers=(f"ns1.{NEW}",), glue=glue)
     _begin(registry)
-    assert (
-        registry.write(settle_fence, registry.domains[ZONE], None, "a value that is not known") == "rebuilt"
-    )
+    domain_id = registry.domains[ZONE]
+    before = registry.read(zone_state_store.find_zone_state, domain_id).fence
+    assert registry.write(settle_fence, domain_id, before, fence) == "rebuilt"
     return found
 
 
@@ -322,4 +324,17 @@ def test_what_was_noted_as_foreign_is_never_claimed_nor_is_anything_in_a_zone_as
     _in_doubt(moved)
     assert _check(moved, _shop(), *AT_NEW).repairs.claimed == ()
     moved.write(zone_store.insert_records, moved.domains[ZONE], AT_NEW)
+    assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
+
+
+def test_nothing_is_claimed_in_a_zone_without_a_fence_or_that_was_moved_here(moved: Registry) -> None:
+    """A zone with names of others is adopted, and a user is quick to register one of them as it stands there."""
+    _store(moved, fence="what was known")
+    _in_doubt(moved, None)
+    assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
+    for primary in ("", "main"):
+        settings = PlatformDomainSettings(primary=primary)
+        moved.write(edit_zone_settings, OPERATOR, ZONE, settings, force=True)
+    moved.advance(minutes=1)
+    assert _state(moved).rebuilt_at is not None
     assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()

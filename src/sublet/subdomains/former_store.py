@@ -1,7 +1,8 @@
-"""All SQL of what names were before: the delegations that a row once had, and whether a former row was published."""
+"""All SQL of what names were before: the delegations of a row, whether a former row was published, what stood at a fence."""
 
 from collections import defaultdict
 from collections.abc import Collection
+from datetime import datetime
 
 from sqlalchemy import select
 
@@ -33,6 +34,18 @@ def list_delegations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, list[D
         for subdomain_id, after in tx.connection.execute(query):
             found[subdomain_id].append(read_delegation(*((after or {}).get(name, []) for name in NOTHING)))
     return found
+
+
+def has_unknown_fence(tx: Tx, platform_domain_id: int, rebuilt_at: datetime) -> bool:
+    """Did a value stand at the fence, by the audit, when the zone was found rebuilt at this instant? Else there was none, or it was moved."""
+    events = audit_events.c
+    query = select(events.after).where(
+        (events.object_type == "platform_domain")
+        & (events.object_id == platform_domain_id)
+        & (events.action == "zone.found_rebuilt")
+        & (events.at == rebuilt_at)
+    )
+    return any(after["fence_found"] is not None for after in tx.connection.execute(query).scalars())
 
 
 def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
