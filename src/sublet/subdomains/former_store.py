@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from sublet.audit import audit_events
 from sublet.db import Tx
@@ -57,3 +57,18 @@ def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
         & (subdomains.c.published_generation > 0)
     )
     return tx.connection.execute(query.limit(1)).first() is not None
+
+
+def settle(tx: Tx, subdomain_id: int, generation: int) -> None:
+    """Record that nothing of this generation is left to be published, without an attempt."""
+    tx.connection.execute(
+        update(subdomains)
+        .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation))
+        .values(
+            published_generation=generation,
+            provision_error=None,
+            attempts=0,
+            next_attempt_at=None,
+            updated_at=tx.now,
+        )
+    )
