@@ -3,20 +3,25 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import create_engine, make_url, select
+from sqlalchemy.pool import NullPool
 
-from registry import OPERATOR, Registry
+from postgresql import fresh_database
+from registry import OPERATOR, Prepared, Registry, open_registry
 from sublet.audit import audit_events
+from sublet.db import Tx
 from sublet.dns.types import GlueInput, Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.subdomains import publish_store, store
 from sublet.subdomains.check_zone import ZoneCheck, check_zone
 from sublet.subdomains.check_zones import check_watch
 from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.publishing import Item, Result, begin_publication, record_refusal, settle_fence
 from sublet.subdomains.purge import purge
@@ -40,6 +45,12 @@ def _domain(registry: Registry) -> PlatformDomain:
 @pytest.fixture
 def moved(registry: Registry) -> Registry:
     """A registry whose zone is said to stand on a primary: what is published is known, and what stands there the test says."""
+    prepare_moved(registry)
+    return registry
+
+
+def prepare_moved(registry: Registry) -> None:
+    """Have a name published, and another one that is released again; then the zone is said to stand on a primary."""
     registry.register(SHOP, nameservers=NS)
     registry.register(OLD, registration_mode="plus", nameservers=NS)
     registry.publish()
@@ -52,7 +63,6 @@ def moved(registry: Registry) -> Registry:
     _move(registry, "main")
     registry.write(zone_store.delete_records, domain_id)
     registry.advance(minutes=1)
-    return registry
 
 
 def _check(registry: Registry, *live: Record, rebuilt: bool = False) -> ZoneCheck:
@@ -84,10 +94,10 @@ def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str
     domain_id = registry.domains[ZONE]
     repairs = found.repairs
     reason = registry.write(begin_repair, OPERATOR, domain_id, "main", repairs, force=force)
-    registry.write(republish, repairs.wrong_ids)
-    registry.write(reclaim, repairs.claimed)
+    registry.write(republish, domain_id, repairs.wrong_ids)
+    registry.write(reclaim, domain_id, repairs.claimed)
     if reason is None:
-        registry.write(reclaim, (*repairs.leftovers, *repairs.reclaimed))
+        registry.write(reclaim, domain_id, (*repairs.leftovers, *repairs.reclaimed))
     registry.write(note_foreign, domain_id, "main", (), found.differences.foreign)
     registry.write(end_repair, domain_id, 5, _state(registry).rebuilt_at)
     return reason
@@ -242,14 +252,14 @@ NEW = f"new.{ZONE}"
 AT_NEW = [Record(NEW, "NS", 3600, f"ns1.{NEW}."), Record(f"ns1.{NEW}", "A", 3600, "9.9.9.9")]
 
 
-def _in_doubt(registry: Registry) -> Subdomain:
+def _in_doubt(registry: Registry, fence: str | None = "a value that is not known") -> Subdomain:
     """A name whose first publication was sent, and may have been applied; the row that would tell that is gone."""
     glue = (GlueInput(f"ns1.{NEW}", "9.9.9.9", None),)
     found = registry.register(NEW, registration_mode="plus", nameservers=(f"ns1.{NEW}",), glue=glue)
     _begin(registry)
-    assert (
-        registry.write(settle_fence, registry.domains[ZONE], None, "a value that is not known") == "rebuilt"
-    )
+    domain_id = registry.domains[ZONE]
+    before = registry.read(zone_state_store.find_zone_state, domain_id).fence
+    assert registry.write(settle_fence, domain_id, before, fence) == "rebuilt"
     return found
 
 
@@ -323,3 +333,74 @@ def test_what_was_noted_as_foreign_is_never_claimed_nor_is_anything_in_a_zone_as
     assert _check(moved, _shop(), *AT_NEW).repairs.claimed == ()
     moved.write(zone_store.insert_records, moved.domains[ZONE], AT_NEW)
     assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
+
+
+def test_nothing_is_claimed_in_a_zone_without_a_fence_or_that_was_moved_here(moved: Registry) -> None:
+    """A zone with names of others is adopted, and a user is quick to register one of them as it stands there."""
+    _store(moved, fence="what was known")
+    _in_doubt(moved, None)
+    assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
+    for primary in ("", "main"):
+        settings = PlatformDomainSettings(primary=primary)
+        moved.write(edit_zone_settings, OPERATOR, ZONE, settings, force=True)
+    moved.advance(minutes=1)
+    assert _state(moved).rebuilt_at is not None
+    assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
+
+
+def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
+    """A former delegation is back and being taken out, and its name was registered in that very moment; the domain's id and the new row."""
+    domain_id = registry.domains[ZONE]
+    found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
+    ben = registry.register(OLD, "ben", nameservers=NS)
+    # As the repair has it that saw no holder yet: on PostgreSQL neither of the two sees the other.
+    for each in found.leftovers:
+        registry.write(publish_store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id)
+    registry.write(publish_store.republish, {each.subdomain_id for each in found.leftovers})
+    return domain_id, ben
+
+
+@pytest.mark.parametrize("is_applied", [False, True])
+def test_of_two_rows_of_a_name_only_its_holder_publishes(moved: Registry, *, is_applied: bool) -> None:
+    domain_id, ben = _two_rows_wait(moved)
+    moved.write(zone_store.insert_records, domain_id, [] if is_applied else FORMER)
+    batch = moved.write(begin_publication, domain_id)
+    assert batch is not None
+    (item,) = batch.items
+    assert (item.subdomain_id, item.owners) == (ben.id, frozenset({OLD, f"ns1.{OLD}"}))
+    moved.publish()
+    moved.advance(minutes=2)
+    assert moved.publish() == [], "nothing of the former row is left that could be tried again"
+    records = moved.read(zone_store.list_zone_records, domain_id)
+    assert [(each.owner, each.rdata) for each in records] == [(OLD, "ns1.example.org.")]
+    assert moved.read(publish_store.list_published_owners_of_zone, domain_id)[OLD] == ben.id
+    _move(moved, "")
+    assert {each.invariant for each in moved.doctor()} <= {
+        "zone_is_registry"
+    }  # the shop's record, which no server has
+
+
+def test_a_repair_and_a_registration_that_do_not_see_each_other(
+    postgresql_server: str, postgresql_registry: Prepared
+) -> None:
+    """The repair's transaction is open while the name is registered, each with what it saw; then they commit."""
+    with (
+        fresh_database(postgresql_server, like=postgresql_registry.url) as url,
+        open_registry(url, postgresql_registry) as registry,
+    ):
+        prepare_moved(registry)
+        domain_id = registry.domains[ZONE]
+        found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
+        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+        with engine.begin() as connection:
+            reclaim(Tx(connection, registry.now), domain_id, found.leftovers)
+            ben = registry.register(OLD, "ben", nameservers=NS)
+        waiting = registry.read(publish_store.list_waiting, domain_id, 10)
+        assert [each.fqdn for each in waiting] == [OLD, OLD], (
+            "the repair saw no holder, the registration no repair"
+        )
+        registry.write(zone_store.insert_records, domain_id, FORMER)  # as the server has it
+        assert registry.publish() == [ben.id]
+        assert registry.publish() == []
+        records = registry.read(zone_store.list_zone_records, domain_id)
+        assert [(each.owner, each.rdata) for each in records] == [(OLD, "ns1.example.org.")]

@@ -11,7 +11,7 @@ from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.term_store import terms
 
-_PUBLISHER = ("subdomain.publish", "subdomain.publish_failed")
+_PUBLISHER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
 """What the publisher tells changes nothing in a life, and is most of the audit."""
 _FACTS = tuple(name for name in Facts.__slots__ if name != "delegation")
 _TERM = tuple(PastTerm.__slots__)

@@ -12,7 +12,7 @@ from sublet.dns.names import is_below
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
 from sublet.dns.verify import SIGNER_TYPES, matches
-from sublet.platform_domains import zone_store
+from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import former_store
 from sublet.subdomains.model import PlacedName
@@ -30,8 +30,12 @@ def find_claimed(
 
     Ours is a name that waits for its publication where exactly one delegation stands at and below it that this very row has or once
     had: every record of it, and nothing else of any type. So nothing that is served is changed by taking it for ours. Not ours
-    is what an earlier check has noted as foreign, whatever it is. `known` are the names of which it is known anyway.
+    is what an earlier check has noted as foreign, whatever it is, and nothing at all in a zone that was found without any fence, or is
+    new to us: each update of ours would have set one. `known` are the names of which it is known anyway.
     """
+    rebuilt_at = zone_state_store.find_zone_state(tx, platform_domain.id).rebuilt_at
+    if rebuilt_at is None or not former_store.has_unknown_fence(tx, platform_domain.id, rebuilt_at):
+        return {}
     zone = platform_domain.domain
     found: dict[str, set[Record]] = {}
     for record in live:

@@ -21,6 +21,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
+from sublet.subdomains.hand_over import hand_over
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Placed
 
@@ -103,6 +104,8 @@ def begin_publication(
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
+    if hand_over(tx, waiting):
+        waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
     if not waiting:
         return None
     owners = publish_store.list_owners(tx, [subdomain.id for subdomain in waiting])

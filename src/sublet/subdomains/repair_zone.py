@@ -33,12 +33,13 @@ def repair_built_in_zone(
     Raises:
         Conflict: more names would lose their records than max(20, 1 %) and `force` is not given.
     """
+    zone_store.lock_zone(tx, platform_domain.id)
     found = check_built_in_zone(tx, platform_domain)
     reason = stop_reason(found.repairs)
     if reason is not None and not force:
         raise Conflict(reason)
     publish_store.republish(tx, found.repairs.wrong_ids)
-    reclaim(tx, found.repairs.leftovers)
+    reclaim(tx, platform_domain.id, found.repairs.leftovers)
     _record(tx, actor, platform_domain.id, found.repairs)
     return found
 
@@ -86,16 +87,19 @@ def begin_repair(
     return reason
 
 
-def republish(tx: Tx, subdomain_ids: Collection[int]) -> None:
-    """Have names published anew, as they are stored."""
+def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -> None:
+    """Have names of a zone published anew, as they are stored."""
+    zone_store.lock_zone(tx, platform_domain_id)
     publish_store.republish(tx, subdomain_ids)
 
 
-def reclaim(tx: Tx, leftovers: Collection[Leftover]) -> None:
-    """Have what stands at owners of ours taken out by whoever holds their names now, or else by the row that last did.
+def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
+    """Have what stands at owners of ours in a zone taken out by whoever holds their names now, or else by the row that last did.
 
-    What the holder wants there is put there anew in the same update.
+    What the holder wants there is put there anew in the same update. A name that is being registered in this moment is seen later, by
+    `hand_over`.
     """
+    zone_store.lock_zone(tx, platform_domain_id)
     holders = publish_store.find_holders(tx, {each.fqdn for each in leftovers})
     again = set()
     for each in leftovers:
