@@ -149,6 +149,7 @@ def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
 
 
+@pytest.mark.slow
 def test_secondaries_that_give_no_answer_are_entries(outage: Outage) -> None:
     """One that nobody listens at, and one that takes the connection and says nothing."""
     shop = outage.service

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, insert, inspect, select, text
@@ -19,6 +20,7 @@ NAMES = ("blog.example.test", "shop.example.test")
 Rows = dict[str, list[dict[str, object]]]
 
 
+@pytest.mark.slow
 def test_names_of_the_first_schema_get_their_dates(
     database_url: str, sqlite_registry: Prepared, tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ class Reply:
 
 
 def ask(port: int, *words: str, tool: str = "dig", host: str = "127.0.0.1") -> Reply:
-    quick = ["+time=3", "+tries=1"] if tool == "dig" else ["+timeout=3", "+retry=0"]
+    quick = ["+time=10", "+tries=1"] if tool == "dig" else ["+timeout=10", "+retry=0"]
     command = [tool, f"@{host}", "-p", str(port), "+norecurse", *quick, *words]
     if tool == "dig":
         command.append("+nocookie")
@@ -369,6 +369,7 @@ def test_random_bytes(wire: bytes) -> None:
     check_reply(wire, asyncio.run(_reply(wire)))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_queries_with_random_damage(data: st.DataObject) -> None:

@@ -96,6 +96,7 @@ def prepare(service: RunningService, line: str, done: set[str]) -> None:
                 assert service.call(token, "POST", "/support/tickets", asked).status_code == 201
 
 
+@pytest.mark.slow
 def test_the_examples_work(service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     address = service.settings.database_url
