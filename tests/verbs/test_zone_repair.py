@@ -3,8 +3,13 @@
 from datetime import timedelta
 
 import pytest
+<<<<<<< HEAD
 from sqlalchemy import create_engine, make_url, select
 from sqlalchemy.pool import NullPool
+=======
+from sqlalchemy import delete as delete_rows
+from sqlalchemy import select
+>>>>>>> tidy
 
 from postgresql import fresh_database
 from registry import OPERATOR, Prepared, Registry, open_registry
@@ -177,9 +182,14 @@ def _once_published(registry: Registry) -> list[Record]:
     registry.publish()
     # As if they had been deleted, taken out, purged and released.
     gone = {"trashed_at": registry.now, "purged_at": registry.now, "released_at": registry.now}
-    for subdomain_id in ids:
-        registry.write(lambda tx, of=subdomain_id: store.update_subdomain(tx, of, **gone))
-        registry.write(publish_store.delete_published_owners, subdomain_id, names)
+    owned = publish_store.published_owners
+
+    def let_go(tx: Tx) -> None:
+        for subdomain_id in ids:
+            store.update_subdomain(tx, subdomain_id, **gone)
+        tx.connection.execute(delete_rows(owned).where(owned.c.subdomain_id.in_(ids)))
+
+    registry.write(let_go)
     _move(registry, "main")
     registry.write(zone_store.delete_records, registry.domains[ZONE])
     return [Record(name, "NS", 3600, "ns1.former.example.") for name in names]
