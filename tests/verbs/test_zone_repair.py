@@ -3,13 +3,9 @@
 from datetime import timedelta
 
 import pytest
-<<<<<<< HEAD
 from sqlalchemy import create_engine, make_url, select
-from sqlalchemy.pool import NullPool
-=======
 from sqlalchemy import delete as delete_rows
-from sqlalchemy import select
->>>>>>> tidy
+from sqlalchemy.pool import NullPool
 
 from postgresql import fresh_database
 from registry import OPERATOR, Prepared, Registry, open_registry
