@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, insert, inspect, select, text
