@@ -5,6 +5,7 @@ clock that the test moves. Everything is real: HTTP over a socket, the built-in 
 """
 
 import asyncio
+import atexit
 import json
 import re
 import shutil
@@ -202,14 +203,11 @@ class RunningService:
         return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
 
 
-_kept: list[tempfile.TemporaryDirectory[str]] = []
-
-
 @cache
 def _initialised() -> Path:
     """Make an SQLite database by `sublet init`, to be copied: far faster than every migration again for each test."""
     folder = tempfile.TemporaryDirectory(prefix="sublet-initialised-")
-    _kept.append(folder)  # it stays till the process ends
+    atexit.register(folder.cleanup)  # it stays till the process ends
     path = Path(folder.name) / "registry.db"
     RunningService(Settings(database_url=f"sqlite:///{path}"), MovableClock()).operator("init")
     return path
