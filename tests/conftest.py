@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import structlog
 
-from kept_statements import statements_kept
 from postgresql import fresh_database, run_postgresql
 from registry import Prepared, Registry, open_registry, prepare
 from service import RunningService, running_service
@@ -44,12 +43,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _logs_as_they_come() -> None:
     """Undo what a command line in this process made of the logs: it silences them, and some tests read them."""
     structlog.reset_defaults()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _statements_kept() -> Iterator[None]:
-    with statements_kept():
-        yield
 
 
 @pytest.fixture
