@@ -257,7 +257,7 @@ def _leave_behind(registry: Registry, count: int) -> None:
     """Put records into the zone at owners that are ours by the books, of names that want nothing there."""
     held = registry.register(SHOP, nameservers=NS)
     registry.publish()
-    owners = [f"h{index}.shop.example.test" for index in range(count)]
+    owners = [f"ns1.h{index}.example.test" for index in range(count)]
     registry.write(publish_store.insert_published_owners, [(held.id, owner) for owner in owners])
     registry.write(
         zone_store.insert_records,
