@@ -177,9 +177,13 @@ def _once_published(registry: Registry) -> list[Record]:
     registry.publish()
     # As if they had been deleted, taken out, purged and released.
     gone = {"trashed_at": registry.now, "purged_at": registry.now, "released_at": registry.now}
+
+    def release(tx: Tx, subdomain_id: int) -> None:
+        store.update_subdomain(tx, subdomain_id, **gone)
+        publish_store.delete_published_owners(tx, subdomain_id, names)
+
     for subdomain_id in ids:
-        registry.write(lambda tx, of=subdomain_id: store.update_subdomain(tx, of, **gone))
-        registry.write(publish_store.delete_published_owners, subdomain_id, names)
+        registry.write(release, subdomain_id)
     _move(registry, "main")
     registry.write(zone_store.delete_records, registry.domains[ZONE])
     return [Record(name, "NS", 3600, "ns1.former.example.") for name in names]
@@ -279,7 +283,7 @@ def test_a_first_publication_that_was_applied_untold_is_ours(
     row = _in_doubt(moved)
     if refused:  # as it is at each attempt: what is in use is said not to be ours
         result = Result(_begin(moved), error="in use", cause="in_use", nothing_sent=True)
-        moved.write(record_refusal, result)
+        moved.write(record_refusal, moved.domains[ZONE], result)
     found = _check(moved, _shop(), *AT_NEW, *many, rebuilt=True)
     assert [(each.owner, each.subdomain_id) for each in found.repairs.claimed] == [
         (NEW, row.id),
