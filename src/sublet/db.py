@@ -6,8 +6,9 @@ synchronous functions over a `Tx`; only the edges await. Two engines stand behin
 - SQLite (the embedded default): WAL and synchronous=FULL. Reads run where they are called, on a kept connection. Writes
   go to one writer thread that commits in groups: what is waiting gets one BEGIN IMMEDIATE, a savepoint each, one COMMIT
   (one fsync). Several processes may open the file; SQLite's lock orders them.
-- PostgreSQL: psycopg on worker threads. Verbs take row locks in one order (the user first, then the coupon, then the ledger);
-  serialization failures and deadlocks are tried again a bounded number of times.
+- PostgreSQL: psycopg on worker threads. Verbs take row locks in one order (the user first, then the coupon, then the ledger;
+  what the publisher locks: `subdomains/publishing.py`); serialization failures and deadlocks are tried again a bounded number
+  of times.
 """
 
 import asyncio

@@ -1,8 +1,11 @@
 """Zone transfers: what is read is what dnspython reads, and nothing counts that isn't signed to the end."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 
 import dns.message
 import dns.name
@@ -57,7 +60,7 @@ def _ring(key: Primary = PRIMARY) -> dict[dns.name.Name, dns.tsig.Key]:
 
 def _wires(
     query: dns.message.Message,
-    parts: list[list[str]],
+    parts: Iterable[list[str]],
     *,
     unsigned: tuple[int, ...] = (),
     key: Primary = PRIMARY,
@@ -146,6 +149,43 @@ def test_another_secret_and_another_clock_are_told() -> None:
     with pytest.raises(PrimaryFault) as caught:
         _take(lambda query: _wires(query, PARTS), ahead=timedelta(hours=1))
     assert caught.value.cause == "clock"
+
+
+def test_a_zone_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that goes on and on, over a real connection, each message signed as it should be."""
+    monkeypatch.setattr("sublet.dns.transfer.BYTES_MAX", 200_000)
+    sent: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wire = await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))
+        query = dns.message.from_wire(wire, keyring=_ring())
+        endless = chain(
+            [PARTS[0]], repeat([f"n{number} 300 IN NS ns.elsewhere.example." for number in range(100)])
+        )
+        with suppress(ConnectionError):
+            for part in _wires(query, endless):
+                writer.write(len(part).to_bytes(2, "big") + part)
+                await writer.drain()
+                sent.append(len(part))
+                await asyncio.sleep(0)  # a drain that needn't wait lets nobody else run
+        writer.close()
+
+    async def transfer() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            await transfer_zone(
+                replace(PRIMARY, address=host, port=port), ZONE, lambda: datetime.now(UTC), timeout_seconds=60
+            )
+
+    with pytest.raises(PrimaryFault) as caught:
+        asyncio.run(transfer())
+    assert (caught.value.cause, "200000 bytes" in str(caught.value)) == ("too_large", True)
+    assert sum(sent) < 50_000_000, "what was under way"
+
+
+def test_a_bound_that_is_not_reached_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sublet.dns.transfer.BYTES_MAX", 5_000)
+    assert set(_take(lambda query: _wires(query, PARTS)).take_records()) == WANTED
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -35,4 +35,13 @@ def test_a_name_under_a_wildcard_is_taken_out(kind: str, tmp_path: Path) -> None
         wait_until(lambda: (HOST, "A", "9.9.9.9") in on.records(), 20)
         assert on.service.call(ada, "DELETE", f"/subdomains/{NAME}").status_code == 200
         wait_until(lambda: on.service.read(publish_store.count_waiting) == {}, 20)
+        # What the wildcard makes at the former host is not left over; what somebody put there is.
+        assert on.service.call(ada, "GET", f"/subdomains/{NAME}/delegation").json()["delegation"][
+            "in_agreement"
+        ]
+        if on.server is not None:
+            on.server.nsupdate([f"add {HOST}. 3600 A 9.9.9.9"])
+            shown = on.service.call(ada, "GET", f"/subdomains/{NAME}/delegation").json()["delegation"]
+            assert "9.9.9.9" in shown["servers"][0]["difference"], shown
+            on.server.nsupdate([f"delete {HOST}. A"])
         assert {each for each in on.records() if each[1] != "TXT"} == {(WILDCARD.owner, "A", WILDCARD.rdata)}

@@ -43,6 +43,7 @@ CAUSES = {
     "in_use": "the name is in use in the zone by records that the registry did not write",
     "partial": "the name server accepted the update and does not serve what was sent",
     "read_back": "what the name server serves can't be read back",
+    "too_large": "the zone is larger than is taken at once, or the name server sends it without end",
     "settings": "the settings don't have what is needed to reach the name server",
 }
 """Why something can't be published, with what it means: for the operator, the metrics and docs/operating/trouble.md."""

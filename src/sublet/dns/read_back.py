@@ -124,7 +124,8 @@ async def read_delegation(
 ) -> Served:
     """What a server serves for the delegation at one name below `zone`, with the zone's serial, all over one TCP connection.
 
-    The records are those of `read_back` for the name, and what is left at the owners of `also_absent`.
+    The records are those of `read_back` for the name, and what is left at the owners of `also_absent`, but for what a wildcard of the
+    zone makes there (RFC 4592, section 3.3.1): that is nobody's leftover.
 
     Raises ReadBackFailed as `read_back`, also where the server has no authority for the zone itself.
     """
@@ -136,10 +137,29 @@ async def read_delegation(
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
     async with _connection(address, timeout_seconds) as streams:
         await _ask_all(*streams, questions, served)
+        if any(served[owner] for owner in also_absent):
+            wildcard = await _read_wildcard(*streams, zone)
+            for owner in also_absent:
+                served[owner] = {each for each in served[owner] if _value(each) not in wildcard}
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
             raise _BadResponse(f"has no SOA record at {zone}")
     return Served(serials[0], tuple(sorted(set().union(*served.values()))))
+
+
+async def _read_wildcard(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, zone: str
+) -> set[tuple[str, int, str]]:
+    """What the wildcard of a zone makes at any owner that is not there: its records without their owner."""
+    owner = f"*.{zone}"
+    served: dict[str, set[Record]] = {owner: set()}
+    questions = [_Question(owner, rdtype, left_over=True) for rdtype in RECORD_TYPES]
+    await _ask_all(reader, writer, questions, served)
+    return {_value(each) for each in served[owner]}
+
+
+def _value(record: Record) -> tuple[str, int, str]:
+    return record.type, record.ttl_seconds, record.rdata
 
 
 @asynccontextmanager

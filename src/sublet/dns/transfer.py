@@ -6,6 +6,7 @@ on who takes the zone too slowly.
 
 import asyncio
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -33,6 +34,12 @@ from sublet.dns.wire import ANSWER, MALFORMED, SIGNER_TYPES, read_record, walk
 
 STALL_SECONDS = 30.0
 """How long a primary may take for the next message of a transfer."""
+
+BYTES_MAX = 4 * 1024**3
+"""What a zone may take in memory while it comes. A signed delegation is 350 to 750 bytes, so over five million of them fit.
+
+Without a bound a server that is broken, or not ours any more, takes all memory of the host within the time of a transfer.
+"""
 
 _UNSIGNED_IN_A_ROW_MAX = 99
 
@@ -64,7 +71,7 @@ async def transfer_zone(
 
     Raises:
         PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,
-            not_understood.
+            not_understood; too_large, however much of it is signed.
     """
     query = dns.message.make_query(zone, dns.rdatatype.AXFR, flags=0)
     query.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
@@ -94,6 +101,7 @@ class _Incoming:
         (self._key,) = keyring(primary).values()
         self._signature: dns.tsig.HMACTSig | dns.tsig.GSSTSig | None = None
         self._unsigned = 0
+        self._size_bytes = 0
         self.messages: list[bytes] = []
         self.serials: list[int] = []
 
@@ -104,6 +112,14 @@ class _Incoming:
 
     def take(self, wire: bytes) -> None:
         """Take the next message. What it says counts only once the transfer is whole, since then all of it is signed."""
+        self._size_bytes += sys.getsizeof(
+            wire
+        )  # with what Python needs for it: messages may be very small and very many
+        if self._size_bytes > BYTES_MAX:
+            raise PrimaryFault(
+                "too_large",
+                f"{self._primary.name} sends more than {BYTES_MAX} bytes in the transfer of {self._zone}",
+            )
         if not self.messages and (len(wire) < 12 or wire[3] & 0x0F):
             # A refusal, or nonsense: one message, whose signature says more where there is one.
             refuse_unless_good(self._primary, read_signed(self._primary, wire, self._query))

@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from sublet.db import Tx
 from sublet.platform_domains.store import platform_domains
+from sublet.platform_domains.zone_store import lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
@@ -115,11 +116,17 @@ def find_zone_state(tx: Tx, platform_domain_id: int) -> ZoneState:
 
 
 def update_zone_state(tx: Tx, platform_domain_id: int, **values: object) -> None:
-    """Store what became known of a zone; its row is made when there is first something to store."""
-    changed = tx.connection.execute(
+    """Store what became known of a zone; its row is made when there is first something to store.
+
+    That is done with the zone locked: two may have something to store first.
+    """
+    change = (
         update(zone_states).where(zone_states.c.platform_domain_id == platform_domain_id).values(**values)
     )
-    if changed.rowcount == 0:
+    if tx.connection.execute(change).rowcount > 0:
+        return
+    lock_zone(tx, platform_domain_id)
+    if tx.connection.execute(change).rowcount == 0:
         first = {"attempts": 0, "missing": 0, "different": 0, "orphaned": 0, "foreign_records": 0}
         tx.connection.execute(
             insert(zone_states).values(platform_domain_id=platform_domain_id, **{**first, **values})

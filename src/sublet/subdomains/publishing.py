@@ -4,6 +4,8 @@ A: `begin_publication` reads what is desired now and writes ahead which owner na
 Then the zone is changed and read back. B: `record_publication` records the outcome for exactly the generation that was sent. The
 queue is a level, not a log: doing any of it again is harmless, and a crash anywhere is repaired by doing it again. Without the
 write-ahead, a crash after sending would leave the old records in the zone for ever.
+
+On PostgreSQL each of these transactions locks the zone first, then what is known of it (`zone_states`), then names, then their owners.
 """
 
 import random
@@ -198,6 +200,8 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
     `batch` is what was applied; only one on a primary has anything to be recorded itself. One audit event for each name whose
     outcome is new.
     """
+    if batch is not None:
+        zone_store.lock_zone(tx, batch.platform_domain_id)
     if batch is not None and batch.primary:
         settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
         state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
@@ -235,8 +239,9 @@ NO_PROBLEM: dict[str, object] = {
 }
 
 
-def record_refusal(tx: Tx, result: Result) -> None:
+def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
     """Record that one name was refused alone, while the zone takes others."""
+    zone_store.lock_zone(tx, platform_domain_id)
     _record_failure(tx, result, tx.now + back_off(result.item.attempts))
 
 
@@ -244,6 +249,7 @@ def record_zone_fault(
     tx: Tx, platform_domain_id: int, items: Sequence[Item], cause: str, detail: str, sentence: str
 ) -> None:
     """Record that nothing can be published in a zone now, and when it is tried again; the items are told the sentence."""
+    zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     next_attempt_at = tx.now + back_off(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
     zone_state_store.update_zone_state(

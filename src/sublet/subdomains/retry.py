@@ -29,8 +29,8 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         raise NameserverRequired("There is nothing to publish: set a nameserver first (PUT …/nameservers).")
     if not provisioning_failed(subdomain):
         raise RetryNotAvailable("Provisioning has not failed, so there is nothing to retry.")
+    try_zone_now(tx, subdomain.platform_domain_id)  # before the name, as the publisher locks them
     store.update_subdomain(tx, subdomain.id, provision_error=None, attempts=0, next_attempt_at=None)
-    try_zone_now(tx, subdomain.platform_domain_id)
     audit.record(
         tx,
         actor,

@@ -23,6 +23,7 @@ SENTENCES = {
     "unsigned": f"{_OURS}: an answer was not signed, and isn't believed. The operator has to look at it.",
     "fence": f"{_OURS}: the zone was changed by something else. It is tried again by itself.",
     "read_back": f"{_OURS}: what its name server serves can't be read back. It is tried again by itself.",
+    "too_large": f"{_OURS}: its name server sends too much. The operator has to look at it.",
     "settings": f"{_OURS}: its name server is not set up. The operator has to look at it.",
 }
 """What the user is told of a cause that is not the name's own (docs/operating/trouble.md has what the operator can do)."""

@@ -188,7 +188,7 @@ class Publisher:
         if len(batch.items) == 1:
             sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
             result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
-            await self._db.write(record_refusal, result)
+            await self._db.write(record_refusal, batch.platform_domain_id, result)
             self._count(batch.zone, [result])
             log.warning(
                 "name_fault",

@@ -1,0 +1,123 @@
+"""PostgreSQL: what is written beside each other waits for its turn, and never for each other."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy.pool import NullPool
+
+from postgresql import fresh_database
+from registry import Prepared, Registry, open_registry
+from serving import wait_until
+from sublet.db import Tx
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store
+from sublet.subdomains import publish_store
+from sublet.subdomains.publishing import (
+    Result,
+    begin_publication,
+    record_publication,
+    record_refusal,
+    record_zone_fault,
+    settle_fence,
+)
+from sublet.subdomains.retry import retry
+
+ZONE = "example.test"
+SHOP = f"shop.{ZONE}"
+FAULT = ("no_answer", "main does not answer", "The name server does not answer.")
+
+
+@pytest.fixture
+def pair(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tuple[Registry, Engine]]:
+    """A registry whose zone is said to stand on a primary, and an engine for transactions that the test holds open."""
+    with (
+        fresh_database(postgresql_server, like=postgresql_registry.url) as url,
+        open_registry(url, postgresql_registry) as registry,
+    ):
+        domain_id = registry.domains[ZONE]
+        registry.write(lambda tx: platform_domain_store.update_platform_domain(tx, domain_id, primary="main"))
+        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+        yield registry, engine
+
+
+def _interleave(
+    registry: Registry,
+    engine: Engine,
+    first: Callable[[Tx], object],
+    beside: Callable[[Tx], object],
+    then: Callable[[Tx], object],
+) -> None:
+    """Do `first` and `then` in one transaction; between them `beside` begins in another and comes to wait. Neither is tried again."""
+
+    def run() -> None:
+        with engine.begin() as connection:
+            beside(Tx(connection, registry.now))
+
+    with ThreadPoolExecutor(1) as threads:
+        with engine.begin() as connection:
+            tx = Tx(connection, registry.now)
+            first(tx)
+            waiting = threads.submit(run)
+            wait_until(lambda: waiting.done() or registry.read(_count_blocked) == 1)
+            assert not waiting.done(), waiting.exception() or "nothing keeps it"
+            then(tx)
+        waiting.result(30)
+
+
+def _count_blocked(tx: Tx) -> int:
+    blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return int(tx.connection.execute(text(blocked)).scalar_one())
+
+
+def test_a_retry_and_a_fault_of_the_zone_do_not_wait_for_each_other(pair: tuple[Registry, Engine]) -> None:
+    registry, engine = pair
+    domain_id = registry.domains[ZONE]
+    held = registry.register(SHOP, nameservers=("ns1.example.org",))
+    batch = registry.write(begin_publication, domain_id)
+    assert batch is not None
+    registry.write(record_zone_fault, domain_id, batch.items, *FAULT)
+    _interleave(
+        registry,
+        engine,
+        lambda tx: zone_state_store.update_zone_state(tx, domain_id, problem=FAULT[0]),
+        lambda tx: retry(tx, registry.actor(), SHOP),
+        lambda tx: record_zone_fault(tx, domain_id, batch.items, *FAULT),
+    )
+    assert registry.subdomain(held.id).attempts == 0, "the retry came after the fault"
+    assert registry.read(zone_state_store.find_zone_state, domain_id).next_attempt_at is None
+
+
+def test_two_may_store_what_is_first_known_of_a_zone(pair: tuple[Registry, Engine]) -> None:
+    registry, engine = pair
+    domain_id = registry.domains[ZONE]
+    _interleave(
+        registry,
+        engine,
+        lambda tx: zone_state_store.update_zone_state(tx, domain_id, seen_at=registry.now),
+        lambda tx: zone_state_store.update_zone_state(tx, domain_id, watch_problem="refused"),
+        lambda _: None,
+    )
+    state = registry.read(zone_state_store.find_zone_state, domain_id)
+    assert (state.seen_at, state.watch_problem) == (registry.now, "refused")
+
+
+def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry, Engine]) -> None:
+    """Both go over names and their owners, in another order."""
+    registry, engine = pair
+    domain_id = registry.domains[ZONE]
+    registry.register(SHOP, nameservers=("ns1.example.org",))
+    batch = registry.write(begin_publication, domain_id)
+    assert batch is not None
+    (item,) = batch.items
+    refused = Result(item, error="in use", cause="in_use", nothing_sent=True)
+    _interleave(
+        registry,
+        engine,
+        lambda tx: settle_fence(tx, domain_id, batch.fence, batch.next_fence),
+        lambda tx: record_refusal(tx, domain_id, refused),
+        lambda tx: record_publication(tx, {item.subdomain_id: Result(item, serial=7)}, batch),
+    )
+    assert registry.subdomain(item.subdomain_id).published_generation == 1
+    assert registry.read(publish_store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
