@@ -285,7 +285,7 @@ def test_a_first_publication_that_was_applied_untold_is_ours(
     row = _in_doubt(moved)
     if refused:  # as it is at each attempt: what is in use is said not to be ours
         result = Result(_begin(moved), error="in use", cause="in_use", nothing_sent=True)
-        moved.write(record_refusal, result)
+        moved.write(record_refusal, moved.domains[ZONE], result)
     found = _check(moved, _shop(), *AT_NEW, *many, rebuilt=True)
     assert [(each.owner, each.subdomain_id) for each in found.repairs.claimed] == [
         (NEW, row.id),
