@@ -198,16 +198,20 @@ def test_many_owners_of_one_name_are_one_name_to_the_brake(moved: Registry) -> N
     assert _repair(moved, found) is None
 
 
-def test_what_may_come_back_to_life_is_not_registered_while_the_repair_is_stopped(moved: Registry) -> None:
+def test_what_may_come_back_to_life_is_not_registered_before_it_is_repaired(moved: Registry) -> None:
+    def refused(*names: str) -> None:
+        for name in names:
+            with moved.refuses(SubdomainUnavailable) as caught:
+                moved.register(name, "ben")
+            assert caught[0].details == {"reason": "cooling_off", "owned": False}
+
     found = _check(moved, _shop(), *_once_published(moved), rebuilt=True)
     _store(moved, rebuilt_at=moved.now)
+    refused(OLD, f"n7.{ZONE}")  # not checked yet
     assert "21 names" in str(_repair(moved, found))
-    for name in (OLD, f"n7.{ZONE}"):
-        with moved.refuses(SubdomainUnavailable) as caught:
-            moved.register(name, "ben")
-        assert caught[0].details == {"reason": "cooling_off", "owned": False}
+    refused(OLD, f"n7.{ZONE}")
     moved.register(f"never.{ZONE}", "ben")
-    _store(moved, repair_stopped_at=None)
+    _store(moved, repair_stopped_at=None, rebuilt_at=None)
     moved.register(OLD, "ben")
 
 

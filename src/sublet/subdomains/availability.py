@@ -44,11 +44,12 @@ def refuse_unavailable(
 
 
 def _may_stand_from_before(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """Tell whether a former holder's delegation may stand in the zone, since its repair waits for the operator's word."""
+    """Tell whether a former holder's delegation may stand in the zone: it was rebuilt and is not checked yet, or not repaired."""
     if not platform_domain.primary:
         return False
     state = zone_state_store.find_zone_state(tx, platform_domain.id)
-    return state.repair_stopped_at is not None and former_store.was_published(tx, platform_domain.id, fqdn)
+    is_in_doubt = state.rebuilt_at is not None or state.repair_stopped_at is not None
+    return is_in_doubt and former_store.was_published(tx, platform_domain.id, fqdn)
 
 
 def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
