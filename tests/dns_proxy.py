@@ -22,7 +22,7 @@ class DnsProxy:
     on_query: Change = lambda wire: wire
     on_answer: Change = lambda wire: wire
     held: list[bytes] = field(default_factory=list)
-    """The messages that `hold_next_update` and `hold_updates` kept back."""
+    """The messages that `hold_next_update` kept back."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -41,21 +41,6 @@ class DnsProxy:
             return None
 
         self.on_query = hold
-
-    def hold_updates(self) -> None:
-        """Keep every UPDATE back, in `held`, until `let_updates_go`."""
-
-        def hold(wire: bytes) -> bytes | None:
-            if (wire[2] >> 3) & 0xF != dns.opcode.UPDATE:
-                return wire
-            self.held.append(wire)
-            return None
-
-        self.on_query = hold
-
-    def let_updates_go(self) -> None:
-        """Hold nothing back any more."""
-        self.on_query = lambda each: each
 
     def deliver(self, wire: bytes) -> dns.message.Message:
         """Send a message to the server now, and return its answer (its signature unread)."""

@@ -9,7 +9,7 @@ from typing import Any
 import dns.rcode
 import dns.update
 import pytest
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 
 from dns_proxy import DnsProxy, dns_proxy
 from fence_trials import impatient_service, old_against_new, register_names
@@ -24,7 +24,6 @@ from sublet.dns.types import Primary
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState, find_zone_state, zone_updates
 from sublet.subdomains.publishing import Result
-from sublet.worker import zone_keeper
 
 pytestmark = pytest.mark.slow
 
@@ -179,26 +178,3 @@ def _state(on: ServiceOn) -> ZoneState:
 
 def _count_updates(tx: Tx) -> int:
     return int(tx.connection.execute(select(func.count()).select_from(zone_updates)).scalar_one())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_first_publication_applied_when_nothing_tells_of_it_any_more_is_ours(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The row of the update is gone: the registry was restored from a backup, or the server hung for more than a week."""
-    monkeypatch.setattr(zone_keeper, "POLL_SECONDS", 0.25)
-    with (
-        impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
-        _through_proxy(on, monkeypatch) as proxy,
-    ):
-        proxy.hold_updates()
-        on.service.register(ada, NAME, nameservers=["ns1.provider.example"])
-        wait_until(lambda: len(proxy.held) >= 2)  # whoever sent the first has given it up, and forgets it
-        on.service.write(lambda tx: tx.connection.execute(delete(zone_updates)))
-        assert proxy.deliver(proxy.held[0]).rcode() == dns.rcode.NOERROR
-        wait_until(lambda: _state(on).rebuilt_at is not None)
-        proxy.let_updates_go()
-        wait_until(lambda: _is_active(on, ada), 30)
-        _put(on, ada, "ns2.provider.example")
-        wait_until(lambda: _is_active(on, ada), 20)
-        assert {rdata for owner, _, rdata in on.records() if owner == NAME} == {"ns2.provider.example."}

@@ -3,28 +3,25 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import create_engine, make_url, select
+from sqlalchemy import create_engine, make_url
 from sqlalchemy import delete as delete_rows
 from sqlalchemy.pool import NullPool
 
 from postgresql import fresh_database
 from registry import OPERATOR, Prepared, Registry, open_registry
-from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.dns.types import GlueInput, Record
+from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.subdomains import publish_store, store
 from sublet.subdomains.check_zone import ZoneCheck, check_zone
 from sublet.subdomains.check_zones import check_watch
 from sublet.subdomains.delete import delete
-from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
-from sublet.subdomains.publishing import Item, Result, begin_publication, record_refusal, settle_fence
+from sublet.subdomains.publishing import Result, begin_publication, record_publication, record_refusal
 from sublet.subdomains.purge import purge
 from sublet.subdomains.repair_zone import begin_repair, end_repair, note_foreign, reclaim, republish
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -96,7 +93,6 @@ def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str
     repairs = found.repairs
     reason = registry.write(begin_repair, OPERATOR, domain_id, "main", repairs, force=force)
     registry.write(republish, domain_id, repairs.wrong_ids)
-    registry.write(reclaim, domain_id, repairs.claimed)
     if reason is None:
         registry.write(reclaim, domain_id, (*repairs.leftovers, *repairs.reclaimed))
     registry.write(note_foreign, domain_id, "main", (), found.differences.foreign)
@@ -258,104 +254,29 @@ def test_the_doctor_tells_what_the_last_check_found_and_who_does_not_watch(moved
     assert invariants() == ["zone_is_watched"]
 
 
-NEW = f"new.{ZONE}"
-AT_NEW = [Record(NEW, "NS", 3600, f"ns1.{NEW}."), Record(f"ns1.{NEW}", "A", 3600, "9.9.9.9")]
-
-
-def _in_doubt(registry: Registry, fence: str | None = "a value that is not known") -> Subdomain:
-    """A name whose first publication was sent, and may have been applied; the row that would tell that is gone."""
-    glue = (GlueInput(f"ns1.{NEW}", "9.9.9.9", None),)
-    found = registry.register(NEW, registration_mode="plus", nameservers=(f"ns1.{NEW}",), glue=glue)
-    _begin(registry)
-    domain_id = registry.domains[ZONE]
-    before = registry.read(zone_state_store.find_zone_state, domain_id).fence
-    assert registry.write(settle_fence, domain_id, before, fence) == "rebuilt"
-    return found
-
-
-def _begin(registry: Registry) -> Item:
-    batch = registry.write(begin_publication, registry.domains[ZONE])
+def test_what_is_in_the_way_of_a_name_that_waits_is_foreign(moved: Registry) -> None:
+    """Somebody else's record at a name that is held: refused, and not ours to take out, whatever becomes of the zone."""
+    domain_id = moved.domains[ZONE]
+    in_the_way = Record(f"new.{ZONE}", "NS", 3600, "ns1.example.org.")
+    moved.register(f"new.{ZONE}", registration_mode="plus", nameservers=NS)
+    batch = moved.write(begin_publication, domain_id)
     assert batch is not None
-    (item,) = batch.items
-    return item
-
-
-@pytest.mark.parametrize("brake", [False, True])
-@pytest.mark.parametrize("refused", [False, True])
-def test_a_first_publication_that_was_applied_untold_is_ours(
-    moved: Registry, *, brake: bool, refused: bool
-) -> None:
-    many = _once_published(moved) if brake else []
-    row = _in_doubt(moved)
-    if refused:  # as it is at each attempt: what is in use is said not to be ours
-        result = Result(_begin(moved), error="in use", cause="in_use", nothing_sent=True)
-        moved.write(record_refusal, moved.domains[ZONE], result)
-    found = _check(moved, _shop(), *AT_NEW, *many, rebuilt=True)
-    assert [(each.owner, each.subdomain_id) for each in found.repairs.claimed] == [
-        (NEW, row.id),
-        (f"ns1.{NEW}", row.id),
-    ]
-    assert (_repair(moved, found) is not None) == brake
-    moved.advance(minutes=1)
-    batch = moved.write(begin_publication, moved.domains[ZONE])
-    assert batch is not None
-    item = next(each for each in batch.items if each.fqdn == NEW)
-    assert (item.new_owners, item.owners) == (frozenset(), frozenset({NEW, f"ns1.{NEW}"}))
-
-
-def test_a_delegation_that_the_row_had_before_is_ours_too(moved: Registry) -> None:
-    row = _in_doubt(moved)
-    moved.write(update_nameservers, moved.actor(), NEW, UpdateNameservers(NS))
-    assert _repair(moved, _check(moved, _shop(), *AT_NEW, rebuilt=True)) is None
-    assert (_begin(moved).new_owners, _begin(moved).owners) == (frozenset(), frozenset({NEW, f"ns1.{NEW}"}))
-    moved.write(delete, moved.actor(), NEW)
-    assert (_begin(moved).desired, _begin(moved).owners) == ((), frozenset({NEW, f"ns1.{NEW}"}))
-    events = moved.read(lambda tx: tx.connection.execute(select(audit_events.c.after)).scalars().all())
-    assert [NEW, f"ns1.{NEW}"] in [each.get("claimed") for each in events if each]
-    assert moved.subdomain(row.id).generation == 4
-
-
-@pytest.mark.parametrize(
-    "live",
-    [
-        [*AT_NEW, Record(NEW, "TXT", 300, '"by hand"')],
-        [*AT_NEW, Record(f"www.{NEW}", "A", 3600, "9.9.9.9")],
-        [*AT_NEW, Record(f"*.{NEW}", "A", 3600, "9.9.9.9")],
-        [AT_NEW[0]],
-        [AT_NEW[0], Record(f"ns1.{NEW}", "A", 3600, "9.9.9.10")],
-        [AT_NEW[0], Record(f"ns1.{NEW}", "A", 300, "9.9.9.9")],
-    ],
-)
-def test_what_differs_in_anything_from_what_was_wanted_stays_foreign(
-    moved: Registry, live: list[Record]
-) -> None:
-    _in_doubt(moved)
-    found = _check(moved, _shop(), *live, rebuilt=True)
-    assert (found.repairs.claimed, found.repairs.reclaimed, found.repairs.leftovers) == ((), (), ())
+    assert _check(moved, _shop(), in_the_way).differences.foreign == (), (
+        "it may be ours: the update is under way"
+    )
+    result = Result(batch.items[0], error="in use", cause="in_use", nothing_sent=True)
+    moved.write(record_refusal, domain_id, result)
+    found = _check(moved, _shop(), in_the_way)
+    assert found.differences.foreign == (in_the_way,)
     _repair(moved, found)
-    assert _begin(moved).new_owners == {NEW, f"ns1.{NEW}"}, "which must not be in use"
-
-
-def test_what_was_noted_as_foreign_is_never_claimed_nor_is_anything_in_a_zone_as_we_left_it(
-    moved: Registry,
-) -> None:
-    _in_doubt(moved)
-    assert _check(moved, _shop(), *AT_NEW).repairs.claimed == ()
-    moved.write(zone_store.insert_records, moved.domains[ZONE], AT_NEW)
-    assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
-
-
-def test_nothing_is_claimed_in_a_zone_without_a_fence_or_that_was_moved_here(moved: Registry) -> None:
-    """A zone with names of others is adopted, and a user is quick to register one of them as it stands there."""
-    _store(moved, fence="what was known")
-    _in_doubt(moved, None)
-    assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
-    for primary in ("", "main"):
-        settings = PlatformDomainSettings(primary=primary)
-        moved.write(edit_zone_settings, OPERATOR, ZONE, settings, force=True)
+    moved.write(delete, moved.actor(), f"new.{ZONE}")
+    removal = moved.write(begin_publication, domain_id)
+    assert removal is not None
+    item = removal.items[0]
+    moved.write(record_publication, {item.subdomain_id: Result(item, serial=9)})  # nothing of it was there
     moved.advance(minutes=1)
-    assert _state(moved).rebuilt_at is not None
-    assert _check(moved, _shop(), *AT_NEW, rebuilt=True).repairs.claimed == ()
+    found = _check(moved, _shop(), in_the_way, rebuilt=True)
+    assert (found.differences.foreign, found.repairs.leftovers) == ((in_the_way,), ())
 
 
 def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:

@@ -12,8 +12,6 @@ from sublet.dns.verify import DELEGATION_TYPES, ZoneDifferences, compare_zone
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store
-from sublet.subdomains.claim import find_claimed
-from sublet.subdomains.model import PlacedName
 from sublet.subdomains.naming import name_above
 from sublet.subdomains.publishing import desired_records
 
@@ -35,8 +33,7 @@ class Repairs:
     """What of a check a repair needs, of a zone in which `names` names are ours.
 
     `wrong_ids` are the rows of what is missing or different. `leftovers` are the owners of what is orphaned, and `reclaimed` those
-    of a rebuilt zone at or below names that wait. `claimed` are those at which our own first update of a name that waits was found
-    applied, which nothing else tells (`find_claimed`); nothing is taken out there. `is_settled` tells that nothing was published while the check ran, so that
+    of a rebuilt zone at or below names that wait. `is_settled` tells that nothing was published while the check ran, so that
     another one at the same serial would find the same.
     """
 
@@ -47,7 +44,6 @@ class Repairs:
     wrong_ids: tuple[int, ...]
     leftovers: tuple[Leftover, ...]
     reclaimed: tuple[Leftover, ...]
-    claimed: tuple[Leftover, ...]
     is_settled: bool
 
 
@@ -86,38 +82,36 @@ def check_zone(
     `live` was transferred before this transaction began. Not judged is what was or is being published since `transfer_began_at` (by
     the registry's clock), with all that stands at or below it.
 
+    But of a name that waits without anything written ahead all that is there is judged: it is foreign.
+
     Ours is what stands at the owners that we published or may have. `rebuilt` tells that the zone is not as we left it, but
     perhaps came from an old file: then everything at or below a name that ever was published is ours too, or the delegation
-    of a former holder would come back to life. So is what `find_claimed` finds, or the first publication of a name whose outcome
-    was never told would be in its own way for ever.
+    of a former holder would come back to life; but for what an earlier check has noted as foreign.
     """
     zone = platform_domain.domain
     owners = publish_store.list_published_owners_of_zone(tx, platform_domain.id)
     desired: dict[str, tuple[Record, ...]] = {}
     ids: dict[str, int] = {}
-    waiting: dict[str, PlacedName] = {}
+    waiting: set[str] = set()
     just_published: set[str] = set()
     judged_before = None if transfer_began_at is None else transfer_began_at - CLOCK_MARGIN
     names = 0
     for subdomain in publish_store.stream_published(tx, platform_domain.id):
         names += 1
         if subdomain.generation != subdomain.published_generation:
-            before = waiting.get(subdomain.fqdn)
-            waiting[subdomain.fqdn] = subdomain if before is None or before.id < subdomain.id else before
+            waiting.add(subdomain.fqdn)
         elif judged_before is not None and subdomain.published_at and subdomain.published_at >= judged_before:
             just_published.add(subdomain.fqdn)
         elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
             desired[subdomain.fqdn] = records
             ids[subdomain.fqdn] = subdomain.id
-    unjudged = waiting.keys() | just_published
     former: dict[str, int] = {}
-    claimed: dict[str, int] = {}
     if rebuilt:
         live = list(live)
         sent = publish_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
-        known = {name_above(owner, zone) for owner in (*former, *sent)}
-        claimed = find_claimed(tx, platform_domain, live, waiting, known)
+    # Of a name that waits nothing can be there by our hand where nothing was written ahead: what is there is foreign.
+    unjudged = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
     differences = compare_zone(
         live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, unjudged=unjudged
     )
@@ -130,7 +124,6 @@ def check_zone(
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
         leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
         reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in unjudged), former),
-        claimed=_leftovers(zone, claimed, claimed),
         is_settled=not just_published,
     )
     return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
@@ -139,13 +132,19 @@ def check_zone(
 def _former_owners(
     tx: Tx, platform_domain: PlatformDomain, live: Iterable[Record], known: Collection[str]
 ) -> dict[str, int]:
-    """Return the live owners at or below names that ever were published, that are not `known`, each with its name's newest row."""
+    """Return the live owners at or below names that ever were published, that are not `known`, each with its name's newest row.
+
+    Not those of which an earlier check has noted that they are foreign: a name that could never be published counts as published
+    when it was given up.
+    """
     zone = platform_domain.domain
+    foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}
     found = {
         record.owner
         for record in live
         if record.type in DELEGATION_TYPES
         and record.owner not in known
+        and record.owner not in foreign
         and is_publishable(record.owner, zone)  # else it never was ours, and could not be taken out
     }
     newest = publish_store.find_ever_published(

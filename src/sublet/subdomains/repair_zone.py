@@ -63,6 +63,7 @@ def begin_repair(
     Raises:
         Conflict: the zone stands on another server by now.
     """
+    zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
         raise Conflict("The zone was moved to another server while it was checked.")
@@ -113,6 +114,7 @@ def note_foreign(
     tx: Tx, platform_domain_id: int, primary: str, gone: Sequence[Record], new: Sequence[Record]
 ) -> None:
     """Note which records of a zone on a primary are not ours: names at or above which they stand can't be registered."""
+    zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
         return  # what stands there is the built-in name server's by now, or another one's
@@ -127,6 +129,9 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
 
     While the repair is stopped a rebuilt zone stays one: what of it is ours is not written down yet.
     """
+    zone_store.lock_zone(
+        tx, platform_domain_id
+    )  # or it could forget a rebuilding that is found in this moment
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     values: dict[str, object] = {"checked_serial": serial}
     if state.rebuilt_at == rebuilt_at and state.repair_stopped_at is None:
@@ -136,12 +141,8 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
 
 def _record(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool = False) -> None:
     leftovers = () if stopped else (*found.leftovers, *found.reclaimed)
-    again = {*found.wrong_ids, *(each.subdomain_id for each in (*leftovers, *found.claimed))}
+    again = {*found.wrong_ids, *(each.subdomain_id for each in leftovers)}
     if again:
-        after: dict[str, object] = {
-            "republished": len(again),
-            "orphaned": [each.owner for each in leftovers][:100],
-        }
-        if found.claimed:
-            after["claimed"] = [each.owner for each in found.claimed][:100]
+        orphaned = [each.owner for each in leftovers]
+        after = {"republished": len(again), "orphaned": orphaned[:100]}
         audit.record(tx, actor, "zone.repair", "platform_domain", platform_domain_id, after=after)

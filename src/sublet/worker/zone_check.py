@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from sublet.db import Database, Tx, open_database, utc_now
+from sublet.dns.names import ancestors
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.transfer import ZoneTransfer, transfer_zone
 from sublet.dns.types import Primary, Record
@@ -100,7 +101,12 @@ def _compare(
     )
     foreign = set(check.differences.foreign)
     noted = set(zone_store.list_zone_records(tx, platform_domain_id))
-    return check, tuple(sorted(foreign - noted)), tuple(sorted(noted - foreign))
+    waiting = set(check.waiting)
+    # At a name that waits nothing was judged, so of what was noted there nothing is known to be gone.
+    gone = {
+        record for record in noted - foreign if waiting.isdisjoint((record.owner, *ancestors(record.owner)))
+    }
+    return check, tuple(sorted(foreign - noted)), tuple(sorted(gone))
 
 
 async def _run(task: Task) -> Outcome | Failure:

@@ -181,9 +181,6 @@ class ZoneKeeper:
         }
         self.drift.update(drift)
         log.info("zone_checked", zone=zone, serial=found.serial, foreign=repairs.foreign_records, **drift)
-        if repairs.claimed:
-            names = sorted({each.fqdn for each in repairs.claimed})
-            log.warning("zone_names_claimed", zone=zone, names=names[:20], count=len(names))
         if any(drift.values()):
             log.warning("zone_differs", zone=zone, **drift)
         if reason is not None:

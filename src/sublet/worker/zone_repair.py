@@ -32,8 +32,6 @@ async def repair(
     reason = await db.write(begin_repair, actor, platform_domain_id, primary, repairs, force=force)
     for ids in _steps(repairs.wrong_ids):
         await db.write(republish, platform_domain_id, ids)
-    for claimed in _steps(repairs.claimed):  # whatever is changed there, the names' own users asked for
-        await db.write(reclaim, platform_domain_id, claimed)
     if reason is None:
         for leftovers in _steps((*repairs.leftovers, *repairs.reclaimed)):
             await db.write(reclaim, platform_domain_id, leftovers)
