@@ -3,8 +3,10 @@
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -67,23 +69,36 @@ def test_a_backup_that_is_killed_leaves_the_older_one(tmp_path: Path) -> None:
     assert killed >= 3
 
 
+def _unclean(folder: Path) -> Registry:
+    """Return a registry as a killed process leaves it: its third user is in the `-wal` alone."""
+    whole = small_registry(folder)
+    left = folder / "left"
+    left.mkdir()
+    with closing(sqlite3.connect(whole.path)) as other:  # while it is open, nothing is written back
+        other.execute("SELECT count(*) FROM users").fetchone()
+        whole.do(add_user, "dora@example.net", "Dora")
+        for name in ("sublet.db", "sublet.db-wal"):
+            shutil.copy(folder / name, left / name)
+    return Registry(left / "sublet.db")
+
+
 def test_a_restore_that_is_killed_leaves_the_older_registry_whole(tmp_path: Path) -> None:
     backup = _other(tmp_path)
+    Registry(backup).do(add_user, "emil@example.net", "Emil")
+    users = _users(backup)
     killed = 0
     for step in range(1, STEPS_MAX):
         folder = tmp_path / str(step)
         folder.mkdir()
-        registry = small_registry(folder)
-        users = _users(registry.path)
-        shutil.copy(registry.path, folder / "before.db")
+        registry = _unclean(folder)
         ended = _run(registry, step, "restore", str(backup), "--force")
-        kept = list(folder.glob("sublet.db.before-restore-*"))
+        kept = list(registry.path.parent.glob("sublet.db.before-restore-*"))
         found = _users(registry.path)
         if ended == 0:
-            assert found == users + 1
-            assert [_users(each) for each in kept] == [users]
+            assert found == users
+            assert [_users(each) for each in kept] == [users - 1]
             break
         killed += 1
         # Only where the backup is in its place is the old one needed elsewhere.
-        assert found == users or (found == users + 1 and [_users(each) for each in kept] == [users])
+        assert found == users - 1 or (found == users and [_users(each) for each in kept] == [users - 1])
     assert killed >= 5
