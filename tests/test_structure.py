@@ -51,7 +51,7 @@ def _may_have_sql(module: str) -> bool:
     name = module.rpartition("/")[2]
     in_noun = "/" in module
     return (
-        module in ("db.py", "schema.py", "schema_revision.py", "audit.py")
+        module in ("db.py", "schema.py", "schema_revision.py", "sqlite_copy.py", "audit.py")
         or module.startswith("migrations/")
         or (in_noun and (name == "store.py" or name.endswith("_store.py")))
     )

@@ -103,6 +103,13 @@ def record_many(
     tx.connection.execute(_ADDED, rows)
 
 
+def newest_at(tx: Tx) -> datetime | None:
+    """When was the newest change? None: there was none."""
+    return tx.connection.execute(
+        select(audit_events.c.at).order_by(audit_events.c.id.desc()).limit(1)
+    ).scalar_one_or_none()
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor; not who, not why."""

@@ -14,7 +14,13 @@ def find_revision(tx: Tx) -> str | None:
     return tx.connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 
 
-def needed_revision() -> str:
-    """Return the revision that this code needs, from the names of the migrations' files: importing Alembic takes long."""
+def known_revisions() -> list[str]:
+    """Return the revisions that this code can upgrade, oldest first, and last the one that it needs."""
+    # From the names of the migrations' files: importing Alembic takes long.
     files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
-    return max(file.name.removeprefix("v").partition("_")[0] for file in files)
+    return sorted(file.name.removeprefix("v").partition("_")[0] for file in files)
+
+
+def needed_revision() -> str:
+    """Return the revision that this code needs."""
+    return known_revisions()[-1]

@@ -135,6 +135,11 @@ def find_user_by_email(tx: Tx, email: str) -> User | None:
     return _user(tx.connection.execute(select(*_USER).where(users.c.email == email.lower())).one_or_none())
 
 
+def count_users(tx: Tx) -> int:
+    """How many users are there?"""
+    return int(tx.connection.execute(select(func.count()).select_from(users)).scalar_one())
+
+
 def list_users(tx: Tx) -> list[User]:
     """Which users are there? Oldest first."""
     return [User(*row) for row in tx.connection.execute(select(*_USER).order_by(users.c.id))]

@@ -14,6 +14,8 @@ from typer.core import TyperGroup
 NOUNS = (
     "serve",
     "init",
+    "backup",
+    "restore",
     "user",
     "token",
     "domain",

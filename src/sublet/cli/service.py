@@ -1,13 +1,11 @@
 """The one process that is everything: API, worker, built-in name server, over one database."""
 
 import asyncio
-import fcntl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -31,6 +29,8 @@ from sublet.migrations import is_current
 from sublet.platform_domains.name_servers import name_servers
 from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.view_zone import view_zone
+from sublet.serve_lock import serve_lock
+from sublet.sqlite_copy import sqlite_path
 from sublet.worker.clockwork import Clockwork, Monotonic, monotonic_seconds
 from sublet.worker.mailer import Mailer
 from sublet.worker.publisher import Publisher
@@ -206,21 +206,9 @@ async def _flush(context: Context) -> None:
         context.used_tokens.pop(token_id, None)
 
 
-@contextmanager
-def _only_one(database_url: str) -> Iterator[None]:
-    """Hold the lock of the one serving process of an embedded database: two workers would fight over the zones."""
-    if not database_url.startswith("sqlite:///"):
-        yield
-        return
-    path = Path(database_url.removeprefix("sqlite:///"))
-    with path.with_name(path.name + ".serve-lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Unavailable(
-                f"Another `sublet serve` has the database {path}; stop that one first."
-            ) from error
-        yield
+def _only_one(database_url: str) -> AbstractContextManager[None]:
+    path = sqlite_path(database_url)
+    return nullcontext() if path is None else serve_lock(path)
 
 
 def _shown(host: str, port: int) -> str:

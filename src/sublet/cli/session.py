@@ -60,7 +60,12 @@ class Session:
         return asyncio.run(_use(self.settings.database_url, fn))
 
 
-def _refuse_missing(url: str) -> None:
+def refuse_missing(url: str) -> None:
+    """Refuse an address at which there is no file.
+
+    Raises:
+        Unavailable: the address is SQLite's, and there is none.
+    """
     # Opening an SQLite file makes it; a typing error in the address must not leave an empty database behind.
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
@@ -71,7 +76,7 @@ async def _run(url: str, mode: str, fn: Callable[[Tx], R]) -> R:
 
 
 async def _use(url: str, fn: Callable[[Database], Awaitable[R]]) -> R:
-    _refuse_missing(url)
+    refuse_missing(url)
     database = open_database(url)
     try:
         _check_revision(await database.read(find_revision))
