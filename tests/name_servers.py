@@ -29,6 +29,7 @@ from sublet.dns.server_config.model import Places, SecondarySite, ServerConfig, 
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 
 KINDS = tuple(PRIMARIES)
+TRANSFER_TRIES = 5
 READY_SECONDS = 30.0
 """How long a start may take on a loaded machine."""
 OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
@@ -172,11 +173,16 @@ class NameServerProcess:
         """Return the whole zone by AXFR, signed with its own key."""
         used = key or self.key
         ring = {dns.name.from_text(used.name): dns.tsig.Key(used.name, used.secret, used.algorithm)}
-        zone = dns.zone.Zone(self.zone, relativize=False)
-        query = dns.message.make_query(self.zone, "AXFR")
-        query.use_tsig(ring)
-        dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=10, lifetime=60)
-        return zone
+        for _ in range(TRANSFER_TRIES):
+            zone = dns.zone.Zone(self.zone, relativize=False)
+            query = dns.message.make_query(self.zone, "AXFR")
+            query.use_tsig(ring)
+            with suppress(
+                EOFError
+            ):  # Knot closes the connection on who takes half a second for a part, as a busy machine may
+                dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=10, lifetime=60)
+                return zone
+        raise EOFError(f"{self.kind} ends each transfer of {self.zone} too early")
 
     def records(self) -> set[Record]:
         """Return all records of the zone as it serves it, but for those that signing makes, and the SOA."""
