@@ -37,6 +37,7 @@ from sublet.db import Tx
 from sublet.errors import Unavailable
 from sublet.http import subdomains as endpoints
 from sublet.http.idempotency import write_once
+from sublet.platform_domains import zone_store
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
@@ -259,7 +260,8 @@ def test_nothing_is_left_in_the_zone(url: str, check: Any) -> None:
 
 @pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
 def test_glue_left_behind_is_caught(url: str, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sublet.platform_domains.zone_store.DELEGATION_TYPES", ("NS", "DS"))
+    without_glue = zone_store._REPLACED.where(zone_store.zone_records.c.type.in_(("NS", "DS")))
+    monkeypatch.setattr(zone_store, "_REPLACED", without_glue)
     with running_service(url) as service:
         service.add_domain()
         with pytest.raises(AssertionError):

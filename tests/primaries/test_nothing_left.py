@@ -10,6 +10,7 @@ from name_servers import KINDS, missing_programs
 from service import DS, Registrant
 from service_on import BUILT_IN, ZONE, ServiceOn, service_on
 from serving import wait_until
+from sublet.subdomains import publish_store
 
 pytestmark = pytest.mark.slow
 SEED = 20261121
@@ -80,8 +81,8 @@ class Walk:
         move(walker)
 
     def is_settled(self) -> bool:
-        """Tell whether the zone holds exactly what is wanted."""
-        return self.on.records() == self.wanted()
+        """Tell whether nothing is under way any more, and the zone holds exactly what is wanted."""
+        return not self.on.service.read(publish_store.count_waiting) and self.on.records() == self.wanted()
 
     def wanted(self) -> set[Triple]:
         """Return all records that are to stand beside the apex."""
