@@ -347,6 +347,7 @@ A, B, C, D = "a.test", "b.test", "c.test", "d.test"
         (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.a.test", "ns.d.test"), D: ("ns.d.test",)}, None),
         (("ns.b.test", "ns.c.test"), {B: ("ns.c.test",), C: ("ns.b.test", "ns.a.test")}, (A, C, A)),
         (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, B, C, B)),  # dead by itself
+        (("ns.c.test", "ns.b.test"), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, C, B, C)),
         (("ns.b.test",), {B: ()}, None),  # not delegated: nothing to go in a circle through
         (("ns.ab.test",), {B: ("ns.a.test",)}, None),  # ends in the same letters only
         (

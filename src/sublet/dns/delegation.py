@@ -136,7 +136,7 @@ def find_nameserver_cycle(
     """
     seen = {owner}
     came_from: dict[str, str] = {}
-    back: tuple[str, str] | None = None
+    last: str | None = None
     waiting = deque([owner])
     while waiting:
         name = waiting.popleft()
@@ -151,17 +151,28 @@ def find_nameserver_cycle(
                 seen.add(below)
                 came_from[below] = name
                 waiting.append(below)
-            elif back is None or (below == owner and back[1] != owner):
-                back = (name, below)
-    if (
-        back is None
-    ):  # pragma: no cover - a finite walk that never leaves the registered names meets one again
-        return None
-    last, again = back
+            elif below == owner and last is None:
+                last = name
+    if last is None:
+        return _dead_end(owner, nameservers, registered)
     chain = [last]
     while chain[-1] != owner:
         chain.append(came_from[chain[-1]])
-    return (*reversed(chain), again)
+    return (*reversed(chain), owner)
+
+
+def _dead_end(
+    owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """Return the way from `owner` by each name's first nameserver, up to the name that it meets again: all lead inside."""
+    chain = [owner]
+    while True:
+        hosts = nameservers if chain[-1] == owner else registered[chain[-1]]
+        below = _registered_above(hosts[0], owner, registered)
+        assert below is not None  # noqa: S101 - else it could be found, and there would be no circle
+        if below in chain:
+            return (*chain, below)
+        chain.append(below)
 
 
 def _registered_above(host: str, owner: str, registered: Mapping[str, Sequence[str]]) -> str | None:
