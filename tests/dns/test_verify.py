@@ -241,10 +241,18 @@ def test_a_server_that_dies_is_told_once(
     async def ask_dying() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             address = listening.getsockname()
-            accepting = threading.Thread(target=lambda: _reset(listening.accept()[0]))
+            reached = threading.Event()
+
+            def accept_and_reset() -> None:
+                connection = listening.accept()[0]
+                reached.wait(10)
+                _reset(connection)
+
+            accepting = threading.Thread(target=accept_and_reset)
 
             async def connect_and_lose(*args: Any) -> Any:
                 pair = await connect(*args)
+                reached.set()
                 accepting.join()
                 return pair
 
