@@ -62,23 +62,12 @@ def record(
     after: Mapping[str, Any] | None = None,
 ) -> None:
     """Append one event: `action` is noun.verb ("subdomain.renew"), before and after hold what differs; no secrets."""
-    tx.connection.execute(
-        _ADDED,
-        {
-            "at": tx.now,
-            "actor_kind": actor.kind,
-            "user_id": actor.user_id,
-            "token_id": actor.token_id,
-            "actor_name": actor.name,
-            "request_id": actor.request_id,
-            "reason": actor.reason,
-            "action": action,
-            "object_type": object_type,
-            "object_id": object_id,
-            "before": dict(before) if before is not None else None,
-            "after": dict(after) if after is not None else None,
-        },
-    )
+    row = _common(tx, actor, action, object_type) | {
+        "object_id": object_id,
+        "before": dict(before) if before is not None else None,
+        "after": dict(after) if after is not None else None,
+    }
+    tx.connection.execute(_ADDED, row)
 
 
 def record_many(
@@ -87,7 +76,13 @@ def record_many(
     """Append an event of the same action for each of many objects, by id with what is so after it; as `record`."""
     if not after:
         return
-    common = {
+    common = _common(tx, actor, action, object_type) | {"before": None}
+    rows = [common | {"object_id": object_id, "after": dict(values)} for object_id, values in after.items()]
+    tx.connection.execute(_ADDED, rows)
+
+
+def _common(tx: Tx, actor: Actor, action: str, object_type: str) -> dict[str, Any]:
+    return {
         "at": tx.now,
         "actor_kind": actor.kind,
         "user_id": actor.user_id,
@@ -97,10 +92,7 @@ def record_many(
         "reason": actor.reason,
         "action": action,
         "object_type": object_type,
-        "before": None,
     }
-    rows = [common | {"object_id": object_id, "after": dict(values)} for object_id, values in after.items()]
-    tx.connection.execute(_ADDED, rows)
 
 
 def newest_at(tx: Tx) -> datetime | None:

@@ -15,8 +15,7 @@ from sublet.dns.types import Record
 DELEGATION_TYPES = frozenset(RECORD_TYPES)
 """The types that a delegation is made of, so all that is ever published at a name."""
 
-SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
-"""What a signing server makes by itself."""
+_SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 
 def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
@@ -104,7 +103,7 @@ def compare_zone(
             apexes.add(record.owner)
         elif record.type in DELEGATION_TYPES:
             by_owner.setdefault(record.owner, []).append(record)
-        elif record.type not in SIGNER_TYPES:
+        elif record.type not in _SIGNER_TYPES:
             others.append(record)
     if not apexes:
         raise ValueError("the live records have no SOA record, so they are no whole zone")
