@@ -27,8 +27,12 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import structlog
 from sqlalchemy import (
+    Column,
     Connection,
     Engine,
+    Index,
+    String,
+    Table,
     create_engine,
     event,
     text,
@@ -38,6 +42,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from sublet.errors import Unavailable
+from sublet.schema import Instant, metadata
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +54,15 @@ GROUP_MAX = 256
 BUSY_TIMEOUT_SECONDS = 5
 RETRIES_MAX = 8
 _RETRYABLE = ("40001", "40P01")  # serialization_failure, deadlock_detected
+
+commit_marks = Table(
+    "commit_marks",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("made_at", Instant, nullable=False),
+    Index("ix_commit_marks_made_at", "made_at"),
+)
+"""One row for each transaction whose commit might be answered by nobody: its being there tells that it was done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
-from sqlalchemy import inspect, text
+from sqlalchemy import Column, String, Table, inspect, text
 
 from sublet.db import Tx
+from sublet.schema import metadata
+
+schema_compatible_with = Table(
+    "schema_compatible_with", metadata, Column("revision", String(32), primary_key=True)
+)
+"""The older revisions whose code may go on with this schema: what came since only added to it."""
 
 
 def find_revision(tx: Tx) -> str | None:

@@ -15,7 +15,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 import sublet.cli.doctor
+import sublet.http.rate_store
 import sublet.http.store
+import sublet.processes.store
 import sublet.subdomains.sweep_store
 import sublet.tickets.store
 from postgresql import fresh_database, run_postgresql
@@ -27,7 +29,9 @@ from sublet.schema_revision import find_revision, needed_revision
 
 ALL_TABLES = (
     sublet.cli.doctor,
+    sublet.http.rate_store,
     sublet.http.store,
+    sublet.processes.store,
     sublet.subdomains.sweep_store,
     sublet.tickets.store,
 )
