@@ -7,6 +7,7 @@ minute of a processor, which the worker's own process needs for the API.
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,7 +24,6 @@ from sublet.platform_domains import zone_state_store, zone_store
 from sublet.subdomains.check_zone import Repairs, ZoneCheck, check_zone
 
 TRANSFER_SECONDS = 300.0
-NICENESS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,19 @@ async def check_on_primary(
     domain = await db.read(_domain_on, platform_domain_id, primary.name)
     transfer = await transfer_zone(primary, domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
     if is_alone:
-        os.nice(NICENESS)  # only now: a server closes the connection on who takes a zone too slowly
+        _give_way()  # only now: a server closes the connection on who takes a zone too slowly
     check, new, gone = await db.read(
         _compare, platform_domain_id, transfer, began_at or now, rebuilt=state.rebuilt_at is not None
     )
     return check, Outcome(transfer.serial, state.rebuilt_at, check.repairs, new, gone)
+
+
+def _give_way() -> None:
+    """Work only while nobody else wants the processors: the API, the publisher and name servers on this host go first."""
+    os.nice(19)
+    if sys.platform == "linux":
+        with suppress(PermissionError):  # a container may forbid it
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
