@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {
     "rate_limit_failed_auth_per_minute": 100_000,
 }
 """What a service needs for all of these: limits that only `rate_limited` reaches. Besides, its writers wait for a lock for
-`BUSY_TIMEOUT_SECONDS` only (`sublet.db.BUSY_TIMEOUT_SECONDS` is to be set before it starts)."""
+`BUSY_TIMEOUT_SECONDS` only (`sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` is to be set before it starts)."""
 
 _NUMBERS = itertools.count(1)
 REFUSALS: dict[str, Provocation] = {}

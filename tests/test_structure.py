@@ -51,8 +51,8 @@ def _may_have_sql(module: str) -> bool:
     name = module.rpartition("/")[2]
     in_noun = "/" in module
     return (
-        module in ("db.py", "schema.py", "schema_revision.py", "sqlite_copy.py", "audit.py")
-        or module.startswith("migrations/")
+        module in ("schema.py", "schema_revision.py", "sqlite_copy.py", "audit.py")
+        or module.startswith(("db/", "migrations/"))
         or (in_noun and (name == "store.py" or name.endswith("_store.py")))
     )
 
@@ -64,7 +64,7 @@ def test_the_source_is_there() -> None:
 
 def test_sql_lives_in_stores_db_audit_and_migrations() -> None:
     found = importers("sqlalchemy", "alembic", "psycopg", "sqlite3")
-    assert {"db.py", "audit.py", "subdomains/store.py", "credits/check_store.py"} <= found
+    assert {"db/postgresql.py", "audit.py", "subdomains/store.py", "credits/check_store.py"} <= found
     assert sorted(module for module in found if not _may_have_sql(module)) == []
 
 

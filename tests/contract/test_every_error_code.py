@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import provocations
-import sublet.db
+import sublet.db.sqlite
 from field_provocations import FIELD_CODES
 from provocations import REFUSALS, Send
 from service import RunningService, running_service
@@ -57,7 +57,7 @@ def every_refusal() -> dict[str, type[Refusal]]:
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sublet.db, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
+        patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
         url = f"sqlite:///{tmp_path_factory.mktemp('codes')}/registry.db"
         with running_service(url, **provocations.SETTINGS) as service:
             provocations.furnish(service)

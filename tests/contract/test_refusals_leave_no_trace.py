@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 import provocations
-import sublet.db
+import sublet.db.sqlite
 from field_provocations import FIELD_CODES
 from provocations import REFUSALS, Send
 from service import RunningService, running_service
@@ -35,7 +35,7 @@ NOT_COMPARED = frozenset(
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sublet.db, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
+        patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
         url = f"sqlite:///{tmp_path_factory.mktemp('traces')}/registry.db"
         with running_service(url, **provocations.SETTINGS) as service:
             provocations.furnish(service)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, text
 
-from sublet import db
-from sublet.db import SqliteDatabase, Tx, open_database
+from sublet.db import SqliteDatabase, Tx, open_database, sqlite
+from sublet.db.changes import Changes
 from sublet.errors import Conflict, Unavailable
 
 Story = Callable[[SqliteDatabase], Coroutine[Any, Any, None]]
@@ -169,7 +169,7 @@ def test_a_full_disk_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -
 def test_a_lock_that_another_process_keeps_is_waited_for_then_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db, "BUSY_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 1)
 
     async def story(database: SqliteDatabase) -> None:
         other = sqlite3.connect(tmp_path / "things.db", isolation_level=None)
@@ -233,7 +233,7 @@ def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> 
     """Else the service would not stop: its parts are cancelled, and may be told of a commit just then."""
 
     async def story() -> None:
-        changes = db._Changes()
+        changes = Changes()
         waiting = asyncio.create_task(changes.wait(10))
         await asyncio.sleep(0)
         changes.tell()

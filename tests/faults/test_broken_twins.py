@@ -94,7 +94,7 @@ def _balance_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let SQLite store what a CHECK forbids."""
-    sqlite_engine = db.sqlite_engine
+    sqlite_engine = db.sqlite.sqlite_engine
 
     def unchecked(url: str) -> Engine:
         engine = sqlite_engine(url)
@@ -105,7 +105,7 @@ def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return engine
 
-    monkeypatch.setattr(db, "sqlite_engine", unchecked)
+    monkeypatch.setattr(db.sqlite, "sqlite_engine", unchecked)
 
 
 def _drop_checks(tx: Tx) -> None:
@@ -213,7 +213,7 @@ def test_a_renewal_without_its_reference_is_caught(
 
 def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that begins as a reader is refused where somebody else has written meanwhile."""
-    sqlite_engine = db.sqlite_engine
+    sqlite_engine = db.sqlite.sqlite_engine
 
     def deferred(address: str) -> Engine:
         engine = sqlite_engine(address)
@@ -224,7 +224,7 @@ def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch)
 
         return engine
 
-    monkeypatch.setattr(db, "sqlite_engine", deferred)
+    monkeypatch.setattr(db.sqlite, "sqlite_engine", deferred)
     # The operator's commands say so with an exit code, which the test's helper asserts.
     with running_service(url) as service, pytest.raises((Unavailable, AssertionError)):
         check_writers_take_turns(service)

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-import sublet.db
+import sublet.db.sqlite
 from machine.time_model import Registry
 from machine.verbs import CALLS
 from sublet.accounts.add_user import add_user
@@ -36,7 +36,7 @@ from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains.store import list_names_held
 
 START = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
-_make_engine = sublet.db.sqlite_engine
+_make_engine = sublet.db.sqlite.sqlite_engine
 OPERATOR = Actor(kind="operator", name="olga")
 
 
@@ -70,11 +70,11 @@ class Real:
     def _open(self) -> Database:
         # The engine is kept for the next machine and the next restart: it has no connection once it is closed, only
         # compiled statements, and compiling them anew each time would be a third of the machine's time.
-        make, sublet.db.sqlite_engine = sublet.db.sqlite_engine, _kept_engine
+        make, sublet.db.sqlite.sqlite_engine = sublet.db.sqlite.sqlite_engine, _kept_engine
         try:
             return open_database(f"sqlite:///{self.path}", lambda: self.now)
         finally:
-            sublet.db.sqlite_engine = make
+            sublet.db.sqlite.sqlite_engine = make
 
     def restart(self) -> None:
         """Close the database, as at the end of the process, and open it again."""

@@ -1,0 +1,71 @@
+"""What the edges, verbs and stores know of a database: `read`, `write`, and the one transaction in which each runs."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from sublet.errors import Unavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Clock = Callable[[], datetime]
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Tx:
+    """One transaction: its connection and its one instant, which is the time of everything done in it."""
+
+    connection: Connection
+    now: datetime
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        """Return a part of the transaction: what is raised inside it undoes that part alone."""
+        return self.connection.begin_nested()
+
+
+def is_lost(error: Exception) -> bool:
+    """Tell whether an error says that the transaction as a whole can't go on: a lost connection, a deadlock, a full disk."""
+    return isinstance(error, OperationalError)
+
+
+def utc_now() -> datetime:
+    """Return the wall clock's instant; the one place where the real clock is read for the registry."""
+    return datetime.now(UTC)
+
+
+class Database(Protocol):
+    """What the edges know of a database; `open_database` gives one."""
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function in a read-only transaction that sees one state, and return its result."""
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function in a writing transaction, and return its result once the commit is durable.
+
+        Raises:
+            Refusal: as raised by the function; everything it did is rolled back.
+            Unavailable: the database can't be written now; nothing was changed, as far as can be known.
+        """
+
+    async def changed(self, timeout_seconds: float) -> bool:
+        """Wait until something was committed through this object, or for the time given; tell which."""
+
+    async def close(self) -> None:
+        """Finish the writes that are under way and close the connections."""
+
+
+def unavailable(error: BaseException) -> BaseException:
+    """Return the refusal that an error of the database comes to, and log the error."""
+    if isinstance(error, Unavailable):
+        return error
+    log.error("databaseunavailable", error=str(error))
+    return Unavailable(
+        "The registry can't reach or write its database right now; try again shortly.", retry_after_seconds=1
+    )
