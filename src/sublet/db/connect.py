@@ -119,17 +119,17 @@ def begin_session(
     assert row is not None  # noqa: S101 - a SELECT without FROM
     if may_lose_writes:
         return
-    for name, value in zip(_LOSSES, row[3:], strict=True):
-        if value == "off":
-            raise LosesWrites(
-                f"PostgreSQL has {name} = off: {_LOSSES[name]} Set it to on, where it was turned off (postgresql.conf, "
-                "ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. Where nothing is lost by that, as in a test, "
-                'database_may_lose_writes = "yes" allows it.'
-            )
+    off = [name for name, value in zip(_LOSSES, row[3:], strict=True) if value == "off"]
+    if off:
+        raise LosesWrites(
+            f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: {'; '.join(_LOSSES[name] for name in off)}. "
+            "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. Where "
+            'it doesn\'t matter, as in a test, database_may_lose_writes = "yes" allows it.'
+        )
 
 
 _LOSSES = {
-    "fsync": "when its host crashes, the whole database may be broken.",
-    "full_page_writes": "when its host crashes, pages that were half written stay broken.",
-    "synchronous_commit": "what it acknowledged a moment before it crashes is lost.",
+    "fsync": "when its host crashes, the whole database may be broken",
+    "full_page_writes": "when its host crashes, pages that were half written stay broken",
+    "synchronous_commit": "what it acknowledged a moment before it crashes is lost",
 }
