@@ -115,10 +115,11 @@ class _Link:
         _end(self._server)
 
     def _pass_on(self, message: bytes) -> bool:
-        rule = self._proxy.take(message)
+        """Send a message on, by the rule for it; tell whether the client is listened to any more."""
+        rule = None if self._rule else self._proxy.take(message)
         if rule is None:
             self._server.sendall(message)
-            return True
+            return self._rule is None or message[:1] != b"S"
         if rule.point == "before":
             _end(self._server)
             _end(self._client)
@@ -131,7 +132,7 @@ class _Link:
             rule.released.wait(60)
         with suppress(OSError):
             self._server.sendall(message)
-        return False
+        return message[:1] == b"P"  # a Parse is answered when its Sync is there
 
     def to_client(self) -> None:
         last = b""

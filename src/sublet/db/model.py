@@ -68,7 +68,7 @@ def unavailable(error: BaseException, *, is_unknown: bool = False) -> BaseExcept
     """
     if isinstance(error, Unavailable):
         return error
-    log.error("databaseunavailable", error=str(error))
+    log.error("database_unavailable", error=str(error))
     if is_unknown:
         return Unavailable(
             "The database was lost while it stored this, and it isn't known whether it did. Send the same again: with the same "

@@ -7,9 +7,11 @@ writes behind their mark (`marks.py`), so that nothing is ever done twice. Both 
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import psycopg
@@ -29,12 +31,16 @@ from sublet.errors import Unavailable
 P = ParamSpec("P")
 R = TypeVar("R")
 
-THREADS = 8
+WRITERS, READERS = 8, 4
+"""How many transactions run at once. Readers have threads of their own: writers may all wait for a standby that is away."""
 CONTENTIONS_MAX = 8
 """How often a transaction is run at most that others are in the way of."""
 LOST_SECONDS = 3.0
 """After the first loss of its connection, how long a transaction is begun again."""
 PAUSE_MAX_SECONDS = 0.5
+COMMIT_SECONDS = 5.0
+"""How long a COMMIT may wait for a synchronous standby; PostgreSQL's own timeouts don't bound that."""
+WATCH_SECONDS = 1.0
 UNHEARD_SECONDS = 0.1
 """How long one waits for a change at most while notifications don't come in."""
 
@@ -51,12 +57,13 @@ class PostgresqlDatabase:
             begin_session(connection, statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
 
         # No ping before each use: a connection that was lost meanwhile is found by the first statement, and that is run again.
-        self._engine = postgresql_engine(url, prepare, pool_size=THREADS, max_overflow=0)
+        self._engine = postgresql_engine(url, prepare, pool_size=WRITERS + READERS, max_overflow=0)
         event.listen(self._engine, "handle_error", _give_up_connections)
         self._reading = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sublet-db")
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="sublet-writer")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sublet-reader")
         self._changes = Changes()
         self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
         self._is_closing = False
@@ -93,7 +100,7 @@ class PostgresqlDatabase:
                     mark.add(connection)
                     result = _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
                     mark.is_sent, mark.result = True, result
-                    _commit(connection, mark)
+                    self._commit(connection, mark)
             except CommittedBefore:
                 return cast("R", self._confirm(mark))
             return result
@@ -106,10 +113,9 @@ class PostgresqlDatabase:
     def _confirm(self, mark: Mark) -> Any:
         """Return the result of an attempt whose commit is there, once it is as safe as one that is answered."""
         with self._engine.connect() as connection, connection.begin():
-            connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{LOST_SECONDS:.0f}s'")
             if not mark.touch(connection):
                 raise Lost("the mark was there a moment ago: this is another server")
-            _commit(connection, mark)
+            self._commit(connection, mark)
         return mark.result
 
     async def _repeat(self, once: Callable[[], R], mark: Mark | None = None) -> R:
@@ -117,7 +123,7 @@ class PostgresqlDatabase:
         ends = 0.0
         while True:
             try:
-                return await asyncio.get_running_loop().run_in_executor(self._threads, once)
+                return await self._run_in_thread(once, mark)
             except LosesWrites as error:
                 raise unavailable(error) from error
             except (DBAPIError, Lost) as error:
@@ -133,6 +139,49 @@ class PostgresqlDatabase:
                     raise unavailable(error, is_unknown=mark is not None and mark.is_sent) from error
             await asyncio.sleep(pause)
 
+    async def _run_in_thread(self, once: Callable[[], R], mark: Mark | None) -> R:
+        loop = asyncio.get_running_loop()
+        if mark is None:
+            return await loop.run_in_executor(self._readers, once)
+
+        timers: list[asyncio.TimerHandle] = []
+
+        def watch() -> None:
+            if mark.commits_since is not None and time.monotonic() - mark.commits_since > COMMIT_SECONDS:
+                threading.Thread(target=_give_up_commit, args=(mark,), daemon=True).start()
+            timers[:] = [loop.call_later(WATCH_SECONDS, watch)]
+
+        timers.append(loop.call_later(WATCH_SECONDS, watch))
+        try:
+            return await loop.run_in_executor(self._writers, once)
+        finally:
+            timers[0].cancel()
+
+    def _commit(self, connection: Connection, mark: Mark) -> None:
+        """Commit, and believe only what is answered without a doubt.
+
+        Raises:
+            Lost: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
+                change would be gone if the standby took over.
+        """
+        raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
+        if raw.info.transaction_status is TransactionStatus.INERROR:
+            # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
+            mark.is_sent = False
+            raise RuntimeError("a statement of the transaction failed, and nobody was told")
+        connection.info[WARNINGS].clear()
+        mark.commits_since, mark.committing = time.monotonic(), raw
+        try:
+            connection.commit()
+        except DBAPIError as error:
+            if fault_of(error) is not Fault.LOST:
+                mark.is_sent = False  # PostgreSQL itself said that it didn't commit
+            raise
+        finally:
+            mark.commits_since = mark.committing = None
+        if connection.info[WARNINGS]:
+            raise Lost("; ".join(connection.info[WARNINGS]))
+
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
         if not self._announcements.is_listening:
@@ -145,14 +194,17 @@ class PostgresqlDatabase:
 
     def discard(self) -> None:
         """Do what `close` does, in place."""
-        self._threads.shutdown(wait=True)
+        for threads in (self._writers, self._readers):
+            threads.shutdown(wait=True)
         self._announcements.close()
         self._engine.dispose()
 
 
 def _give_up_connections(context: ExceptionContext) -> None:
     """Have all pooled connections made anew where the server that they lead to can't be used any more."""
-    if getattr(context.original_exception, "sqlstate", None) in LOST_STATES:
+    state = getattr(context.original_exception, "sqlstate", None)
+    options = {} if context.connection is None else context.connection.get_execution_options()
+    if state in LOST_STATES and not (state == READ_ONLY and options.get("postgresql_readonly")):
         context.is_disconnect = True
 
 
@@ -165,27 +217,12 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
         raise
 
 
-def _commit(connection: Connection, mark: Mark) -> None:
-    """Commit, and believe only what is answered without a doubt.
-
-    Raises:
-        Lost: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the change
-            would be gone if the standby took over.
-    """
-    raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
-    if raw.info.transaction_status is TransactionStatus.INERROR:
-        # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
-        mark.is_sent = False
-        raise RuntimeError("a statement of the transaction failed, and nobody was told")
-    connection.info[WARNINGS].clear()
-    try:
-        connection.commit()
-    except DBAPIError as error:
-        if fault_of(error) is not Fault.LOST:
-            mark.is_sent = False  # PostgreSQL itself said that it didn't commit
-        raise
-    if connection.info[WARNINGS]:
-        raise Lost("; ".join(connection.info[WARNINGS]))
+def _give_up_commit(mark: Mark) -> None:
+    """Have PostgreSQL give up a COMMIT's wait; it then answers with a warning."""
+    raw = mark.committing
+    if raw is not None:
+        with suppress(psycopg.Error):
+            raw.cancel_safe(timeout=WATCH_SECONDS)
 
 
 def open_postgresql(
