@@ -5,6 +5,7 @@ import os
 import pwd
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -192,7 +193,7 @@ def test_a_server_that_may_lose_writes_is_refused_unless_it_is_allowed(
     with pytest.raises(Unavailable, match="fsync = off and full_page_writes = off: when its host crashes"):
         open_database(url)
     _ask(postgresql_server, f"ALTER DATABASE {url.rpartition('/')[2]} SET synchronous_commit = off")
-    with pytest.raises(Unavailable, match="synchronous_commit = off: .*database_may_lose_writes"):
+    with pytest.raises(Unavailable, match=r"synchronous_commit = off: .*database_may_lose_writes"):
         open_database(url)
     asyncio.run(open_database(url, may_lose_writes=True).close())
 
@@ -237,12 +238,10 @@ def _started(folder: Path, url: str) -> Iterator[int]:
         started[-1].wait(30)
 
 
-def test_nothing_acknowledged_is_lost_and_nothing_done_twice_when_the_server_is_killed(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "postgresql"
-    folder.mkdir()
-    with run_postgresql(folder) as url:
+def test_nothing_acknowledged_is_lost_and_nothing_done_twice_when_the_server_is_killed() -> None:
+    # Not in pytest's own folder: any other run of pytest closes that to all but its owner, and PostgreSQL is another user.
+    with tempfile.TemporaryDirectory(prefix="sublet-killed-") as name, run_postgresql(Path(name)) as url:
+        folder = Path(name)
         upgrade(url)
         _ask(url, THINGS)
         acknowledged, unknown = asyncio.run(_kill_under_load(folder, url))
@@ -282,7 +281,9 @@ async def _kill_under_load(folder: Path, url: str) -> tuple[set[str], set[str]]:
             )
             os.kill(int(found), signal.SIGKILL)
         await goes_on()
-        os.kill(int((folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        server = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)  # else it counts as running
         started = _started(folder, url)
         await asyncio.to_thread(started.__enter__)
         try:
