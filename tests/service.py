@@ -95,7 +95,11 @@ class RunningService:
         result = CliRunner().invoke(
             command_line,
             [*words, "--json"],
-            env={"SUBLET_DATABASE_URL": self.settings.database_url, **self.environment},
+            env={
+                "SUBLET_DATABASE_URL": self.settings.database_url,
+                "SUBLET_DATABASE_MAY_LOSE_WRITES": self.settings.database_may_lose_writes,
+                **self.environment,
+            },
         )
         assert result.exit_code == expect, (words, result.exit_code, result.output, result.exception)
         # A logger that was made before still writes there.
@@ -195,7 +199,7 @@ class RunningService:
 
     def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
         async def run() -> R:
-            database = open_database(self.settings.database_url, self.clock)
+            database = open_database(self.settings.database_url, self.clock, may_lose_writes=True)
             try:
                 return await (database.read(fn) if mode == "read" else database.write(fn))
             finally:
@@ -233,7 +237,8 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
         database_url=database_url,
         http_listen="127.0.0.1:0",
         dns_listen="127.0.0.1:0",
-        **{"rate_limits": "off", "log_level": "error", **settings},
+        # The tests' own PostgreSQL doesn't wait for the disk.
+        **{"rate_limits": "off", "log_level": "error", "database_may_lose_writes": "yes", **settings},
     )
     service = RunningService(chosen, MovableClock())
     _initialise(service)

@@ -38,6 +38,7 @@ class ServeProcess:
         environment = {
             **os.environ,
             "SUBLET_DATABASE_URL": settings.database_url,
+            "SUBLET_DATABASE_MAY_LOSE_WRITES": settings.database_may_lose_writes,
             "SUBLET_HTTP_LISTEN": settings.http_listen,
             "SUBLET_DNS_LISTEN": settings.dns_listen,
             "SUBLET_RATE_LIMITS": "off",

@@ -62,6 +62,8 @@ class Settings:
     """All settings. Listen addresses are `host:port` (IPv6 as `[::1]:80`); port 0 picks a free one."""
 
     database_url: str = "sqlite:///sublet.db"
+    database_may_lose_writes: str = "no"
+    """Whether a PostgreSQL is taken that may lose what it has acknowledged."""
     http_listen: str = "127.0.0.1:8053"
     dns_listen: str = "127.0.0.1:5300"
     dns_addresses: str = ""
@@ -93,6 +95,7 @@ class Settings:
     """The primary servers that platform domains may name: tables `[primaries.NAME]` of the settings file."""
 
     def __post_init__(self) -> None:
+        _one_of("database_may_lose_writes", self.database_may_lose_writes, ("yes", "no"))
         _one_of("rate_limits", self.rate_limits, ("on", "off"))
         _one_of("log_format", self.log_format, ("text", "json"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
@@ -115,6 +118,7 @@ class Settings:
 
 DESCRIPTIONS: dict[str, str] = {
     "database_url": "The database: sqlite:////absolute/path, sqlite:///relative/path, postgresql://user@host:port/name.",
+    "database_may_lose_writes": "no: a PostgreSQL with fsync, full_page_writes or synchronous_commit off is refused; or yes.",
     "http_listen": "Where the API listens, host:port; port 0 picks a free one.",
     "dns_listen": "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
     "dns_addresses": "Public addresses of the built-in name server: what apex nameservers inside a zone resolve to.",

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import Engine, text
 from sqlalchemy.pool import NullPool
 
 from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
 from serving import wait_until
-from sublet.db import Tx
+from sublet.db import Tx, postgresql_engine
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.subdomains import publish_store
@@ -38,7 +38,7 @@ def pair(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tupl
     ):
         domain_id = registry.domains[ZONE]
         registry.write(lambda tx: platform_domain_store.update_platform_domain(tx, domain_id, primary="main"))
-        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+        engine = postgresql_engine(url, poolclass=NullPool)
         yield registry, engine
 
 

@@ -7,12 +7,11 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, insert, inspect, select, text
-from sqlalchemy.engine import create_engine, make_url
 from sqlalchemy.pool import NullPool
 
 import sublet.migrations
 from registry import Prepared, open_registry
-from sublet.db import Tx, sqlite_engine
+from sublet.db import Tx, postgresql_engine, sqlite_engine
 from sublet.migrations import upgrade
 from sublet.schema import metadata
 
@@ -75,4 +74,4 @@ def _first_schema(url: str, rows: Rows) -> None:
 def _engine(url: str) -> Engine:
     if url.startswith("sqlite:///"):
         return sqlite_engine(url)
-    return create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+    return postgresql_engine(url, poolclass=NullPool)

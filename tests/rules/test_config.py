@@ -8,6 +8,7 @@ from sublet.config import DESCRIPTIONS, Settings, SettingsError, load_settings, 
 
 DEFAULTS: dict[str, Any] = {
     "database_url": "sqlite:///sublet.db",
+    "database_may_lose_writes": "no",
     "http_listen": "127.0.0.1:8053",
     "dns_listen": "127.0.0.1:5300",
     "dns_addresses": "",
@@ -94,6 +95,7 @@ def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
         ("RATE_LIMITS", "ON"),
         ("LOG_FORMAT", "xml"),
         ("LOG_LEVEL", "trace"),
+        ("DATABASE_MAY_LOSE_WRITES", "on"),
         ("DATABASE_URL", ""),
         ("DATABASE_URL", "mysql://x"),
         ("DATABASE_URL", "sublet.db"),

@@ -3,13 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import create_engine, make_url
 from sqlalchemy import delete as delete_rows
 from sqlalchemy.pool import NullPool
 
 from postgresql import fresh_database
 from registry import OPERATOR, Prepared, Registry, open_registry
-from sublet.db import Tx
+from sublet.db import Tx, postgresql_engine
 from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
@@ -322,7 +321,7 @@ def test_a_repair_and_a_registration_that_do_not_see_each_other(
         prepare_moved(registry)
         domain_id = registry.domains[ZONE]
         found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
-        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+        engine = postgresql_engine(url, poolclass=NullPool)
         with engine.begin() as connection:
             reclaim(Tx(connection, registry.now), domain_id, found.leftovers)
             ben = registry.register(OLD, "ben", nameservers=NS)

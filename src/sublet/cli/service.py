@@ -41,6 +41,8 @@ from sublet.worker.zone_keeper import ZoneKeeper
 from sublet.worker.zone_watch import ZoneWatch
 
 FLUSH_SECONDS = 30.0
+STATEMENT_SECONDS = 30
+"""How long one statement of the service may take on PostgreSQL."""
 log = structlog.get_logger()
 
 
@@ -73,7 +75,12 @@ async def run_service(
             "The database is not initialised, or is of another version; run `sublet init` first."
         )
     with _only_one(settings.database_url):
-        db = open_database(settings.database_url, clock)
+        db = open_database(
+            settings.database_url,
+            clock,
+            may_lose_writes=settings.database_may_lose_writes == "yes",
+            statement_seconds=STATEMENT_SECONDS,
+        )
         try:
             await _serve(settings, db, transport, stop, monotonic, on_ready)
         finally:

@@ -38,7 +38,7 @@ class Session:
         Raises:
             Refusal: as raised by the function; Unavailable as `write`.
         """
-        return asyncio.run(_run(self.settings.database_url, "read", lambda tx: fn(tx, *args, **kwargs)))
+        return asyncio.run(_run(self.settings, "read", lambda tx: fn(tx, *args, **kwargs)))
 
     def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a verb of the operator's in one transaction, and return its result once it is durable.
@@ -47,9 +47,7 @@ class Session:
             Refusal: as raised by the verb; nothing was changed.
             Unavailable: there is no database, it was never initialised, or by another version; or it can't be written.
         """
-        return asyncio.run(
-            _run(self.settings.database_url, "write", lambda tx: verb(tx, self.actor, *args, **kwargs))
-        )
+        return asyncio.run(_run(self.settings, "write", lambda tx: verb(tx, self.actor, *args, **kwargs)))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
         """Run what waits for the network between its transactions, each of which it makes itself.
@@ -57,7 +55,7 @@ class Session:
         Raises:
             Refusal: as raised by the function; Unavailable as `write`.
         """
-        return asyncio.run(_use(self.settings.database_url, fn))
+        return asyncio.run(_use(self.settings, fn))
 
 
 def refuse_missing(url: str) -> None:
@@ -71,13 +69,15 @@ def refuse_missing(url: str) -> None:
         raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
 
 
-async def _run(url: str, mode: str, fn: Callable[[Tx], R]) -> R:
-    return await _use(url, lambda database: database.write(fn) if mode == "write" else database.read(fn))
+async def _run(settings: Settings, mode: str, fn: Callable[[Tx], R]) -> R:
+    return await _use(settings, lambda database: database.write(fn) if mode == "write" else database.read(fn))
 
 
-async def _use(url: str, fn: Callable[[Database], Awaitable[R]]) -> R:
-    refuse_missing(url)
-    database = open_database(url)
+async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
+    refuse_missing(settings.database_url)
+    database = open_database(
+        settings.database_url, may_lose_writes=settings.database_may_lose_writes == "yes"
+    )
     try:
         _check_revision(await database.read(find_revision))
         return await fn(database)

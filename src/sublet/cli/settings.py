@@ -30,4 +30,7 @@ def settings(session: Session) -> Answer:
 
 
 def _without_password(value: object) -> object:
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    hidden = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", value)
+    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1…", hidden)

@@ -7,6 +7,7 @@ embedded default, and `postgresql.py`.
 
 from pathlib import Path
 
+from sublet.db.connect import postgresql_engine
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.postgresql import PostgresqlDatabase, open_postgresql
@@ -23,16 +24,23 @@ __all__ = (
     "commit_marks",
     "is_lost",
     "open_database",
+    "postgresql_engine",
     "sqlite_engine",
     "utc_now",
 )
 
 
-def open_database(url: str, clock: Clock = utc_now) -> Database:
+def open_database(
+    url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
+) -> Database:
     """Open the database of an address (`sqlite:///…` or `postgresql://…`).
 
+    Two things are for PostgreSQL alone. `statement_seconds` bounds each statement, and transactions that do nothing; 0: neither is
+    bounded. `may_lose_writes` allows a server that may lose acknowledged writes.
+
     Raises:
-        Unavailable: it can't be opened, or its PostgreSQL may lose acknowledged writes (`synchronous_commit` off).
+        Unavailable: it can't be opened, or its PostgreSQL may lose acknowledged writes (`fsync`, `full_page_writes` or
+            `synchronous_commit` is off).
     """
     if url.startswith("sqlite:///"):
         folder = Path(url.removeprefix("sqlite:///")).parent
@@ -41,4 +49,4 @@ def open_database(url: str, clock: Clock = utc_now) -> Database:
                 f"The folder {folder} of the database does not exist; create it, then run `sublet init`."
             )
         return SqliteDatabase(url, clock)
-    return open_postgresql(url, clock)
+    return open_postgresql(url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds)

@@ -1,15 +1,17 @@
 """Who waits for a commit is told of it."""
 
 import asyncio
+from contextlib import suppress
 
 
 class Changes:
-    """Tells waiting coroutines that something was committed."""
+    """Tells waiting coroutines that something was committed. They may be of several loops; a loop calls for its own."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, timeout_seconds: float) -> bool:
+        """Wait until `tell`, or for the time given; tell which."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -23,6 +25,13 @@ class Changes:
         return True
 
     def tell(self) -> None:
+        """Wake all who wait."""
         for future in tuple(self._waiting):
             if not future.done():
                 future.set_result(None)
+
+    def tell_from_thread(self) -> None:
+        """Wake all who wait, from a thread that is no loop's."""
+        for loop in {future.get_loop() for future in tuple(self._waiting)}:
+            with suppress(RuntimeError):  # its loop is closed by now
+                loop.call_soon_threadsafe(self.tell)

@@ -61,11 +61,20 @@ class Database(Protocol):
         """Finish the writes that are under way and close the connections."""
 
 
-def unavailable(error: BaseException) -> BaseException:
-    """Return the refusal that an error of the database comes to, and log the error."""
+def unavailable(error: BaseException, *, is_unknown: bool = False) -> BaseException:
+    """Return the refusal that an error of the database comes to, and log the error.
+
+    `is_unknown` tells that a commit was sent of which nobody knows what became.
+    """
     if isinstance(error, Unavailable):
         return error
-    log.error("databaseunavailable", error=str(error))
+    log.error("database_unavailable", error=str(error))
+    if is_unknown:
+        return Unavailable(
+            "The database was lost while it stored this, and it isn't known whether it did. Send the same again: with the same "
+            "Idempotency-Key it is done once.",
+            retry_after_seconds=1,
+        )
     return Unavailable(
         "The registry can't reach or write its database right now; try again shortly.", retry_after_seconds=1
     )

@@ -1,115 +1,244 @@
 """PostgreSQL: psycopg on worker threads.
 
 Verbs take row locks in one order (the user first, then the coupon, then the ledger; what the publisher locks:
-`subdomains/publishing.py`); serialization failures and deadlocks are tried again a bounded number of times.
+`subdomains/publishing.py`). What others were in the way of is run again, and so is what lost its connection: reads as they are,
+writes behind their mark (`marks.py`), so that nothing is ever done twice. Both end after a bounded number of times or seconds.
 """
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Concatenate, ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from sqlalchemy import create_engine, text
-from sqlalchemy.engine import make_url
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import Connection, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from sublet.db.announcements import Announcements
 from sublet.db.changes import Changes
+from sublet.db.connect import WARNINGS, LosesWrites, begin_session, libpq_address, postgresql_engine
+from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
+from sublet.db.marks import CommittedBefore, Lost, Mark
 from sublet.db.model import Clock, Tx, unavailable, utc_now
 from sublet.errors import Unavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-RETRIES_MAX = 8
-_RETRYABLE = ("40001", "40P01")  # serialization_failure, deadlock_detected
+WRITERS, READERS = 8, 4
+"""How many transactions run at once. Readers have threads of their own: writers may all wait for a standby that is away."""
+CONTENTIONS_MAX = 8
+"""How often a transaction is run at most that others are in the way of."""
+LOST_SECONDS = 3.0
+"""After the first loss of its connection, how long a transaction is begun again."""
+PAUSE_MAX_SECONDS = 0.5
+COMMIT_SECONDS = 5.0
+"""How long a COMMIT may wait for a synchronous standby; PostgreSQL's own timeouts don't bound that."""
+WATCH_SECONDS = 1.0
+UNHEARD_SECONDS = 0.1
+"""How long one waits for a change at most while notifications don't come in."""
 
 
 class PostgresqlDatabase:
     """PostgreSQL: each call on a worker thread with a pooled connection."""
 
-    def __init__(self, url: str, clock: Clock = utc_now, *, threads: int = 8) -> None:
+    def __init__(
+        self, url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
+    ) -> None:
         self._clock = clock
-        self._engine = create_engine(
-            make_url(url).set(drivername="postgresql+psycopg"),
-            pool_size=threads,
-            max_overflow=0,
-            pool_pre_ping=True,
-            hide_parameters=True,
-            connect_args={"connect_timeout": 5},
-        )
+
+        def prepare(connection: "psycopg.Connection[Any]") -> None:
+            begin_session(connection, statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
+
+        # No ping before each use: a connection that was lost meanwhile is found by the first statement, and that is run again.
+        self._engine = postgresql_engine(url, prepare, pool_size=WRITERS + READERS, max_overflow=0)
+        event.listen(self._engine, "handle_error", _give_up_connections)
         self._reading = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="sublet-db")
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="sublet-writer")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sublet-reader")
         self._changes = Changes()
+        self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
+        self._is_closing = False
+
+    def check(self) -> None:
+        """Make a connection.
+
+        Raises:
+            Unavailable: it can't be made, or is refused (`begin_session`).
+        """
+        try:
+            self._engine.connect().close()
+        except OperationalError as error:
+            raise Unavailable(f"PostgreSQL can't be reached: {error.orig}") from error
+        except LosesWrites as error:
+            raise Unavailable(str(error)) from error
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        def run() -> R:
+        def once() -> R:
             with self._reading.connect() as connection, connection.begin() as transaction:
                 try:
-                    return fn(Tx(connection, self._clock()), *args, **kwargs)
+                    return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
                 finally:
                     transaction.rollback()
 
-        return await self._run(run)
+        return await self._repeat(once)
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        def run() -> R:
-            with self._engine.begin() as connection:
-                return fn(Tx(connection, self._clock()), *args, **kwargs)
+        mark = Mark()
 
-        result = await self._run(lambda: _with_retries(run))
+        def once() -> R:
+            try:
+                with self._engine.connect() as connection, connection.begin():
+                    mark.add(connection)
+                    result = _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
+                    mark.is_sent, mark.result = True, result
+                    self._commit(connection, mark)
+            except CommittedBefore:
+                return cast("R", self._confirm(mark))
+            return result
+
+        result = await self._repeat(once, mark)
         self._changes.tell()
+        self._announcements.tell()
         return result
 
-    async def _run(self, run: Callable[[], R]) -> R:
+    def _confirm(self, mark: Mark) -> Any:
+        """Return the result of an attempt whose commit is there, once it is as safe as one that is answered."""
+        with self._engine.connect() as connection, connection.begin():
+            if not mark.touch(connection):
+                raise Lost("the mark was there a moment ago: this is another server")
+            self._commit(connection, mark)
+        return mark.result
+
+    async def _repeat(self, once: Callable[[], R], mark: Mark | None = None) -> R:
+        contentions = losses = 0
+        ends = 0.0
+        while True:
+            try:
+                return await self._run_in_thread(once, mark)
+            except LosesWrites as error:
+                raise unavailable(error) from error
+            except (DBAPIError, Lost) as error:
+                fault = fault_of(error)
+                if fault is Fault.OURS or (mark is None and sqlstate(error) == READ_ONLY):
+                    raise  # a reading function that writes is a fault of ours
+                contentions += fault is Fault.CONTENTION
+                losses += fault is Fault.LOST
+                ends = ends or time.monotonic() + LOST_SECONDS
+                pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
+                in_time = contentions < CONTENTIONS_MAX and (not losses or time.monotonic() + pause < ends)
+                if fault is Fault.AWAY or not in_time or self._is_closing:
+                    raise unavailable(error, is_unknown=mark is not None and mark.is_sent) from error
+            await asyncio.sleep(pause)
+
+    async def _run_in_thread(self, once: Callable[[], R], mark: Mark | None) -> R:
+        loop = asyncio.get_running_loop()
+        if mark is None:
+            return await loop.run_in_executor(self._readers, once)
+
+        timers: list[asyncio.TimerHandle] = []
+
+        def watch() -> None:
+            if mark.commits_since is not None and time.monotonic() - mark.commits_since > COMMIT_SECONDS:
+                threading.Thread(target=_give_up_commit, args=(mark,), daemon=True).start()
+            timers[:] = [loop.call_later(WATCH_SECONDS, watch)]
+
+        timers.append(loop.call_later(WATCH_SECONDS, watch))
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
-        except OperationalError as error:
-            raise unavailable(error) from error
+            return await loop.run_in_executor(self._writers, once)
+        finally:
+            timers[0].cancel()
+
+    def _commit(self, connection: Connection, mark: Mark) -> None:
+        """Commit, and believe only what is answered without a doubt.
+
+        Raises:
+            Lost: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
+                change would be gone if the standby took over.
+        """
+        raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
+        if raw.info.transaction_status is TransactionStatus.INERROR:
+            # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
+            mark.is_sent = False
+            raise RuntimeError("a statement of the transaction failed, and nobody was told")
+        connection.info[WARNINGS].clear()
+        mark.commits_since, mark.committing = time.monotonic(), raw
+        try:
+            connection.commit()
+        except DBAPIError as error:
+            if fault_of(error) is not Fault.LOST:
+                mark.is_sent = False  # PostgreSQL itself said that it didn't commit
+            raise
+        finally:
+            mark.commits_since = mark.committing = None
+        if connection.info[WARNINGS]:
+            raise Lost("; ".join(connection.info[WARNINGS]))
 
     async def changed(self, timeout_seconds: float) -> bool:
-        # Commits of other processes are not announced here; a bounded wait lets callers look again.
-        return await self._changes.wait(min(timeout_seconds, 0.1))
+        self._announcements.listen()
+        if not self._announcements.is_listening:
+            timeout_seconds = min(timeout_seconds, UNHEARD_SECONDS)
+        return await self._changes.wait(timeout_seconds)
 
     async def close(self) -> None:
-        self._threads.shutdown(wait=True)
+        self._is_closing = True
+        await asyncio.to_thread(self.discard)
+
+    def discard(self) -> None:
+        """Do what `close` does, in place."""
+        for threads in (self._writers, self._readers):
+            threads.shutdown(wait=True)
+        self._announcements.close()
         self._engine.dispose()
 
 
-def _with_retries(run: Callable[[], R]) -> R:
-    for attempt in range(RETRIES_MAX):
-        try:
-            return run()
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in _RETRYABLE or attempt == RETRIES_MAX - 1:
-                raise
-            time.sleep(random.uniform(0, 0.01 * 2**attempt))  # noqa: S311 - jitter, no secret
-    raise AssertionError("unreachable")
+def _give_up_connections(context: ExceptionContext) -> None:
+    """Have all pooled connections made anew where the server that they lead to can't be used any more."""
+    state = getattr(context.original_exception, "sqlstate", None)
+    options = {} if context.connection is None else context.connection.get_execution_options()
+    if state in LOST_STATES and not (state == READ_ONLY and options.get("postgresql_readonly")):
+        context.is_disconnect = True
 
 
-def open_postgresql(url: str, clock: Clock) -> PostgresqlDatabase:
-    """Open the database of an address.
+def _run(connection: Connection, fn: Callable[[], R]) -> R:
+    try:
+        return fn()
+    except Exception as error:
+        if connection.invalidated:  # whatever the function made of it
+            raise Lost(str(error)) from error
+        raise
+
+
+def _give_up_commit(mark: Mark) -> None:
+    """Have PostgreSQL give up a COMMIT's wait; it then answers with a warning."""
+    raw = mark.committing
+    if raw is not None:
+        with suppress(psycopg.Error):
+            raw.cancel_safe(timeout=WATCH_SECONDS)
+
+
+def open_postgresql(
+    url: str, clock: Clock, *, may_lose_writes: bool, statement_seconds: int
+) -> PostgresqlDatabase:
+    """Open the database of an address; see `open_database`.
 
     Raises:
-        Unavailable: it can't be opened, or may lose acknowledged writes (`synchronous_commit` off).
+        Unavailable: as `open_database`.
     """
-    database = PostgresqlDatabase(url, clock)
+    database = PostgresqlDatabase(
+        url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds
+    )
     try:
-        _refuse_lossy(database)
+        database.check()
     except Unavailable:
-        database._engine.dispose()  # noqa: SLF001 - its own module
+        database.discard()
         raise
     return database
-
-
-def _refuse_lossy(database: PostgresqlDatabase) -> None:
-    try:
-        with database._engine.connect() as connection:  # noqa: SLF001 - its own module
-            setting = connection.execute(text("SHOW synchronous_commit")).scalar_one()
-    except OperationalError as error:
-        raise Unavailable(f"PostgreSQL can't be reached: {error.orig}") from error
-    if setting == "off":
-        raise Unavailable("PostgreSQL has synchronous_commit = off, which loses writes; set it to on.")

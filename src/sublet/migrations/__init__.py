@@ -6,12 +6,11 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine
-from sqlalchemy.engine import make_url
+from sqlalchemy import Engine
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from sublet.db import sqlite_engine
+from sublet.db import postgresql_engine, sqlite_engine
 from sublet.errors import Unavailable
 
 
@@ -21,7 +20,7 @@ def _engine(url: str) -> Engine:
         if not folder.is_dir():
             raise Unavailable(f"The folder {folder} of the database does not exist; create it first.")
         return sqlite_engine(url)
-    return create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+    return postgresql_engine(url, poolclass=NullPool)
 
 
 def _config() -> Config:

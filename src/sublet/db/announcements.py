@@ -1,0 +1,141 @@
+"""Commits told to other processes (LISTEN and NOTIFY), on a connection and a thread of their own.
+
+A NOTIFY in the transaction itself would have all commits of the database wait for each other. So it comes after the commit, and
+while one is under way all that is committed meanwhile goes with the next. Whoever waits looks again by itself after a while:
+nothing depends on a notification, it is only sooner.
+"""
+
+import os
+import random
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from typing import Any
+
+import psycopg
+import structlog
+
+from sublet.db.marks import DELETE_OLD, DELETED_AT_ONCE
+
+CHANNEL = "sublet_changes"
+RECONNECT_MAX_SECONDS = 5.0
+TIDY_SECONDS = 60.0
+"""How often old marks are deleted, about."""
+CLOSE_SECONDS = 5.0
+"""How long the end of a process waits for its last announcement."""
+log = structlog.get_logger()
+
+
+class Announcements:
+    """Announces the commits of this process once they are told to `tell`, and calls `on_change` for those of others.
+
+    Begins with the first call of `tell` or `listen`. It also deletes old marks of commits now and then.
+    """
+
+    def __init__(self, address: str, on_change: Callable[[], None]) -> None:
+        self._address = address
+        self._on_change = on_change
+        self._name = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._waking, self._woken = socket.socketpair()
+        self._waking.settimeout(0)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._has_news = False
+        self._is_closing = False
+        self._tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+        self.is_listening = False
+        """Whether notifications of others come in; where they don't, one has to look more often."""
+
+    def listen(self) -> None:
+        """Begin, where it hasn't yet."""
+        with self._lock:
+            if self._thread is None and not self._is_closing:
+                self._thread = threading.Thread(target=self._run, name="sublet-announcements", daemon=True)
+                self._thread.start()
+
+    def tell(self) -> None:
+        """Have it announced that something was committed; returns at once."""
+        if not self._has_news:
+            self._has_news = True
+            self._wake()
+            self.listen()
+
+    def close(self) -> None:
+        """Announce what is to be announced, and end; a database that is away isn't waited for."""
+        with self._lock:
+            self._is_closing = True
+        self._wake()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
+        if self._thread is None or not self._thread.is_alive():
+            self._waking.close()
+            self._woken.close()
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # it is full of such bytes, and will wake; or it is closed
+            self._waking.send(b"!")
+
+    def _run(self) -> None:
+        pause = 0.0
+        while True:
+            try:
+                with closing(psycopg.connect(self._address, autocommit=True)) as connection:
+                    # An announcement need not survive a crash, so its commit needn't wait for the disk or a standby.
+                    connection.execute(f"SET synchronous_commit = off; LISTEN {CHANNEL}")
+                    self.is_listening, pause = True, 0.0
+                    self._on_change()  # what was committed while nobody listened
+                    self._serve(connection)
+            except (psycopg.Error, OSError) as error:
+                if pause == 0.0 and not self._is_closing:
+                    log.warning("announcements_lost", error=str(error).strip())
+            finally:
+                self.is_listening = False
+            if self._is_closing:
+                return
+            pause = min(RECONNECT_MAX_SECONDS, 2 * pause or 0.1)
+            self._rest(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+
+    def _rest(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while not self._is_closing and (left := ends - time.monotonic()) > 0:
+            self._wait(left)
+
+    def _serve(self, connection: "psycopg.Connection[Any]") -> None:
+        while True:
+            if self._has_news:
+                self._has_news = False  # before it is sent: what is committed from here on goes with the next
+                try:
+                    connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._name])
+                except psycopg.Error:
+                    self._has_news = True
+                    raise
+            elif self._is_closing:
+                return
+            elif time.monotonic() >= self._tidy_at:
+                self._tidy(connection)
+            # Notifications may have come in with an answer; the socket has nothing to read then.
+            notifications = list(connection.notifies(timeout=0))
+            if any(each.payload != self._name for each in notifications):
+                self._on_change()
+            if not (self._has_news or self._is_closing):
+                self._wait(self._tidy_at - time.monotonic(), connection.fileno())
+
+    def _wait(self, seconds: float, *more: int) -> None:
+        with selectors.DefaultSelector() as selector:
+            for each in (self._woken.fileno(), *more):
+                selector.register(each, selectors.EVENT_READ)
+            ready = selector.select(max(0.0, seconds))
+        if any(key.fd == self._woken.fileno() for key, _ in ready):
+            self._woken.recv(4096)
+
+    def _tidy(self, connection: "psycopg.Connection[Any]") -> None:
+        is_full = False
+        try:
+            is_full = connection.execute(DELETE_OLD).rowcount == DELETED_AT_ONCE
+        except psycopg.ProgrammingError as error:  # whoever may not delete them leaves it to others
+            log.warning("commit_marks_kept", error=str(error).strip())
+        if not is_full:
+            self._tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret

@@ -1,0 +1,57 @@
+"""What PostgreSQL's errors mean for a transaction: can it be run again, and does anybody know what became of it?"""
+
+from enum import Enum
+
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from sublet.db.marks import Lost
+
+
+class Fault(Enum):
+    """What is to be done about an error."""
+
+    CONTENTION = "contention"
+    """Others were in the way; nothing of the transaction stands, and it may be run again at once."""
+    LOST = "lost"
+    """The connection is gone, or its server can't be written; a new connection may lead to another server."""
+    AWAY = "away"
+    """The database can't do it now: a lock that isn't given up, a statement that took too long, a full disk."""
+    OURS = "ours"
+    """A fault of the program; it would be the same again."""
+
+
+_CONTENTION = ("40001", "40P01")  # serialization_failure, deadlock_detected
+READ_ONLY = "25006"
+"""read_only_sql_transaction: the server is a standby, or became one."""
+LOST_STATES = (
+    "57P01",  # admin_shutdown
+    "57P02",  # crash_shutdown
+    "57P03",  # cannot_connect_now
+    "57P05",  # idle_session_timeout
+    "25P03",  # idle_in_transaction_session_timeout
+    READ_ONLY,
+    "40003",  # statement_completion_unknown
+    "53300",  # too_many_connections
+)
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return what an error that left a transaction means."""
+    if isinstance(error, Lost):
+        return Fault.LOST
+    if not isinstance(error, DBAPIError):
+        return Fault.OURS
+    state = sqlstate(error)
+    if state in _CONTENTION:
+        return Fault.CONTENTION
+    if error.connection_invalidated or state in LOST_STATES or (state or "").startswith("08"):
+        return Fault.LOST
+    if isinstance(error, OperationalError):
+        # Without a state it isn't the server's: libpq couldn't reach it.
+        return Fault.AWAY if state else Fault.LOST
+    return Fault.OURS
+
+
+def sqlstate(error: Exception) -> str | None:
+    """Return PostgreSQL's five characters for an error, or None where it has none."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None)

@@ -1,0 +1,307 @@
+"""Commits of one process wake those who wait in another, by notification; old marks go; PostgreSQL is killed and nothing is lost."""
+
+import asyncio
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from postgresql import _program, fresh_database, run_postgresql
+from serving import wait_until
+from sublet.db import PostgresqlDatabase, Tx, announcements, open_database, postgresql
+from sublet.errors import Unavailable
+from sublet.migrations import upgrade
+
+HOUR = 3600.0
+THINGS = "CREATE TABLE things (id int GENERATED ALWAYS AS IDENTITY, name text)"
+
+
+@pytest.fixture
+def url(postgresql_server: str) -> Iterator[str]:
+    with fresh_database(postgresql_server) as made:
+        upgrade(made)
+        _ask(made, THINGS)
+        yield made
+
+
+def _ask(url: str, statement: str) -> list[Any]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement)
+        return [] if cursor.description is None else [row[0] for row in cursor]
+
+
+def _add(tx: Tx, name: str = "") -> None:
+    tx.connection.execute(text("INSERT INTO things (name) VALUES (:name)"), {"name": name})
+
+
+def _open(url: str) -> PostgresqlDatabase:
+    database = open_database(url, may_lose_writes=True)
+    assert isinstance(database, PostgresqlDatabase)
+    return database
+
+
+async def _listens(database: PostgresqlDatabase) -> None:
+    """Let a database listen, and its first wake-up (of what it may have missed) pass."""
+    assert await database.changed(HOUR)
+    await asyncio.to_thread(wait_until, lambda: database._announcements.is_listening)
+
+
+def _listeners(url: str) -> list[int]:
+    return _ask(
+        url,
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND "
+        "(query LIKE '%LISTEN sublet_changes' OR query LIKE '%pg_notify%') AND pid <> pg_backend_pid()",
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever wakes was woken: nobody looks by himself within the hour."""
+    monkeypatch.setattr(postgresql, "UNHEARD_SECONDS", HOUR)
+
+
+def test_a_commit_of_another_process_wakes_who_waits(url: str) -> None:
+    async def story() -> None:
+        one, two = _open(url), _open(url)
+        try:
+            await _listens(two)
+            for _ in range(3):
+                waiting = asyncio.create_task(two.changed(HOUR))
+                await asyncio.sleep(0)
+                await one.write(_add)
+                assert await waiting
+        finally:
+            await one.close()
+            await two.close()
+
+    asyncio.run(story())
+
+
+def test_a_command_announces_what_it_did_before_it_ends(url: str) -> None:
+    async def story() -> None:
+        listening = _open(url)
+        try:
+            await _listens(listening)
+            waiting = asyncio.create_task(listening.changed(HOUR))
+            await asyncio.sleep(0)
+            command = _open(url)
+            await command.write(_add)
+            await command.close()
+            assert await waiting
+        finally:
+            await listening.close()
+
+    asyncio.run(story())
+
+
+def test_own_commits_wake_once_and_those_of_many_moments_are_told_together(url: str) -> None:
+    async def story() -> None:
+        one, two = _open(url), _open(url)
+        woken: list[bool] = []
+        try:
+            await _listens(two)
+            two._announcements._on_change = lambda: woken.append(True)
+            await asyncio.gather(*(one.write(_add) for _ in range(300)))
+            await asyncio.to_thread(wait_until, lambda: bool(woken))
+            await two.write(_add)  # its own is no news to it
+        finally:
+            await one.close()
+            await two.close()
+        assert 1 <= len(woken) < 300
+
+    asyncio.run(story())
+
+
+def test_a_listener_whose_connection_is_ended_comes_back(url: str) -> None:
+    async def story() -> None:
+        one, two = _open(url), _open(url)
+        try:
+            await _listens(two)
+            first = _listeners(url)
+            assert len(first) == 1
+            waiting = asyncio.create_task(two.changed(HOUR))
+            await asyncio.sleep(0)
+            _ask(url, f"SELECT pg_terminate_backend({first[0]})")
+            assert await waiting  # it may have missed something
+            await asyncio.to_thread(wait_until, lambda: two._announcements.is_listening)
+            assert _listeners(url) != first
+            waiting = asyncio.create_task(two.changed(HOUR))
+            await asyncio.sleep(0)
+            await one.write(_add)
+            assert await waiting
+        finally:
+            await one.close()
+            await two.close()
+
+    asyncio.run(story())
+
+
+def test_without_notifications_one_looks_again_soon(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "UNHEARD_SECONDS", 0.01)
+
+    async def story() -> None:
+        one = _open(url)
+        one._announcements.close()  # nothing comes in, and nothing goes out
+        try:
+            assert not await one.changed(HOUR)
+            waiting = asyncio.create_task(one.changed(HOUR))
+            await one.write(_add)
+            await waiting
+        finally:
+            await one.close()
+
+    asyncio.run(story())
+
+
+def test_old_marks_are_deleted_and_young_ones_stay(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "TIDY_SECONDS", 0.1)
+    _ask(
+        url,
+        "INSERT INTO commit_marks SELECT 'old' || i, now() - interval '11 minutes' FROM generate_series(1, 2500) i",
+    )
+    _ask(
+        url,
+        "INSERT INTO commit_marks SELECT 'young' || i, now() - interval '9 minutes' FROM generate_series(1, 10) i",
+    )
+
+    async def story() -> None:
+        database = _open(url)
+        try:
+            await database.write(_add)
+            await asyncio.to_thread(
+                wait_until, lambda: _ask(url, "SELECT count(*) FROM commit_marks") == [11]
+            )
+        finally:
+            await database.close()
+
+    asyncio.run(story())
+    assert _ask(url, "SELECT id FROM commit_marks WHERE id LIKE 'old%'") == []
+
+
+def test_a_server_that_may_lose_writes_is_refused_unless_it_is_allowed(
+    url: str, postgresql_server: str
+) -> None:
+    with pytest.raises(Unavailable, match="fsync = off and full_page_writes = off: when its host crashes"):
+        open_database(url)
+    _ask(postgresql_server, f"ALTER DATABASE {url.rpartition('/')[2]} SET synchronous_commit = off")
+    with pytest.raises(Unavailable, match=r"synchronous_commit = off: .*database_may_lose_writes"):
+        open_database(url)
+    asyncio.run(open_database(url, may_lose_writes=True).close())
+
+
+@contextmanager
+def _started(folder: Path, url: str) -> Iterator[int]:
+    """Start a server again over what is left of it, one that waits for the disk; gives its process id."""
+    user: dict[str, Any] = {}
+    if os.getuid() == 0:
+        nobody = pwd.getpwnam("postgres")
+        user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    port = url.rpartition("/")[0].rpartition(":")[2]
+    words = [
+        _program("postgres"),
+        "-D",
+        str(folder / "data"),
+        "-p",
+        port,
+        "-h",
+        "127.0.0.1",
+        "-k",
+        str(folder),
+    ]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def is_up() -> bool:
+        # Processes of the one that was killed may still be about to notice: then this one gives up.
+        if not started or started[-1].poll() is not None:
+            with (folder / "log").open("ab") as log:
+                started.append(subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, **user))
+        with suppress(psycopg.OperationalError):
+            psycopg.connect(url, connect_timeout=2).close()
+            return True
+        return False
+
+    try:
+        wait_until(is_up, 60)
+        yield started[-1].pid
+    finally:
+        if started[-1].poll() is None:
+            started[-1].send_signal(signal.SIGINT)
+        started[-1].wait(30)
+
+
+def test_nothing_acknowledged_is_lost_and_nothing_done_twice_when_the_server_is_killed() -> None:
+    # Not in pytest's own folder: any other run of pytest closes that to all but its owner, and PostgreSQL is another user.
+    with tempfile.TemporaryDirectory(prefix="sublet-killed-") as name, run_postgresql(Path(name)) as url:
+        folder = Path(name)
+        upgrade(url)
+        _ask(url, THINGS)
+        acknowledged, unknown = asyncio.run(_kill_under_load(folder, url))
+    assert len(acknowledged) > 100
+    assert len(unknown) < len(acknowledged)
+
+
+async def _kill_under_load(folder: Path, url: str) -> tuple[set[str], set[str]]:
+    database = _open(url)
+    acknowledged: set[str] = set()
+    unknown: set[str] = set()
+    stopping = asyncio.Event()
+
+    async def load(worker: int) -> None:
+        number = 0
+        while not stopping.is_set():
+            number += 1
+            name = f"{worker}-{number}"
+            try:
+                await database.write(_add, name)
+            except Unavailable:
+                unknown.add(name)
+            else:
+                acknowledged.add(name)
+
+    async def goes_on() -> None:
+        before = len(acknowledged)
+        await asyncio.to_thread(wait_until, lambda: len(acknowledged) >= before + 100, 60)
+
+    loads = [asyncio.create_task(load(worker)) for worker in range(6)]
+    try:
+        for _ in range(2):
+            await goes_on()
+            # A backend that is killed takes all connections down, and the server recovers by itself.
+            found = await database.read(
+                lambda tx: tx.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            )
+            os.kill(int(found), signal.SIGKILL)
+        await goes_on()
+        server = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)  # else it counts as running
+        started = _started(folder, url)
+        await asyncio.to_thread(started.__enter__)
+        try:
+            await goes_on()
+            await asyncio.to_thread(
+                lambda: asyncio.run(open_database(url).close())
+            )  # this one keeps what it has
+            stopping.set()
+            await asyncio.gather(*loads)
+            names = await database.read(
+                lambda tx: list(tx.connection.execute(text("SELECT name FROM things")).scalars())
+            )
+        finally:
+            await asyncio.to_thread(started.__exit__, None, None, None)
+    finally:
+        stopping.set()
+        await asyncio.gather(*loads)
+        await database.close()
+    assert len(names) == len(set(names)), "done twice"
+    assert acknowledged <= set(names) <= acknowledged | unknown
+    return acknowledged, unknown

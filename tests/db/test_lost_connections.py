@@ -1,0 +1,357 @@
+"""PostgreSQL's connection is lost at every point of a write: one effect, and the answer that belongs to it; or nobody is told it failed."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from postgresql import fresh_database
+from postgresql_proxy import Proxy, run_proxy
+from serving import wait_until
+from sublet.db import PostgresqlDatabase, Tx, connect, open_database
+from sublet.db.marks import Mark
+from sublet.errors import Conflict, Unavailable
+from sublet.migrations import upgrade
+
+Story = Callable[[PostgresqlDatabase], Coroutine[Any, Any, None]]
+COMMIT = b"COMMIT"
+INSERT = b"INSERT INTO things"
+UNKNOWN = "isn't known"
+
+
+@pytest.fixture(scope="module")
+def prepared(postgresql_server: str) -> Iterator[str]:
+    with fresh_database(postgresql_server) as url:
+        upgrade(url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE things (id int GENERATED ALWAYS AS IDENTITY, name text UNIQUE)")
+        yield url
+
+
+@pytest.fixture
+def url(postgresql_server: str, prepared: str) -> Iterator[str]:
+    with fresh_database(postgresql_server, like=prepared) as made:
+        yield made
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with run_proxy(url) as running:
+        yield running
+
+
+def tell(url: str, story: Story, **options: Any) -> None:
+    async def run() -> None:
+        database = open_database(url, may_lose_writes=True, **options)
+        assert isinstance(database, PostgresqlDatabase)
+        try:
+            await story(database)
+        finally:
+            await database.close()
+
+    asyncio.run(run())
+
+
+def add(tx: Tx, name: str | None = None) -> int:
+    statement = text("INSERT INTO things (name) VALUES (:name) RETURNING id")
+    return int(tx.connection.execute(statement, {"name": name}).scalar_one())
+
+
+def ask(url: str, question: str) -> list[Any]:
+    """Ask the server past the proxy."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        return [row[0] for row in connection.execute(question)]
+
+
+def ids(url: str) -> list[int]:
+    return ask(url, "SELECT id FROM things ORDER BY id")
+
+
+def waiting_pids(url: str, kind: str) -> list[int]:
+    return ask(
+        url,
+        f"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = '{kind}'",  # noqa: S608
+    )
+
+
+@contextmanager
+def meanwhile(run: Callable[[], None]) -> Iterator[None]:
+    """Do something in another thread; what it raises is raised at the end."""
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert failures == []
+
+
+@pytest.mark.parametrize("lost_at", [b"BEGIN", b"INSERT INTO commit_marks", INSERT, COMMIT])
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_write_has_one_effect_wherever_its_connection_is_lost(
+    url: str, proxy: Proxy, lost_at: bytes, point: str
+) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        lost = proxy.lose(lost_at, point)
+        answer = await database.write(add)
+        assert lost.reached.is_set()
+        assert ids(url) == [answer]
+        assert await database.write(add) > answer
+
+    tell(proxy.url, story)
+    assert len(ids(url)) == 2
+
+
+def test_without_the_mark_the_effect_is_there_twice(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin: what the test above is there to find."""
+    monkeypatch.setattr(Mark, "add", lambda _mark, _connection: None)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        proxy.lose(COMMIT, "after")
+        await database.write(add)
+
+    tell(proxy.url, story)
+    assert len(ids(url)) == 2
+
+
+def test_a_commit_that_arrives_after_the_next_attempt_began_is_the_one(url: str, proxy: Proxy) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        held = proxy.lose(COMMIT, "hold")
+
+        def release() -> None:
+            # The next attempt waits for the mark that the first one still holds.
+            wait_until(lambda: len(waiting_pids(url, "Lock")) == 1)
+            assert ids(url) == []
+            held.released.set()
+
+        with meanwhile(release):
+            answer = await database.write(add)
+        assert held.answered.is_set()
+        assert ids(url) == [answer] == [1]
+
+    tell(proxy.url, story)
+
+
+def test_an_attempt_that_never_ends_is_waited_for_and_told_as_unknown(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "LOCK_SECONDS", 1)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        held = proxy.lose(COMMIT, "hold")
+        with pytest.raises(Unavailable, match=UNKNOWN) as raised:
+            await database.write(add)
+        assert raised.value.retry_after_seconds == 1
+        assert ids(url) == []
+        held.released.set()
+        assert held.answered.wait(30)
+        assert ids(url) == [1]  # it was right not to say that nothing was done
+
+    tell(proxy.url, story)
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_a_connection_that_is_lost_again_and_again(url: str, proxy: Proxy, times: int) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        for _ in range(times):
+            proxy.lose(COMMIT, "before")
+        proxy.lose(COMMIT, "after")
+        proxy.lose(b"INSERT INTO commit_marks", "before")
+        proxy.lose(b"UPDATE commit_marks", "after")
+        assert [await database.write(add)] == ids(url)
+        assert proxy.rules == []
+
+    tell(proxy.url, story)
+
+
+def test_a_read_is_repeated(url: str, proxy: Proxy) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(add)
+        for point in ("before", "after"):
+            proxy.lose(b"SELECT count(*)", point)
+            count = await database.read(
+                lambda tx: tx.connection.execute(text("SELECT count(*) FROM things")).scalar_one()
+            )
+            assert count == 1
+        assert proxy.rules == []
+
+    tell(proxy.url, story)
+
+
+def test_a_database_that_stays_away_is_told(url: str, proxy: Proxy) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        for _ in range(1000):
+            proxy.lose(b"user", "before")  # no new connection
+        lost = proxy.lose(INSERT, "before")
+        with pytest.raises(Unavailable) as raised:
+            await database.write(add)
+        assert lost.reached.is_set()
+        assert UNKNOWN not in raised.value.message  # no commit was sent
+        assert raised.value.retry_after_seconds == 1
+        proxy.rules.clear()
+        assert await database.write(add)
+
+    tell(proxy.url, story)
+
+
+def test_connections_that_died_in_the_pool_are_replaced_without_a_word(
+    url: str, postgresql_server: str
+) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        await asyncio.gather(*(database.write(add) for _ in range(20)))
+        name = url.rpartition("/")[2]
+        ask(
+            postgresql_server,
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",  # noqa: S608
+        )
+        answers = await asyncio.gather(*(database.write(add) for _ in range(20)))
+        assert sorted(answers) == ids(url)[20:]
+
+    tell(url, story)
+
+
+def test_what_is_a_correct_answer_or_a_fault_is_not_tried_again(url: str) -> None:
+    calls: list[str] = []
+
+    def refuse(tx: Tx) -> None:
+        calls.append("refuse")
+        add(tx, "refused")
+        raise Conflict("no")
+
+    def violate(tx: Tx) -> None:
+        calls.append("violate")
+        add(tx, "one")
+        add(tx, "one")
+
+    def fail(tx: Tx) -> None:
+        calls.append("fail")
+        tx.connection.execute(text("SELECT 1 FROM no_such_table"))
+
+    def hide(tx: Tx) -> None:
+        calls.append("hide")
+        with pytest.raises(IntegrityError):
+            violate(tx)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        for fn, error in ((refuse, Conflict), (violate, IntegrityError), (fail, DBAPIError)):
+            with pytest.raises(error):
+                await database.write(fn)
+        # PostgreSQL would answer the COMMIT as if all were well.
+        with pytest.raises(RuntimeError, match="nobody was told"):
+            await database.write(hide)
+        with pytest.raises(DBAPIError):
+            await database.read(add)  # a reading function that writes
+        assert calls == ["refuse", "violate", "fail", "hide", "violate"]
+        assert ids(url) == ask(url, "SELECT id FROM commit_marks") == []
+
+    tell(url, story)
+
+
+def test_a_lock_that_is_kept_and_a_statement_without_end_are_told(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "LOCK_SECONDS", 1)
+    attempts: list[int] = []
+
+    def wait_for_lock(tx: Tx) -> None:
+        attempts.append(1)
+        tx.connection.execute(text("LOCK TABLE things"))
+
+    def sleep(tx: Tx) -> None:
+        attempts.append(1)
+        tx.connection.execute(text("SELECT pg_sleep(600)"))
+
+    async def story(database: PostgresqlDatabase) -> None:
+        with psycopg.connect(url) as holding:
+            holding.execute("LOCK TABLE things")
+            for fn in (wait_for_lock, sleep):
+                with pytest.raises(Unavailable) as raised:
+                    await database.write(fn)
+                assert UNKNOWN not in raised.value.message
+        with pytest.raises(Unavailable):
+            await database.read(sleep)
+        assert len(attempts) == 3  # none was tried again
+        assert await database.write(add)
+
+    tell(url, story, statement_seconds=2)
+
+
+def _set_read_only(server_url: str, url: str, value: str) -> None:
+    name = url.rpartition("/")[2]
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
+
+
+def test_a_server_that_can_only_be_read_is_left_for_one_that_can_be_written(
+    url: str, postgresql_server: str
+) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        with pytest.raises(Unavailable) as raised:
+            await database.write(add)
+        assert UNKNOWN not in raised.value.message
+        assert await database.read(lambda tx: tx.connection.execute(text("SELECT 1")).scalar_one()) == 1
+        # From here on a new connection leads to the other; those that are there don't.
+        _set_read_only(postgresql_server, url, "off")
+        assert [await database.write(add)] == ids(url)
+
+    _set_read_only(postgresql_server, url, "on")
+    tell(url, story)
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_commit_whose_wait_for_the_standby_was_given_up_is_not_believed(
+    url: str, postgresql_server: str, *, comes_back: bool
+) -> None:
+    def has_standby(names: str) -> None:
+        with psycopg.connect(postgresql_server, autocommit=True) as connection:
+            connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+            connection.execute("SELECT pg_reload_conf()")
+
+    def waits() -> list[int]:
+        return ask(
+            url,
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep'",
+        )
+
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(lambda _: None)
+        has_standby("nobody")
+
+        def give_up() -> None:
+            wait_until(lambda: len(waits()) == 1)
+            first = waits()[0]
+            ask(url, f"SELECT pg_cancel_backend({first})")
+            if comes_back:  # it is there, and the next attempt finds it: it must be made sure of
+                wait_until(lambda: bool(ask(url, "SELECT id FROM things")) and len(waits()) == 1)
+                has_standby("")
+
+        with meanwhile(give_up):
+            if comes_back:
+                assert [await database.write(add)] == ids(url)
+            else:
+                with pytest.raises(Unavailable, match=UNKNOWN):
+                    await database.write(add)
+        has_standby("")
+        assert len(ids(url)) == 1
+
+    try:
+        tell(url, story)
+    finally:
+        has_standby("")
