@@ -85,15 +85,15 @@ def _now(tx: Tx, **values: object) -> dict[str, object]:
 
 
 _INSERTED = {
-    "postgresql": postgresql.insert(leases).on_conflict_do_nothing(),
-    "sqlite": sqlite.insert(leases).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(leases).on_conflict_do_nothing().returning(leases.c.name),
+    "sqlite": sqlite.insert(leases).on_conflict_do_nothing().returning(leases.c.name),
 }
 
 
 def insert_lease(tx: Tx, lease: Lease) -> bool:
     """Store a lease that nobody ever had; tell whether nobody was faster."""
     row = {"name": lease.name, "holder": lease.holder, "epoch": lease.epoch, "expires_at": lease.expires_at}
-    return tx.connection.execute(_INSERTED[tx.connection.dialect.name], row).rowcount > 0
+    return tx.connection.execute(_INSERTED[tx.connection.dialect.name], row).first() is not None
 
 
 _UPDATED = (
