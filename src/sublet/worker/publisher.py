@@ -10,6 +10,7 @@ the lease back when nothing waits, if there are others; who dies is followed by 
 """
 
 import asyncio
+import random
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -51,8 +52,8 @@ STALE_PAUSE_SECONDS = 0.05
 STALE_MAX = 20
 """How often in a row a zone may be found changed by somebody else before it rests: what stands at its address may be two servers."""
 STAND_BACK_SECONDS = 0.02
-"""How long a worker lets others go first, where there are others: so long for each zone that it has, and more after a fault."""
-STAND_BACK_ZONES = 25
+"""How long a worker lets others go first, where there are others: so long for each zone that it works on."""
+STAND_BACK_ZONES_MAX = 10
 log = structlog.get_logger()
 Begin = Callable[..., Batch | None]
 
@@ -131,21 +132,32 @@ class Publisher:
 
         What another worker publishes is left to it.
         """
-        besides = None if self._is_alone() else self._holder
-        for platform_domain_id in await self._db.read(_list_waiting, besides):
+        is_alone = self._is_alone()
+        waiting = await self._db.read(_list_waiting, None if is_alone else self._holder)
+        if not is_alone:
+            random.shuffle(waiting)  # else all begin with the same
+        for platform_domain_id in waiting:
             if platform_domain_id not in self._tasks:
-                task = asyncio.create_task(self._publish_zone(platform_domain_id))
+                seconds = 0.0 if is_alone else self._stand_back_seconds(platform_domain_id)
+                task = asyncio.create_task(self._publish_zone(platform_domain_id, seconds))
                 self._tasks[platform_domain_id] = task
                 task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
 
-    async def _publish_zone(self, platform_domain_id: int) -> None:
+    def _stand_back_seconds(self, platform_domain_id: int) -> float:
+        """Return for how long other workers may go first in a zone: those that have fewer zones, or no trouble with this one."""
+        zones = STAND_BACK_ZONES_MAX if platform_domain_id in self._faulty else len(self._tasks)
+        self._faulty.discard(platform_domain_id)
+        return STAND_BACK_SECONDS * min(zones, STAND_BACK_ZONES_MAX)
+
+    async def _publish_zone(self, platform_domain_id: int, stand_back_seconds: float) -> None:
         """Publish batch by batch until nothing waits in a zone, or it has to rest.
 
         While one batch is read back and recorded the next is sent already; it has none of its names.
         """
         recording: asyncio.Task[bool] | None = None
         try:
-            await self._stand_back(platform_domain_id)
+            if stand_back_seconds > 0:
+                await asyncio.sleep(stand_back_seconds)
             goes_on, sent = True, frozenset[int]()
             while goes_on:
                 batch = await self._begin(platform_domain_id, besides=sent)
@@ -171,17 +183,6 @@ class Publisher:
             if recording is not None:
                 recording.cancel()
                 await asyncio.gather(recording, return_exceptions=True)
-
-    async def _stand_back(self, platform_domain_id: int) -> None:
-        """Let other workers go first in a zone that has to be begun: those that have fewer zones, or no trouble with this one."""
-        if self._is_alone():
-            return
-        zones = len(self._leases)
-        if platform_domain_id in self._faulty:
-            self._faulty.discard(platform_domain_id)
-            zones = STAND_BACK_ZONES
-        if zones > 0:
-            await asyncio.sleep(STAND_BACK_SECONDS * min(zones, STAND_BACK_ZONES))
 
     async def _begin(
         self, platform_domain_id: int, among: Collection[int] | None = None, besides: Collection[int] = ()
