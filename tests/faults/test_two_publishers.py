@@ -76,7 +76,10 @@ def test_the_zones_are_shared(shared: tuple[Registry, str]) -> None:
     workers = registry.run(run())
     names = [worker.publisher.outcomes["published"] for worker in workers]
     assert sum(names) == len(ZONES) * NAMES, "each name was published by one of them, once"
-    assert min(names) > 0, names
+    if url.startswith(
+        "postgresql:"
+    ):  # of two writers SQLite may let one wait for long; it never has two workers
+        assert min(names) > 0, names
     assert all(worker.publisher.outcomes["failed"] == worker.begun_anew == 0 for worker in workers)
     assert registry.doctor() == []
 
