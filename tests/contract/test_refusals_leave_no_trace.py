@@ -27,9 +27,13 @@ NOT_COMPARED = frozenset(
         ("clockwork", "seen_at"),
         ("forecasts", "made_at"),
         ("forecasts", "losses"),
+        ("processes", "seen_at"),
+        ("leases", "expires_at"),
     }
 )
-"""Columns that change whatever comes of a request: the coarse time of a token's last use, and what the sweep notes when it looks."""
+"""Columns that change whatever comes of a request: the coarse time of a token's last use, what the sweep notes when it looks, and until
+when which process is there and has what.
+"""
 
 
 @pytest.fixture(scope="module")

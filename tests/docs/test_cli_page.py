@@ -16,7 +16,7 @@ from sublet.cli.main import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 COMMON = ("--config", "--json")
-QUESTIONS = ("list", "show", "history", "check", "doctor", "settings")
+QUESTIONS = ("list", "show", "history", "check", "doctor", "settings", "status")
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,7 @@
 """`sublet serve` that kills itself with SIGKILL at the point that KILL_AT names; with BROKEN, a broken twin of it.
 
 With KILL_ARMED, the path of a file, it does so only while that file is there, and as often as its number says has it gone through
-the point by then. Run as a program by `serving.py`; only the tests know it.
+the point by then. KILL_SIGNAL is another signal: with SIGSTOP it stands still until it is continued. Run as a program by `serving.py`; only the tests know it.
 """
 
 import os
@@ -36,7 +36,7 @@ def _die() -> None:
     """Die, if it is armed and its time has come."""
     armed = Path(os.environ.get("KILL_ARMED", os.devnull))
     if armed.exists() and next(_passed) >= int(armed.read_text() or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.Signals[os.environ.get("KILL_SIGNAL", "SIGKILL")])
 
 
 def _dying_before(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 NOUNS = (
     "serve",
+    "status",
     "init",
     "backup",
     "restore",

@@ -13,6 +13,7 @@ from prometheus_client import Counter, Histogram
 
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
+from sublet.cli.announced import announced
 from sublet.cli.worker_metrics import WorkerMetrics
 from sublet.cli.zone_metrics import PUBLISH_BUCKETS, ZoneMetrics
 from sublet.config import Settings, parse_listen
@@ -100,7 +101,11 @@ async def _serve(
     on_ready: Callable[[Addresses], None],
 ) -> None:
     metrics = Metrics()
-    async with _name_server(settings, db, metrics) as dns_address:
+    alone = sqlite_path(settings.database_url) is not None
+    async with (
+        announced(db, "serve", alone=alone) as presence,
+        _name_server(settings, db, metrics) as dns_address,
+    ):
         took = Histogram(
             "sublet_publish_seconds",
             "Time from a change of a name to its publication.",
@@ -114,12 +119,14 @@ async def _serve(
             primary_of,
             batch_max={each.name: each.batch_max for each in settings.primaries},
             on_published=lambda passed: took.observe(passed.total_seconds()),
+            holder=presence.id,
+            is_alone=presence.is_only_worker,
         )
-        clockwork = Clockwork(db, monotonic)
+        clockwork = Clockwork(db, monotonic, holder=presence.id)
         mailer = Mailer(db, transport)
         zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
         metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
-        keeper = ZoneKeeper(db, settings.database_url, primary_of)
+        keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
         metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch, keeper))
         parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
         async with _running(*(part.run() for part in parts)) as workers:

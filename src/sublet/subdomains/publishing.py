@@ -5,7 +5,8 @@ Then the zone is changed and read back. B: `record_publication` records the outc
 queue is a level, not a log: doing any of it again is harmless, and a crash anywhere is repaired by doing it again. Without the
 write-ahead, a crash after sending would leave the old records in the zone for ever.
 
-On PostgreSQL each of these transactions locks the zone first, then what is known of it (`zone_states`), then names, then their owners.
+On PostgreSQL each of these transactions locks the zone first, then what is known of it (`zone_states`), then names, then their owners;
+a worker has locked its lease before all of them (`worker/leased.py`).
 """
 
 import random
@@ -22,6 +23,7 @@ from sublet.dns.update import new_fence
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.processes.model import Lease
 from sublet.subdomains import publish_store
 from sublet.subdomains.hand_over import hand_over
 from sublet.subdomains.lifecycle import is_delegated
@@ -56,7 +58,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one update of one zone carries; on a `primary` of one's own from its `fence` (None: it has none) to `next_fence`."""
+    """What one update of one zone carries; on a `primary` of one's own from its `fence` (None: it has none) to `next_fence`.
+
+    `lease` is what the worker holds that has begun it; None: it was begun without one.
+    """
 
     platform_domain_id: int
     zone: str
@@ -64,6 +69,7 @@ class Batch:
     primary: str = ""
     fence: str | None = None
     next_fence: str = ""
+    lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ import structlog
 from sublet.db import Database
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.errors import Unavailable
+from sublet.processes.model import LeaseLost
 from sublet.subdomains.change_zone import ZoneChanged, change_zone
 from sublet.subdomains.publishing import Batch, Result
 from sublet.worker.judgement import IN_USE, SENTENCES, absent_owners, judge, without_wildcard
+from sublet.worker.leased import under
 from sublet.worker.zones import BatchRefused, ReadBack
 
 READ_BACK_TIMEOUT_SECONDS = 5.0
@@ -27,8 +29,8 @@ class BuiltInZone:
     async def change(self, batch: Batch) -> ReadBack:
         """As `Zone.change`."""
         try:
-            changed = await self._db.write(change_zone, batch)
-        except Unavailable:
+            changed = await self._db.write(under, batch.lease, change_zone, batch)
+        except (Unavailable, LeaseLost):
             raise
         except Exception as error:
             log.exception(

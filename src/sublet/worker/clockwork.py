@@ -1,10 +1,12 @@
 """The clockwork: lets time do to names what their dates say, by the database's clock, and holds that against another clock.
 
-Level-triggered like the publisher: each second it asks whether anything is due, and does it a bounded step at a time.
+Level-triggered like the publisher: each second it asks whether anything is due, and does it a bounded step at a time. Of several
+workers one sweeps, and stays at it: a host whose clock is another's has no say while that one is there.
 """
 
 import asyncio
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +17,13 @@ import structlog
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
+from sublet.processes.leases import SWEEP, WATCH_FOR
+from sublet.processes.model import Lease, LeaseLost
 from sublet.subdomains import sweep_store
 from sublet.subdomains.brake import jump_reason
 from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.sweep import is_sweep_due, sweep
+from sublet.worker.leased import take, under
 
 POLL_SECONDS = 1.0
 FAULT_PAUSE_SECONDS = 1.0
@@ -35,11 +40,15 @@ def monotonic_seconds() -> float:
 
 
 class Clockwork:
-    """Sweeps for ever. `done` counts names by milestone, `stopped` tells whether the brake is on; for the metrics."""
+    """Sweeps for ever, as `holder` of the lease. `done` counts names by milestone, `stopped` tells whether the brake is on.
 
-    def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds) -> None:
+    Both are for the metrics; where another worker sweeps `stopped` is False here.
+    """
+
+    def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
         self._db = db
         self._monotonic = monotonic
+        self._holder = holder or str(uuid.uuid4())
         self._anchor: tuple[datetime, float] | None = None
         self._told_at: float | None = None
         self.done: Counter[str] = Counter()
@@ -58,9 +67,23 @@ class Clockwork:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
 
     async def tick(self) -> bool:
-        """Look at the clocks, then do one step if there is any; tell whether there is more to do at once."""
+        """Look at the clocks, then do one step if there is any; tell whether there is more to do at once.
+
+        Nothing is done where another worker sweeps.
+        """
+        lease = await take(self._db, SWEEP, self._holder, WATCH_FOR)
+        try:
+            if lease is not None:
+                return await self._sweep(lease)
+        except LeaseLost:
+            log.warning("sweep_taken_over")
+        # How our clocks went is nobody's business now; when we are to sweep again they are looked at anew.
+        self._anchor, self.stopped, self._told_at = None, False, None
+        return False
+
+    async def _sweep(self, lease: Lease) -> bool:
         now, due, reason = await self._db.read(_look)
-        await self._watch_clocks(now)
+        await self._watch_clocks(now, lease)
         if reason is not None:
             self._tell(reason)
         elif self.stopped:
@@ -68,7 +91,7 @@ class Clockwork:
             log.info("sweep_resumed")
         if not due:
             return False
-        swept = await self._db.write(sweep, now)
+        swept = await self._db.write(under, lease, sweep, now)
         self.done.update(swept.done)
         for subdomain_id, error in swept.faults:
             log.error("sweep_fault", subdomain_id=subdomain_id, exc_info=error)
@@ -76,7 +99,7 @@ class Clockwork:
             log.info("swept", **swept.done)
         return swept.more
 
-    async def _watch_clocks(self, now: datetime) -> None:
+    async def _watch_clocks(self, now: datetime, lease: Lease) -> None:
         """Stop the sweep where the two clocks have gone apart since they were first looked at, or since they last had."""
         monotonic = self._monotonic()
         if self._anchor is None:
@@ -86,7 +109,7 @@ class Clockwork:
         if reason is None:
             return
         with suppress(Conflict):  # it is stopped already
-            await self._db.write(stop_sweep, SYSTEM, reason)
+            await self._db.write(under, lease, stop_sweep, SYSTEM, reason)
         self._anchor = (now, monotonic)
 
     def _tell(self, reason: str) -> None:

@@ -16,6 +16,7 @@ from sublet.dns.update import build_update
 from sublet.platform_domains import zone_state_store
 from sublet.subdomains.publishing import Batch, Result, settle_fence
 from sublet.worker.judgement import absent_owners, judge, without_wildcard
+from sublet.worker.leased import under
 from sublet.worker.zones import BatchRefused, BatchStale, ReadBack
 
 TIMEOUT_SECONDS = 5.0
@@ -34,13 +35,15 @@ log = structlog.get_logger()
 class PrimaryZone:
     """One zone on a primary; `find_primary` gives the primary of a name, with its key.
 
-    It knows whether it is certain what stands at the fence: at first, and after whatever was not told for certain, it asks.
+    It knows whether it is certain what stands at the fence: at first, after another worker had the zone, and after whatever was not
+    told for certain, it asks.
     """
 
     def __init__(self, db: Database, find_primary: FindPrimary) -> None:
         self._db = db
         self._find_primary = find_primary
         self._is_certain = False
+        self._epoch: int | None = None
 
     async def change(self, batch: Batch) -> ReadBack:
         """As `Zone.change`."""
@@ -61,14 +64,18 @@ class PrimaryZone:
                 await self._forget(batch)
             await self._understand(primary, batch, fault)
         # The next message is begun with what this one has put at the fence.
-        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence)
+        await self._db.write(
+            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
+        )
         self._is_certain = True
         return partial(self._read_back, primary, batch)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
         """Return the primary, about whose fence there is no doubt any more, and the message to send."""
         primary = self._find_primary(batch.primary)
-        if not self._is_certain:
+        epoch = None if batch.lease is None else batch.lease.epoch
+        if not self._is_certain or epoch != self._epoch:
+            self._is_certain, self._epoch = False, epoch
             await self._settle(primary, batch)
         try:
             return primary, build_update(
@@ -92,7 +99,9 @@ class PrimaryZone:
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
-        meaning = await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
+        meaning = await self._db.write(
+            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
+        )
         self._is_certain = True
         if meaning == "rebuilt":
             log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
@@ -114,7 +123,9 @@ class PrimaryZone:
             raise fault
         if found.value == batch.next_fence:
             return
-        await self._db.write(settle_fence, batch.platform_domain_id, batch.fence, found.value)
+        await self._db.write(
+            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
+        )
         self._is_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault

@@ -4,11 +4,18 @@ Level-triggered: it looks which names' generation is not the published one, and 
 of its own, so that one whose name server is away keeps no other back; what comes while one message is under way goes with the
 next. A change in this process wakes it at once; changes of other processes (the operator's command line) are seen within
 `POLL_SECONDS`.
+
+Of several workers one publishes a zone: it holds the zone's lease, which each of its writes holds again (`worker/leased.py`). It gives
+the lease back when nothing waits, if there are others; who dies is followed by another once the lease has run out.
 """
 
 import asyncio
+import random
+import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import structlog
@@ -18,6 +25,11 @@ from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
 from sublet.errors import Unavailable
 from sublet.platform_domains import zone_state_store
+from sublet.processes.give_back_lease import give_back_lease
+from sublet.processes.leases import PUBLISH_FOR, publish_lease
+from sublet.processes.list_held import list_held_by_others
+from sublet.processes.model import Lease, LeaseLost
+from sublet.processes.take_lease import take_lease
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import (
     Batch,
@@ -30,6 +42,7 @@ from sublet.subdomains.publishing import (
 )
 from sublet.worker.built_in_zone import BuiltInZone
 from sublet.worker.judgement import IN_USE, NOT_APPLIED, SENTENCES
+from sublet.worker.leased import RENEWALS, renew, under
 from sublet.worker.primary_zone import FindPrimary, PrimaryZone
 from sublet.worker.zones import BatchRefused, BatchStale, ReadBack, Zone
 
@@ -38,7 +51,11 @@ FAULT_PAUSE_SECONDS = 1.0
 STALE_PAUSE_SECONDS = 0.05
 STALE_MAX = 20
 """How often in a row a zone may be found changed by somebody else before it rests: what stands at its address may be two servers."""
+STAND_BACK_SECONDS = 0.02
+"""How long a worker lets others go first, where there are others: so long for each zone that it works on."""
+STAND_BACK_ZONES_MAX = 10
 log = structlog.get_logger()
+Begin = Callable[..., Batch | None]
 
 
 def _no_primary(name: str) -> Primary:
@@ -50,7 +67,8 @@ class Publisher:
 
     `batch_max` has by primary how many names one message carries at most, as for `begin_publication`.
     `outcomes` counts what became of names ("published", "failed"), `causes` why not, by `dns.primary.CAUSES`. `on_published` is
-    told how long each name took from its change to its publication.
+    told how long each name took from its change to its publication. `holder` is this process as a holder of leases, `is_alone` tells
+    that no other worker is known.
     """
 
     def __init__(
@@ -61,20 +79,27 @@ class Publisher:
         *,
         batch_max: Mapping[str, int] = {},
         on_published: Callable[[timedelta], None] = lambda _: None,
+        holder: str = "",
+        is_alone: Callable[[], bool] = lambda: True,
     ) -> None:
         self._db = db
         self.built_in = BuiltInZone(db, address)
         self._find_primary = find_primary
         self._batch_max = batch_max
         self._on_published = on_published
+        self._holder = holder or str(uuid.uuid4())
+        self._is_alone = is_alone
         self._zones: dict[int, PrimaryZone] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._leases: dict[int, Lease] = {}
+        self._faulty: set[int] = set()
         self._stale_counts: Counter[int] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Publish for ever; a fault is logged and waited out, it never ends the loop."""
+        renewing = asyncio.create_task(self._renew())
         try:
             while True:
                 try:
@@ -86,30 +111,56 @@ class Publisher:
                     log.exception("publisher_fault")
                     await asyncio.sleep(FAULT_PAUSE_SECONDS)
         finally:
-            for task in self._tasks.values():
+            ending = [renewing, *self._tasks.values()]
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
+
+    async def _renew(self) -> None:
+        """Renew the leases of the zones that are being worked on: a name server may take longer for its answers than they last."""
+        while True:
+            await asyncio.sleep(PUBLISH_FOR.total_seconds() / RENEWALS)
+            try:
+                await asyncio.gather(
+                    *(renew(self._db, each, PUBLISH_FOR) for each in tuple(self._leases.values()))
+                )
+            except Exception:
+                log.exception("publisher_fault")
 
     async def publish_waiting(self) -> None:
-        """Have every zone in which names wait published by a task of its own; those that have one go on."""
-        for platform_domain_id in await self._db.read(_list_waiting):
+        """Have every zone in which names wait published by a task of its own; those that have one go on.
+
+        What another worker publishes is left to it.
+        """
+        is_alone = self._is_alone()
+        waiting = await self._db.read(_list_waiting, None if is_alone else self._holder)
+        if not is_alone:
+            random.shuffle(waiting)  # else all begin with the same
+        for platform_domain_id in waiting:
             if platform_domain_id not in self._tasks:
-                task = asyncio.create_task(self._publish_zone(platform_domain_id))
+                seconds = 0.0 if is_alone else self._stand_back_seconds(platform_domain_id)
+                task = asyncio.create_task(self._publish_zone(platform_domain_id, seconds))
                 self._tasks[platform_domain_id] = task
                 task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
 
-    async def _publish_zone(self, platform_domain_id: int) -> None:
+    def _stand_back_seconds(self, platform_domain_id: int) -> float:
+        """Return for how long other workers may go first in a zone: those that have fewer zones, or no trouble with this one."""
+        zones = STAND_BACK_ZONES_MAX if platform_domain_id in self._faulty else len(self._tasks)
+        self._faulty.discard(platform_domain_id)
+        return STAND_BACK_SECONDS * min(zones, STAND_BACK_ZONES_MAX)
+
+    async def _publish_zone(self, platform_domain_id: int, stand_back_seconds: float) -> None:
         """Publish batch by batch until nothing waits in a zone, or it has to rest.
 
         While one batch is read back and recorded the next is sent already; it has none of its names.
         """
         recording: asyncio.Task[bool] | None = None
         try:
+            if stand_back_seconds > 0:
+                await asyncio.sleep(stand_back_seconds)
             goes_on, sent = True, frozenset[int]()
             while goes_on:
-                batch = await self._db.write(
-                    begin_publication, platform_domain_id, self._batch_max, None, sent
-                )
+                batch = await self._begin(platform_domain_id, besides=sent)
                 if batch is None and recording is None:
                     return
                 changed = True if batch is None else await self._change(batch)
@@ -118,15 +169,53 @@ class Publisher:
                 if goes_on and batch is not None and callable(changed):
                     recording = asyncio.create_task(self._record(batch, changed))
                     sent = frozenset(item.subdomain_id for item in batch.items)
+            await self._give_back(platform_domain_id)
+        except LeaseLost as lost:
+            if platform_domain_id in self._leases:  # else another has had it before we began
+                log.warning("zone_taken_over", lease=str(lost))
         except Unavailable:
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
         except Exception:
             log.exception("publisher_fault", platform_domain_id=platform_domain_id)
             await asyncio.sleep(FAULT_PAUSE_SECONDS)
         finally:
+            self._leases.pop(platform_domain_id, None)
             if recording is not None:
                 recording.cancel()
                 await asyncio.gather(recording, return_exceptions=True)
+
+    async def _begin(
+        self, platform_domain_id: int, among: Collection[int] | None = None, besides: Collection[int] = ()
+    ) -> Batch | None:
+        """Begin a batch under the zone's lease; the one that finds nothing left to do gives it back, where others may want it.
+
+        Raises:
+            LeaseLost: another worker has the zone.
+        """
+        gives_back = among is None and not besides and not self._is_alone()
+        if gives_back:
+            self._leases.pop(platform_domain_id, None)  # so that it is not renewed after that
+        batch = await self._db.write(
+            _begin_under_lease,
+            begin_publication,
+            self._holder,
+            platform_domain_id,
+            self._batch_max,
+            among,
+            besides,
+            gives_back=gives_back,
+        )
+        if batch is not None and batch.lease is not None:
+            self._leases[platform_domain_id] = batch.lease
+        return batch
+
+    async def _give_back(self, platform_domain_id: int) -> None:
+        """Let others try a zone in which nothing goes on here."""
+        lease = self._leases.pop(platform_domain_id, None)
+        if lease is not None and not self._is_alone():
+            self._faulty.add(platform_domain_id)
+            with suppress(Unavailable):
+                await self._db.write(give_back_lease, lease)
 
     async def _publish(self, batch: Batch) -> bool:
         """Publish a batch from its change to its record; tell whether the zone goes on."""
@@ -157,7 +246,7 @@ class Publisher:
             return False
         self._stale_counts.pop(batch.platform_domain_id, None)
         by_id = {result.item.subdomain_id: result for result in results}
-        for took in await self._db.write(record_publication, by_id, batch):
+        for took in await self._db.write(under, batch.lease, record_publication, by_id, batch):
             self._on_published(took)
         self._count(batch.zone, results)
         for each in results:
@@ -188,7 +277,7 @@ class Publisher:
         if len(batch.items) == 1:
             sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
             result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
-            await self._db.write(record_refusal, batch.platform_domain_id, result)
+            await self._db.write(under, batch.lease, record_refusal, batch.platform_domain_id, result)
             self._count(batch.zone, [result])
             log.warning(
                 "name_fault",
@@ -201,7 +290,7 @@ class Publisher:
         middle = len(batch.items) // 2
         for items in (batch.items[:middle], batch.items[middle:]):
             among = [item.subdomain_id for item in items]
-            half = await self._db.write(begin_publication, batch.platform_domain_id, self._batch_max, among)
+            half = await self._begin(batch.platform_domain_id, among)
             if half is not None and not await self._publish(half):
                 return False
         return True
@@ -213,17 +302,25 @@ class Publisher:
             PrimaryFault: why the zone takes none.
             BatchStale: the zone has changed since.
         """
-        probe = await self._db.write(begin_probe, batch.platform_domain_id)
+        probe = await self._db.write(under, batch.lease, begin_probe, batch.platform_domain_id)
         if probe is None:
             raise BatchStale
+        probe = replace(probe, lease=batch.lease)
         await self._zone(probe).change(probe)
-        await self._db.write(record_publication, {}, probe)
+        await self._db.write(under, batch.lease, record_publication, {}, probe)
 
     async def _rest(self, batch: Batch, fault: PrimaryFault) -> None:
         """Let a zone in which nothing can be published rest for a moment."""
         sentence = SENTENCES.get(fault.cause, NOT_APPLIED)
         await self._db.write(
-            record_zone_fault, batch.platform_domain_id, batch.items, fault.cause, str(fault), sentence
+            under,
+            batch.lease,
+            record_zone_fault,
+            batch.platform_domain_id,
+            batch.items,
+            fault.cause,
+            str(fault),
+            sentence,
         )
         self._count(batch.zone, [Result(item, error=sentence, cause=fault.cause) for item in batch.items])
         log.warning("zone_fault", zone=batch.zone, cause=fault.cause, detail=str(fault))
@@ -241,6 +338,24 @@ class Publisher:
             log.info("published", zone=zone, names=len(results) - len(causes), failed=len(causes))
 
 
-def _list_waiting(tx: Tx) -> list[int]:
+def _list_waiting(tx: Tx, holder: str | None) -> list[int]:
+    """Return the zones to be worked on; those that others than the holder publish are left out, unless it is None."""
     resting = zone_state_store.list_resting_platform_domain_ids(tx)
-    return [each for each in publish_store.list_waiting_platform_domain_ids(tx) if each not in resting]
+    waiting = [each for each in publish_store.list_waiting_platform_domain_ids(tx) if each not in resting]
+    if holder is None or not waiting:
+        return waiting
+    held = list_held_by_others(tx, [publish_lease(each) for each in waiting], holder)
+    return [each for each in waiting if publish_lease(each) not in held]
+
+
+def _begin_under_lease(
+    tx: Tx, begin: Begin, holder: str, platform_domain_id: int, *args: object, gives_back: bool
+) -> Batch | None:
+    """Take or renew a zone's lease, and begin what waits there; with nothing to begin the lease is given back, if that is asked."""
+    lease = take_lease(tx, publish_lease(platform_domain_id), holder, PUBLISH_FOR)
+    if lease is None:
+        raise LeaseLost(publish_lease(platform_domain_id))
+    batch = begin(tx, platform_domain_id, *args)
+    if batch is None and gives_back:
+        give_back_lease(tx, lease)
+    return None if batch is None else replace(batch, lease=lease)

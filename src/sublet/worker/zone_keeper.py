@@ -3,12 +3,15 @@
 Each few seconds every zone is asked for its serial and its fence. Another serial than the one last checked means that something has
 changed, by our own updates too; then the whole zone is checked, in a process of its own and one at a time, but so that checking
 takes a small share of the time. A zone whose fence isn't as we left it was rebuilt, and is checked at once.
+
+Of several workers one keeps a zone, and stays at it: else each would transfer it.
 """
 
 import asyncio
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +25,10 @@ from sublet.dns.primary import PrimaryFault, read_fence
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.processes.leases import WATCH_FOR, check_lease
+from sublet.processes.model import Lease, LeaseLost
 from sublet.subdomains.publishing import settle_fence
+from sublet.worker.leased import kept, take, under
 from sublet.worker.primary_zone import FindPrimary
 from sublet.worker.zone_check import Failure, Outcome, Report, Task
 from sublet.worker.zone_repair import repair
@@ -46,7 +52,7 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
 
 @dataclass(slots=True)
 class _Watched:
-    """What is known of a zone since the process began.
+    """What is known of a zone since this process keeps it.
 
     When it may be checked again; of which rebuilding it was; whether the last check failed, whose problem a look doesn't end.
     """
@@ -57,10 +63,16 @@ class _Watched:
 
 
 class ZoneKeeper:
-    """Looks for ever. `checks` counts whole checks ("done", "failed"), `drift` names "missing" or "different", owners "orphaned"."""
+    """Looks for ever, as `holder` of the zones' leases.
 
-    def __init__(self, db: Database, database_url: str, find_primary: FindPrimary) -> None:
+    `checks` counts whole checks ("done", "failed"), `drift` names "missing" or "different", owners "orphaned".
+    """
+
+    def __init__(
+        self, db: Database, database_url: str, find_primary: FindPrimary, *, holder: str = ""
+    ) -> None:
         self._db = db
+        self._holder = holder or str(uuid.uuid4())
         self._database_url = database_url
         self._find_primary = find_primary
         self._watched: dict[int, _Watched] = {}
@@ -96,32 +108,49 @@ class ZoneKeeper:
                 task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
 
     async def _look(self, platform_domain_id: int, zone: str, primary: str) -> None:
-        """Look at a zone once, and check it if that is due."""
-        watched = self._watched.setdefault(platform_domain_id, _Watched())
+        """Look at a zone once, and check it if that is due; where another worker keeps it, leave it alone."""
         try:
-            if await self._is_due(watched, platform_domain_id, zone, primary):
-                async with self._one_at_a_time:
-                    await self._check(watched, platform_domain_id, zone, primary)
-        except PrimaryFault as fault:
-            await self._note_problem(platform_domain_id, zone, fault.cause, str(fault))
-        except CheckFailed as failure:
-            await self._note_problem(platform_domain_id, zone, "check", str(failure))
+            lease = await take(self._db, check_lease(platform_domain_id), self._holder, WATCH_FOR)
+            if lease is None:
+                self._watched.pop(platform_domain_id, None)
+                return
+            async with kept(self._db, lease, WATCH_FOR):
+                await self._look_under(lease, platform_domain_id, zone, primary)
+        except LeaseLost:
+            log.warning("zone_taken_over", zone=zone)
         except Unavailable:
             pass
         except Exception:
             log.exception("zone_keeper_fault", zone=zone)
 
-    async def _is_due(self, watched: _Watched, platform_domain_id: int, zone: str, primary: str) -> bool:
+    async def _look_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
+        watched = self._watched.setdefault(platform_domain_id, _Watched())
+        try:
+            if await self._is_due(lease, watched, platform_domain_id, zone, primary):
+                async with self._one_at_a_time:
+                    await self._check(lease, watched, platform_domain_id, zone, primary)
+        except PrimaryFault as fault:
+            await self._note_problem(lease, platform_domain_id, zone, fault.cause, str(fault))
+        except CheckFailed as failure:
+            await self._note_problem(lease, platform_domain_id, zone, "check", str(failure))
+
+    async def _is_due(
+        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
+    ) -> bool:
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
         found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
-            meaning = await self._db.write(settle_fence, platform_domain_id, before.fence, found.value)
+            meaning = await self._db.write(
+                under, lease, settle_fence, platform_domain_id, before.fence, found.value
+            )
             if meaning == "rebuilt":
                 log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
         now, state = await self._db.read(_state, platform_domain_id)
         is_over = state.watch_problem is not None and not watched.check_failed
         if is_over or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
-            await self._db.write(_note_seen, platform_domain_id, is_well=not watched.check_failed)
+            await self._db.write(
+                under, lease, _note_seen, platform_domain_id, is_well=not watched.check_failed
+            )
         if state.rebuilt_at is not None and state.rebuilt_at != watched.rebuilt_at:
             watched.rebuilt_at = state.rebuilt_at
             return True
@@ -130,14 +159,16 @@ class ZoneKeeper:
         old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
         return found.serial != state.checked_serial or old or watched.check_failed
 
-    async def _check(self, watched: _Watched, platform_domain_id: int, zone: str, primary: str) -> None:
+    async def _check(
+        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
+    ) -> None:
         started = time.monotonic()
         outcome = "failed"
         try:
             now = await self._db.read(lambda tx: tx.now)
             task = Task(self._database_url, platform_domain_id, self._find_primary(primary), now)
             found = await self._run(task)
-            await self._note_found(platform_domain_id, zone, primary, found)
+            await self._note_found(lease, platform_domain_id, zone, primary, found)
             outcome = "done"
         except Conflict as conflict:
             log.info("zone_check_over", zone=zone, reason=str(conflict))
@@ -170,10 +201,12 @@ class ZoneKeeper:
             raise PrimaryFault(report.cause, report.detail)
         return report
 
-    async def _note_found(self, platform_domain_id: int, zone: str, primary: str, found: Outcome) -> None:
+    async def _note_found(
+        self, lease: Lease, platform_domain_id: int, zone: str, primary: str, found: Outcome
+    ) -> None:
         repairs = found.repairs
-        reason = await repair(self._db, SYSTEM, platform_domain_id, primary, found)
-        await self._db.write(_note_seen, platform_domain_id)
+        reason = await repair(self._db, SYSTEM, platform_domain_id, primary, found, lease=lease)
+        await self._db.write(under, lease, _note_seen, platform_domain_id)
         drift = {
             "missing": repairs.missing,
             "different": repairs.different,
@@ -186,12 +219,10 @@ class ZoneKeeper:
         if reason is not None:
             log.error("zone_repair_stopped", zone=zone, reason=reason)
 
-    async def _note_problem(self, platform_domain_id: int, zone: str, cause: str, detail: str) -> None:
-        try:
-            is_new = await self._db.write(_note_problem, platform_domain_id, cause, detail)
-        except Unavailable:
-            return
-        if is_new:
+    async def _note_problem(
+        self, lease: Lease, platform_domain_id: int, zone: str, cause: str, detail: str
+    ) -> None:
+        if await self._db.write(under, lease, _note_problem, platform_domain_id, cause, detail):
             log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
 
 

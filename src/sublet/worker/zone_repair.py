@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from sublet.audit import Actor
 from sublet.db import Database
+from sublet.processes.model import Lease
 from sublet.subdomains.repair_zone import (
     STEP_MAX,
     begin_repair,
@@ -13,34 +14,45 @@ from sublet.subdomains.repair_zone import (
     reclaim,
     republish,
 )
+from sublet.worker.leased import under
 from sublet.worker.zone_check import Outcome
 
 T = TypeVar("T")
 
 
 async def repair(
-    db: Database, actor: Actor, platform_domain_id: int, primary: str, found: Outcome, *, force: bool = False
+    db: Database,
+    actor: Actor,
+    platform_domain_id: int,
+    primary: str,
+    found: Outcome,
+    *,
+    force: bool = False,
+    lease: Lease | None = None,
 ) -> str | None:
     """Store what was found and have it repaired; return why nothing is taken out, where the brake stops that.
 
-    Whoever dies in between leaves a zone that is checked anew.
+    Whoever dies in between leaves a zone that is checked anew. `lease` is the worker's; the operator needs none.
 
     Raises:
         Conflict: the zone stands on another server by now.
+        LeaseLost: another worker keeps it by now.
     """
     repairs = found.repairs
-    reason = await db.write(begin_repair, actor, platform_domain_id, primary, repairs, force=force)
+    reason = await db.write(
+        under, lease, begin_repair, actor, platform_domain_id, primary, repairs, force=force
+    )
     for ids in _steps(repairs.wrong_ids):
-        await db.write(republish, platform_domain_id, ids)
+        await db.write(under, lease, republish, platform_domain_id, ids)
     if reason is None:
         for leftovers in _steps((*repairs.leftovers, *repairs.reclaimed)):
-            await db.write(reclaim, platform_domain_id, leftovers)
+            await db.write(under, lease, reclaim, platform_domain_id, leftovers)
     for gone in _steps(found.foreign_gone):
-        await db.write(note_foreign, platform_domain_id, primary, gone, ())
+        await db.write(under, lease, note_foreign, platform_domain_id, primary, gone, ())
     for new in _steps(found.foreign_new):
-        await db.write(note_foreign, platform_domain_id, primary, (), new)
+        await db.write(under, lease, note_foreign, platform_domain_id, primary, (), new)
     serial = found.serial if repairs.is_settled else None
-    await db.write(end_repair, platform_domain_id, serial, found.rebuilt_at)
+    await db.write(under, lease, end_repair, platform_domain_id, serial, found.rebuilt_at)
     return reason
 
 

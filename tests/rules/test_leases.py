@@ -1,0 +1,68 @@
+"""When a lease may be taken, when it is renewed, and which process counts as gone."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sublet.processes.leases import (
+    FOR_MAX,
+    PUBLISH_FOR,
+    WATCH_FOR,
+    check_lease,
+    is_fresh,
+    is_over,
+    publish_lease,
+)
+from sublet.processes.model import Lease, Process
+from sublet.processes.processes import GONE_AFTER, SEEN_EVERY_SECONDS, is_there
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+STEP = timedelta(microseconds=1)
+
+
+def _lease(left: timedelta) -> Lease:
+    return Lease("publish:1", "a", 1, NOW + left)
+
+
+@pytest.mark.parametrize(
+    ("left", "over"),
+    [
+        (timedelta(days=-1), True),
+        (timedelta(), True),
+        (STEP, False),
+        (FOR_MAX, False),
+        (FOR_MAX + STEP, True),
+        (timedelta(days=400), True),
+    ],
+)
+def test_a_lease_is_over_when_it_has_run_out_or_no_right_clock_made_it(left: timedelta, over: bool) -> None:
+    assert is_over(_lease(left), NOW) is over
+
+
+@pytest.mark.parametrize(
+    ("left", "fresh"),
+    [
+        (timedelta(), False),
+        (PUBLISH_FOR / 2, False),
+        (PUBLISH_FOR / 2 + STEP, True),
+        (PUBLISH_FOR, True),
+        (FOR_MAX + STEP, False),
+    ],
+)
+def test_a_lease_is_renewed_when_half_of_it_is_over(left: timedelta, fresh: bool) -> None:
+    assert is_fresh(_lease(left), NOW, PUBLISH_FOR) is fresh
+
+
+def test_no_lease_is_longer_than_a_right_clock_can_make_it() -> None:
+    assert max(PUBLISH_FOR, WATCH_FOR) <= FOR_MAX
+    assert publish_lease(2**63 - 1) != check_lease(2**63 - 1)
+    assert len(publish_lease(2**63 - 1)) <= 64
+
+
+def test_a_process_is_gone_when_it_was_silent_for_three_heartbeats() -> None:
+    assert timedelta(seconds=3 * SEEN_EVERY_SECONDS) < GONE_AFTER
+    process = Process("a", "worker", "host", 1, "0.1.0", "0004", NOW, NOW)
+    for silent, there in ((timedelta(), True), (GONE_AFTER, True), (GONE_AFTER + STEP, False)):
+        assert is_there(process, NOW + silent) is there
+        assert is_there(replace(process, seen_at=NOW + silent), NOW) is there

@@ -1,0 +1,184 @@
+"""Leases: one holder at a time, told from the one before by its epoch; processes that announce themselves, and their end."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lease_rows import find, run_out
+from registry import Registry
+from sublet.db import Tx
+from sublet.processes import store
+from sublet.processes.announce import Announce, announce
+from sublet.processes.give_back_lease import give_back_lease
+from sublet.processes.hold_lease import hold_lease
+from sublet.processes.leases import PUBLISH_FOR
+from sublet.processes.leave import leave
+from sublet.processes.list_held import list_held_by_others
+from sublet.processes.model import Lease, LeaseLost, Process
+from sublet.processes.processes import FORGOTTEN_AFTER, GONE_AFTER
+from sublet.processes.renew_lease import renew_lease
+from sublet.processes.see_process import see_process
+from sublet.processes.take_lease import take_lease
+from sublet.worker.leased import under
+
+ZONE = "publish:1"
+
+
+def _take(registry: Registry, holder: str, name: str = ZONE) -> Lease | None:
+    return registry.write(take_lease, name, holder, PUBLISH_FOR)
+
+
+def _taken(registry: Registry, holder: str, name: str = ZONE) -> Lease:
+    lease = _take(registry, holder, name)
+    assert lease is not None
+    return lease
+
+
+def test_one_holds_a_lease_at_a_time(registry: Registry) -> None:
+    first = _taken(registry, "a")
+    assert (first.name, first.holder, first.epoch) == (ZONE, "a", 1)
+    assert _take(registry, "b") is None
+    assert _take(registry, "a") == first, "it is fresh, and left as it is"
+    assert _taken(registry, "b", "publish:2").epoch == 1, "another zone's is another"
+
+
+def test_a_lease_that_ran_out_is_anothers_in_the_next_epoch(registry: Registry) -> None:
+    first = _taken(registry, "a")
+    registry.write(run_out, ZONE)
+    registry.write(hold_lease, first)  # while nobody has taken it, it is as good as before
+    second = _taken(registry, "b")
+    assert (second.holder, second.epoch) == ("b", 2)
+    registry.write(hold_lease, second)
+    for late in (
+        lambda tx: hold_lease(tx, first),
+        lambda tx: renew_lease(tx, first, PUBLISH_FOR),
+    ):
+        with pytest.raises(LeaseLost):
+            registry.write(late)
+    registry.write(give_back_lease, first)
+    assert registry.read(find, ZONE) == second, "who has lost it gives nothing back"
+    assert _take(registry, "a") is None
+
+
+def test_who_had_it_again_after_another_is_not_taken_for_itself(registry: Registry) -> None:
+    first = _taken(registry, "a")
+    for holder in ("b", "a"):
+        registry.write(run_out, ZONE)
+        _taken(registry, holder)
+    with pytest.raises(LeaseLost):
+        registry.write(hold_lease, first)
+
+
+def test_a_lease_given_back_is_free_at_once(registry: Registry) -> None:
+    first = _taken(registry, "a")
+    registry.write(give_back_lease, first)
+    assert _taken(registry, "a").epoch == 1, "nobody wrote in between"
+    registry.write(give_back_lease, first)
+    assert _taken(registry, "b").epoch == 2
+
+
+def test_a_lease_is_renewed_when_half_of_it_is_over(registry: Registry) -> None:
+    first = _taken(registry, "a")
+    assert registry.write(renew_lease, first, PUBLISH_FOR) == first
+    for verb in ("renew", "take"):
+        registry.write(run_out, ZONE, PUBLISH_FOR * 0.6)
+        before = registry.read(find, ZONE)
+        after = registry.write(renew_lease, first, PUBLISH_FOR) if verb == "renew" else _taken(registry, "a")
+        assert after == registry.read(find, ZONE)
+        assert (after.epoch, after.expires_at > before.expires_at) == (1, True)
+
+
+def test_a_lease_of_a_wrong_clock_is_over(registry: Registry) -> None:
+    _taken(registry, "a")
+    registry.write(run_out, ZONE, timedelta(days=-30))
+    assert _taken(registry, "b").epoch == 2
+
+
+def test_what_others_hold_is_told(registry: Registry) -> None:
+    _taken(registry, "a", "publish:1")
+    _taken(registry, "b", "publish:2")
+    _taken(registry, "b", "publish:3")
+    registry.write(run_out, "publish:3")
+    names = [f"publish:{number}" for number in range(1, 5)]
+    assert registry.read(list_held_by_others, names, "a") == {"publish:2"}
+    assert registry.read(list_held_by_others, names, "b") == {"publish:1"}
+
+
+def test_nothing_is_written_under_a_lost_lease(registry: Registry) -> None:
+    def write(tx: Tx, text: str) -> str:
+        store.insert_process(tx, replace(_process(tx), id=text))
+        return text
+
+    lease = _taken(registry, "a")
+    assert registry.write(under, lease, write, "x") == "x"
+    assert registry.write(under, None, write, "y") == "y"
+    registry.write(run_out, ZONE)
+    _taken(registry, "b")
+    before = registry.dump()
+    with pytest.raises(LeaseLost):
+        registry.write(under, lease, write, "z")
+    assert registry.dump() == before
+
+
+# Processes
+
+
+def _process(tx: Tx) -> Process:
+    now = store.find_clock(tx)
+    return Process("p", "worker", "host", 1, "0.1.0", "0004", now, now)
+
+
+def _announce(registry: Registry, name: str, *, alone: bool = False) -> None:
+    registry.write(announce, Announce(name, "worker", "host", 7, "0.1.0", "0004"), alone=alone)
+
+
+def _silent(tx: Tx, name: str, since: timedelta) -> None:
+    store.update_seen(tx, name, store.find_clock(tx) - since)
+
+
+def _ids(registry: Registry) -> set[str]:
+    return {each.id for each in registry.read(store.list_processes)}
+
+
+def test_processes_hear_of_each_other(registry: Registry) -> None:
+    _announce(registry, "a")
+    _announce(registry, "b")
+    seen = registry.write(see_process, "a")
+    assert ([each.id for each in seen.others], seen.is_known) == (["b"], True)
+    registry.write(_silent, "b", GONE_AFTER + timedelta(seconds=5))
+    assert registry.write(see_process, "a").others == ()
+    assert _ids(registry) == {"a", "b"}, "it is still shown"
+    registry.write(_silent, "b", FORGOTTEN_AFTER + timedelta(seconds=5))
+    registry.write(see_process, "a")
+    assert _ids(registry) == {"a"}
+    assert registry.write(see_process, "b").is_known is False
+
+
+def test_who_leaves_gives_all_back(registry: Registry) -> None:
+    _announce(registry, "a")
+    _taken(registry, "a", "publish:1")
+    _taken(registry, "a", "check:1")
+    kept = _taken(registry, "b", "publish:2")
+    registry.write(leave, "a")
+    assert _ids(registry) == set()
+    assert [_taken(registry, "b", name).epoch for name in ("publish:1", "check:1")] == [2, 2]
+    assert registry.read(find, "publish:2") == kept
+
+
+def test_who_is_alone_waits_for_no_lease_of_the_dead(registry: Registry) -> None:
+    _announce(registry, "dead")
+    _taken(registry, "dead")
+    _announce(registry, "a", alone=True)
+    assert _ids(registry) == {"a"}
+    assert _taken(registry, "a").epoch == 2
+
+
+def test_the_clock_of_all_is_the_databases_where_it_has_one(registry: Registry) -> None:
+    _taken(registry, "a")
+    registry.advance(days=30)  # of this process' own clock
+    is_server = registry.read(lambda tx: tx.connection.dialect.name) == "postgresql"
+    assert (_take(registry, "b") is None) is is_server
+    _announce(registry, "a")
+    ahead = registry.write(see_process, "a").clock_ahead
+    assert (ahead == timedelta()) is not is_server

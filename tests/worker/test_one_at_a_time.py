@@ -1,0 +1,98 @@
+"""Of several workers one sweeps, and one keeps a zone: the other has no say, whatever its clock says, until the first is gone."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from lease_rows import find, run_out
+from postgresql import fresh_database
+from registry import Prepared, Registry, open_registry
+from sublet.db import open_database
+from sublet.dns.primary import PrimaryFault
+from sublet.dns.types import Primary
+from sublet.platform_domains import zone_state_store
+from sublet.processes.leases import SWEEP, check_lease
+from sublet.processes.model import Lease
+from sublet.subdomains import sweep_store
+from sublet.worker import leased
+from sublet.worker.clockwork import Clockwork
+from sublet.worker.zone_keeper import ZoneKeeper
+
+NO_DATABASE = "sqlite:////nowhere/at-all.db"
+"""Where a check would look: none comes as far."""
+
+
+@pytest.fixture
+def shared(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tuple[Registry, str]]:
+    """A registry on PostgreSQL, where alone are several workers, and its address."""
+    with (
+        fresh_database(postgresql_server, like=postgresql_registry.url) as url,
+        open_registry(url, postgresql_registry) as registry,
+    ):
+        yield registry, url
+
+
+async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
+    """One worker sweeps; another whose clock is three hours behind would stop the sweep, if it had a say."""
+    behind = open_database(url, lambda: registry.now - timedelta(hours=3))
+    try:
+        one = Clockwork(registry.db, lambda: 0.0, holder="a")
+        other = Clockwork(behind, lambda: 0.0, holder="b")
+        await one.tick()
+        for _ in range(3):
+            assert await other.tick() is False
+        assert (await registry.db.read(sweep_store.find_clockwork)).stopped_at is None
+        # The first is gone: now nobody else can say what time it is.
+        await registry.db.write(run_out, SWEEP)
+        await other.tick()
+        state = await registry.db.read(sweep_store.find_clockwork)
+        assert "before the sweep last ran" in str(state.stopped_reason)
+        assert (await registry.db.read(find, SWEEP)).holder == "b"
+        assert await one.tick() is False
+        assert one.stopped is False, "it is told by the one that sweeps"
+    finally:
+        await behind.close()
+
+
+def test_a_second_host_with_another_clock_does_not_stop_the_sweep(shared: tuple[Registry, str]) -> None:
+    registry, url = shared
+    registry.run(_beside_a_wrong_clock(registry, url))
+
+
+def test_without_the_lease_it_does(shared: tuple[Registry, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin: whoever asks has the lease."""
+    registry, url = shared
+
+    async def take(_db: object, name: str, holder: str, _lasts: object) -> Lease:
+        return Lease(name, holder, 1, registry.now)
+
+    monkeypatch.setattr("sublet.worker.clockwork.take", take)
+    monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
+    with pytest.raises(AssertionError):
+        registry.run(_beside_a_wrong_clock(registry, url))
+
+
+def test_a_zone_is_looked_at_by_the_one_that_keeps_it(registry: Registry) -> None:
+    domain_id = registry.domains["example.test"]
+    asked = []
+
+    def keeper(holder: str) -> ZoneKeeper:
+        def find_primary(name: str) -> Primary:
+            asked.append(holder)
+            raise PrimaryFault("settings", f"{holder} has no {name}", certain=True)
+
+        return ZoneKeeper(registry.db, NO_DATABASE, find_primary, holder=holder)
+
+    one, other = keeper("a"), keeper("b")
+
+    def look(who: ZoneKeeper) -> str | None:
+        registry.run(who._look(domain_id, "example.test", "main"))
+        return registry.read(zone_state_store.find_zone_state, domain_id).watch_problem_detail
+
+    assert look(one) == look(other) == "a has no main"
+    assert asked == ["a"]
+    registry.write(run_out, check_lease(domain_id))
+    look(other)
+    look(one)
+    assert asked == ["a", "b"]
