@@ -38,6 +38,15 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Drop the registries of a test's folder once everything that uses them has ended."""
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    yield
+    if folder is not None:
+        databases.drop_registries(folder)
+
+
 LONGEST = (
     "test_fourteen_months.py",
     "test_machine.py",
@@ -83,13 +92,6 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
 def _postgresql_is_stopped() -> Iterator[None]:
     yield
     databases.stop_server()
-
-
-@pytest.fixture(autouse=True)
-def _registries_are_dropped(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if "tmp_path" in request.fixturenames:
-        databases.drop_registries(request.getfixturevalue("tmp_path"))
 
 
 @pytest.fixture(scope="session")

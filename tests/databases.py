@@ -45,10 +45,10 @@ def server_address() -> str:
 
 
 def stop_server() -> None:
-    """Stop this process' PostgreSQL, if it was started."""
+    """Drop what is left on this process' PostgreSQL and stop it, if it was started."""
+    drop_registries(Path("/"))
     _server.running.close()
     _server.url = ""
-    _server.databases.clear()
 
 
 def registry_address(folder: Path, *, like: str | None = None) -> str:
