@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import DDL, update
+from sqlalchemy import text as sql_text
+from sqlalchemy import update
 
 from service import Registrant, RunningService, registry_address, running_service
 from sublet.http.store import idempotency_keys
@@ -397,7 +398,7 @@ def test_nobody_is_believed_about_addresses_unless_trusted(tmp_path: Path) -> No
 
 
 def rename(service: RunningService, old: str, new: str) -> None:
-    change = DDL(f"ALTER TABLE packages RENAME COLUMN {old} TO {new}")
+    change = sql_text(f"ALTER TABLE packages RENAME COLUMN {old} TO {new}")
     service.write(lambda tx: tx.connection.execute(change))
 
 
