@@ -9,7 +9,7 @@ TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:po
 	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast soak bench bench-dns check format lock clean
+.PHONY: help run test test-fast test-postgresql soak bench bench-dns check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -39,6 +39,10 @@ test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
 	tools/install-system-packages $(TEST_PACKAGES)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
+
+test-postgresql: $(VENV)/dev.stamp ## Run every test with its services on PostgreSQL
+	tools/install-system-packages $(TEST_PACKAGES)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q --database postgresql
 
 soak: $(VENV)/dev.stamp ## Run randomised checks for long; PART=, SERVER=, SEED= and COUNT= choose
 	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs/reports

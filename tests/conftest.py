@@ -1,17 +1,32 @@
-"""Fixtures that all tests share: a running service over SQLite, and a PostgreSQL of the tests' own."""
+"""Fixtures that all tests share: a running service, a registry on both databases, and a PostgreSQL of the tests' own."""
 
 import os
 import shutil
-import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 import structlog
 
-from postgresql import fresh_database, run_postgresql
+import databases
+from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry, prepare
-from service import RunningService, running_service
+from service import RunningService, registry_address, running_service
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the database that services run on, where a test doesn't say which."""
+    parser.addoption(
+        "--database",
+        choices=("sqlite", "postgresql"),
+        default=os.environ.get(databases.VARIABLE, "sqlite"),
+        help="the database of services; with postgresql what runs on both runs on it alone",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell it to the helpers, and to processes that tests start."""
+    os.environ[databases.VARIABLE] = config.getoption("--database")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -21,6 +36,15 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.skipped and os.environ.get("CI") == "true" and "not installed" in str(report.longrepr):
         report.outcome = "failed"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Drop the registries of a test's folder once everything that uses them has ended."""
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    yield
+    if folder is not None:
+        databases.drop_registries(folder)
 
 
 LONGEST = (
@@ -43,6 +67,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "[postgresql" in item.name:
             item.add_marker(pytest.mark.slow)
+        if databases.on_postgresql() and item.get_closest_marker("sqlite_only"):
+            item.add_marker(pytest.mark.skip("is about SQLite"))
+    if databases.on_postgresql():
+        items[:] = [item for item in items if "[sqlite" not in item.name]
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
@@ -54,21 +82,22 @@ def _logs_as_they_come() -> None:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[RunningService]:
-    """A running service over a fresh SQLite database; every invariant must hold when the test is over."""
-    with running_service(f"sqlite:///{tmp_path}/registry.db") as running:
+    """A running service over a fresh database; every invariant must hold when the test is over."""
+    with running_service(registry_address(tmp_path)) as running:
         yield running
         assert running.doctor() == []
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _postgresql_is_stopped() -> Iterator[None]:
+    yield
+    databases.stop_server()
+
+
 @pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
+def postgresql_server(_postgresql_is_stopped: None) -> str:
     """A PostgreSQL started by the tests; gives the address of its maintenance database."""
-    # Not in pytest's own folder: any other run of pytest closes that to all but its owner, and PostgreSQL is another user.
-    with (
-        tempfile.TemporaryDirectory(prefix="sublet-postgresql-") as folder,
-        run_postgresql(Path(folder)) as url,
-    ):
-        yield url
+    return databases.server_address()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -2,15 +2,17 @@
 
 import json
 import socket
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from sqlalchemy import select
 
 from service import Registrant, RunningService
+from sublet.db import Tx
+from sublet.schema import metadata
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -67,24 +69,24 @@ MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at", "made_at", "los
 """Columns that change without a request: when a token was last used, and what the sweep notes when it looks."""
 
 
+MADE_BY_PROCESSES = {"forecasts", "commit_marks", "processes", "leases", "rate_windows"}
+"""Tables that processes write of themselves, whatever is asked."""
+
+
 def stored(target: Target) -> Rows:
     """Return every row of every table, except when a token was last used, which reading moves too, and when the sweep looks."""
-    with sqlite3.connect(target.service.settings.database_url.removeprefix("sqlite:///")) as connection:
-        names = [
-            name
-            for (name,) in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'forecasts'"
-            )
-        ]
+
+    def ask(tx: Tx) -> Rows:
         rows = {}
-        for name in names:
-            cursor = connection.execute(f'SELECT * FROM "{name}"')  # noqa: S608 - a name from the database
-            kept = [
-                index for index, (column, *_) in enumerate(cursor.description) if column not in MOVED_BY_TIME
-            ]
-            rows[name] = sorted((tuple(row[index] for index in kept) for row in cursor), key=repr)
-    connection.close()
-    return rows
+        for table in metadata.sorted_tables:
+            if table.name not in MADE_BY_PROCESSES:
+                kept = [column for column in table.columns if column.name not in MOVED_BY_TIME]
+                rows[table.name] = sorted(
+                    (tuple(row) for row in tx.connection.execute(select(*kept))), key=repr
+                )
+        return rows
+
+    return target.service.read(ask)
 
 
 @contextmanager

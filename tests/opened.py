@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from provocations import furnish
-from service import RunningService, running_service
+from service import RunningService, registry_address, running_service
 from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
@@ -23,7 +23,7 @@ SUBDOMAIN_FIELDS = [
 @contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[RunningService]:
     """Run a service with the platform domains of `provocations.furnish`; every invariant must hold at the end."""
-    with running_service(f"sqlite:///{folder}/registry.db", **settings) as service:
+    with running_service(registry_address(folder), **settings) as service:
         furnish(service)
         yield service
         assert (found := service.doctor()) == [], found

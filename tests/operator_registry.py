@@ -1,4 +1,4 @@
-"""A real registry in an SQLite file for the tests of the operator's verbs and commands, with a clock that stands still."""
+"""A real registry for the tests of the operator's verbs and commands, with a clock that stands still."""
 
 import asyncio
 import shutil
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import select
 
+from databases import on_postgresql, registry_address, template
 from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
 from sublet.credits.grant_credits import grant_credits
@@ -32,23 +32,34 @@ OPERATOR = Actor(kind="operator", name="olga", reason="because")
 ANNA, BOB = "anna@example.net", "bob@example.net"
 
 
+def _address(folder: Path, *, like: str | None = None) -> str:
+    """Return the address of a folder's registry, which is a copy of another one."""
+    if on_postgresql():
+        return registry_address(folder, like=like)
+    if like is not None:
+        shutil.copy(like.removeprefix("sqlite:///"), folder / "sublet.db")
+    return f"sqlite:///{folder}/sublet.db"
+
+
 @cache
-def _template() -> Path:
-    path = Path(mkdtemp(prefix="sublet-template-")) / "sublet.db"
-    upgrade(f"sqlite:///{path}")
-    return path
+def _template() -> str:
+    url = _address(template("template"))
+    upgrade(url)
+    return url
 
 
 @dataclass(slots=True)
 class Registry:
-    """A database file; `now` is the instant of everything done through it."""
+    """A database; `now` is the instant of everything done through it."""
 
-    path: Path
+    url: str
     now: datetime = field(default_factory=lambda: datetime(2026, 3, 1, 12, tzinfo=UTC))
 
     @property
-    def url(self) -> str:
-        return f"sqlite:///{self.path}"
+    def path(self) -> Path:
+        """The file of an SQLite registry."""
+        assert self.url.startswith("sqlite:///")
+        return Path(self.url.removeprefix("sqlite:///"))
 
     def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
         async def run() -> R:
@@ -104,9 +115,7 @@ class Registry:
 
 def empty_registry(folder: Path) -> Registry:
     """A registry just initialised."""
-    path = folder / "sublet.db"
-    shutil.copy(_template(), path)
-    return Registry(path)
+    return Registry(_address(folder, like=_template()))
 
 
 def small_registry(folder: Path) -> Registry:
@@ -114,14 +123,12 @@ def small_registry(folder: Path) -> Registry:
 
     `alpha` (id 1) is free and delegated, `beta` (id 2) was charged (transfer 2) and is not delegated.
     """
-    path = folder / "sublet.db"
-    shutil.copy(_small_template(), path)
-    return Registry(path)
+    return Registry(_address(folder, like=_small_template()))
 
 
 @cache
-def _small_template() -> Path:
-    registry = empty_registry(Path(mkdtemp(prefix="sublet-template-")))
+def _small_template() -> str:
+    registry = empty_registry(template("template"))
     registry.do(add_user, ANNA, "Anna")
     registry.do(add_user, BOB, "Bob", "Acme")
     registry.do(add_platform_domain, "example.test", PlatformDomainSettings(), names_held=list_names_held)
@@ -129,4 +136,4 @@ def _small_template() -> Path:
     registry.do(grant_credits, ANNA, 100, "welcome")
     registry.register(1, "alpha.example.test", "free", "ns1.example.org", "ns2.example.org")
     registry.register(1, "beta.example.test", "plus")
-    return registry.path
+    return registry.url

@@ -12,8 +12,11 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import httpx
+import psycopg
+from sqlalchemy import func, literal_column, select, update
 
 from service import DS, Registrant, RunningService
+from sublet.credits.package_store import packages
 
 Send = Callable[[], httpx.Response]
 Provocation = Callable[[RunningService], Iterator[Send]]
@@ -53,16 +56,48 @@ def fresh(domain: str = "example.test") -> str:
 
 @contextmanager
 def locked(service: RunningService) -> Iterator[None]:
-    """Hold SQLite's write lock from another connection, as another process would."""
-    connection = sqlite3.connect(
-        service.settings.database_url.removeprefix("sqlite:///"), isolation_level=None, timeout=10
-    )
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
+    """Keep registrations waiting, as another process would: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
+    with _other_hand(service) as hand:
+        hand.execute("LOCK TABLE subdomains IN SHARE MODE" if _is_postgresql(service) else "BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            hand.execute("ROLLBACK")
+
+
+@contextmanager
+def away(service: RunningService) -> Iterator[None]:
+    """Have the database refuse to write: by SQLite's write lock, or by ending PostgreSQL's connections and letting nobody in."""
+    if not _is_postgresql(service):
+        with locked(service):
+            yield
+        return
+    server, _, name = service.settings.database_url.rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as hand:
+        hand.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        hand.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        try:
+            yield
+        finally:
+            hand.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+
+def _is_postgresql(service: RunningService) -> bool:
+    return service.settings.database_url.startswith("postgresql")
+
+
+@contextmanager
+def _other_hand(service: RunningService) -> Iterator[Any]:
+    """Open a connection past the service."""
+    url = service.settings.database_url
+    if _is_postgresql(service):
+        with psycopg.connect(url) as connection:
+            yield connection
+        return
+    with closing(
+        sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=10)
+    ) as connection:
+        yield connection
 
 
 def _refused(function: Provocation) -> Provocation:
@@ -361,7 +396,7 @@ def unavailable(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
 
     def send() -> httpx.Response:
-        with locked(service):
+        with away(service):
             return service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
 
     yield send
@@ -369,24 +404,25 @@ def unavailable(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def internal_error(service: RunningService) -> Iterator[Send]:
-    """An instant in the database that is none: what only a fault, or a hand in the file, can bring about."""
+    """An instant in the database that is none: what only a fault, or a hand in the database, can bring about."""
     user = newcomer(service)
     service.operator("package", "add", "Small", "--credits", "10", "--price", "9.90", "--currency", "EUR")
-    path = service.settings.database_url.removeprefix("sqlite:///")
+    last = packages.c.id == select(func.max(packages.c.id)).scalar_subquery()
+    none = "'infinity'" if _is_postgresql(service) else "'yesterday, secret-detail'"
 
-    def spoil(text: str) -> str:
-        with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
-            query = "SELECT created_at FROM packages WHERE id = (SELECT max(id) FROM packages)"
-            old = connection.execute(query).fetchone()[0]
-            update = "UPDATE packages SET created_at = ? WHERE id = (SELECT max(id) FROM packages)"
-            connection.execute(update, (text,))
-        return str(old)
+    def put(instant: Any) -> None:
+        service.write(
+            lambda tx: tx.connection.execute(update(packages).where(last).values(created_at=instant))
+        )
 
     def send() -> httpx.Response:
-        good = spoil("yesterday, secret-detail")
+        good = service.read(
+            lambda tx: tx.connection.execute(select(packages.c.created_at).where(last)).scalar_one()
+        )
+        put(literal_column(none))
         try:
             return service.call(user, "GET", "/credits")
         finally:
-            spoil(good)
+            put(good)
 
     yield send

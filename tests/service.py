@@ -5,13 +5,11 @@ clock that the test moves. Everything is real: HTTP over a socket, the built-in 
 """
 
 import asyncio
-import atexit
 import json
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +24,7 @@ import httpx
 import structlog
 from typer.testing import CliRunner
 
+import databases
 from sublet.cli.doctor import check_all
 from sublet.cli.main import app as command_line
 from sublet.cli.service import Addresses, run_service
@@ -213,19 +212,24 @@ class RunningService:
 
 
 @cache
-def _initialised() -> Path:
-    """Make an SQLite database by `sublet init`, to be copied: far faster than every migration again for each test."""
-    folder = tempfile.TemporaryDirectory(prefix="sublet-initialised-")
-    atexit.register(folder.cleanup)  # it stays till the process ends
-    path = Path(folder.name) / "registry.db"
-    RunningService(Settings(database_url=f"sqlite:///{path}"), MovableClock()).operator("init")
-    return path
+def _initialised(*, on_sqlite: bool) -> str:
+    """Make a database by `sublet init`, to be copied: far faster than every migration again for each test."""
+    folder = databases.template("initialised")
+    url = f"sqlite:///{folder}/registry.db" if on_sqlite else databases.registry_address(folder)
+    RunningService(Settings(database_url=url), MovableClock()).operator("init")
+    return url
+
+
+def registry_address(folder: Path) -> str:
+    """Return the address of an initialised registry of a test's folder, on the database that the tests run on."""
+    like = _initialised(on_sqlite=False) if databases.on_postgresql() else None
+    return databases.registry_address(folder, like=like)
 
 
 def _initialise(service: RunningService) -> None:
     path = Path(service.settings.database_url.removeprefix("sqlite:///"))
     if service.settings.database_url.startswith("sqlite:///") and not path.exists():
-        shutil.copy(_initialised(), path)
+        shutil.copy(_initialised(on_sqlite=True).removeprefix("sqlite:///"), path)
     else:
         service.operator("init")
 

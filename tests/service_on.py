@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from name_servers import NameServerProcess, primary
-from service import RunningService, running_service
+from service import RunningService, registry_address, running_service
 from serving import ServeProcess, serve_process
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
@@ -90,7 +90,7 @@ def service_on(
 
     `before` may put something before the server: it gets the server's section of the settings and returns another.
     """
-    url = database_url or f"sqlite:///{folder}/registry.db"
+    url = database_url or registry_address(folder)
     chosen = {"free_quota": 100_000, **settings}
     if kind == BUILT_IN:
         with running_service(url, **chosen) as service:
@@ -116,7 +116,7 @@ def serve_process_on(
     kind: str, folder: Path, *, broken: str = ""
 ) -> Iterator[tuple[ServiceOn, ServeProcess]]:
     """Run a server of this kind, and give a process that publishes `example.test` into it, not started; both ended in any case."""
-    url = f"sqlite:///{folder}/registry.db"
+    url = registry_address(folder)
     with (
         primary(kind, folder / kind, ZONE) as server,
         serve_process(url, folder, broken=broken, free_quota=100_000) as serving,

@@ -4,6 +4,7 @@
     make soak PART=machine COUNT=50000   one part, shorter
     make soak PART=machine SEED=123      one seed again, up to its failure, told in the fewest steps
     make soak PART=races                 the races of a hundred, 20 rounds each, on both databases
+    make soak PART=processes             three processes on one PostgreSQL: 100 rounds of double spending, 200 of two users for a name
     make soak PART=fence                 old updates against newer ones, 100 trials on each name server
     make soak PART=kills SERVER=knot     25 SIGKILLs of Knot under load, and of the service at each point of publishing into it
     make soak PART=outage                1,000 names registered while the primary is away for three minutes
@@ -16,15 +17,20 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import process_trials
 from machine import soak as machine
 from name_servers import KINDS
+from postgresql import fresh_database, run_postgresql
 from primaries import soak as primaries
 
 RACE_ROUNDS = 20
+PROCESS_ROUNDS = 100
 RACES = Path(__file__).parent / "faults" / "test_races.py"
 
 
@@ -54,9 +60,52 @@ def races(options: argparse.Namespace) -> bool:
     return ran.returncode == 0
 
 
+def processes(options: argparse.Namespace) -> bool:
+    """Run the trials over several processes on one PostgreSQL; tell whether none was violated and the doctor found nothing."""
+    rounds = options.count or PROCESS_ROUNDS
+    print(f"processes: {rounds} rounds", flush=True)
+    lines = []
+    well = True
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="soak-") as folder,
+            run_postgresql(Path(folder)) as server,
+            fresh_database(server) as url,
+            tempfile.TemporaryDirectory(prefix="soak-logs-") as logs,
+            process_trials.processes(url, Path(logs)) as serving,
+        ):
+            for trial, times in (
+                (process_trials.credits_are_spent_once, rounds),
+                (process_trials.name_goes_to_one, 2 * rounds),
+                (process_trials.coupon_is_used_once, rounds),
+                (process_trials.key_acts_once, rounds),
+            ):
+                lines.append(trial(serving, times))
+                print(f"processes: {lines[-1]}", flush=True)
+        lines.append("zone and registry agree, the doctor finds nothing, all processes ended well")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the soak is for
+        well = False
+        lines.append(f"VIOLATED: {type(error).__name__}: {str(error)[:2000]}")
+        traceback.print_exception(error)
+    print(f"processes: {lines[-1]}")
+    if options.report is not None:
+        page = [
+            "# Soak: several processes on one PostgreSQL",
+            "",
+            f"{process_trials.PROCESSES} `sublet serve` on one PostgreSQL, over HTTP; `make soak PART=processes` makes this page.",
+            "",
+            f"- {datetime.now(UTC):%Y-%m-%d}, sublet {machine.commit()}, Python {platform.python_version()}",
+            "",
+            *(f"    {line}" for line in lines),
+        ]
+        (options.report / "soak-processes.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+    return well
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "machine": machine.soak,
     "races": races,
+    "processes": processes,
     "fence": primaries.fence,
     "kills": primaries.kills,
     "outage": primaries.outage,

@@ -28,6 +28,8 @@ from sublet.db import Tx, sqlite_engine
 from sublet.schema_revision import known_revisions, needed_revision
 from sublet.subdomains.store import subdomains
 
+pytestmark = pytest.mark.sqlite_only
+
 NAMES_BEFORE = 20
 
 
@@ -52,7 +54,7 @@ def held(path: Path) -> set[str]:
     def ask(tx: Tx) -> set[str]:
         return set(tx.connection.execute(select(subdomains.c.fqdn)).scalars())
 
-    return Registry(path).read(ask)
+    return Registry(f"sqlite:///{path}").read(ask)
 
 
 def left_over(folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import databases
 from operator_registry import ANNA, Registry, small_registry
 from sublet import audit
 from sublet.accounts.authenticate import authenticate
@@ -54,17 +55,17 @@ def answer(url: str, *words: str) -> Any:
 
 
 def test_from_nothing_to_a_user_with_a_token_a_domain_and_credits(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/new.db"
+    url = databases.registry_address(tmp_path)
     missing = run(url, "user", "list")
     assert (missing.returncode, missing.stdout) == (3, "")
     assert "run `sublet init`" in missing.stderr
-    assert not (tmp_path / "new.db").exists()
+    assert not (tmp_path / "registry.db").exists()
     assert answer(url, "init") == {"before": None, "after": needed_revision()}
     assert answer(url, "init") == {"before": needed_revision(), "after": needed_revision()}
     user = answer(url, "user", "add", ANNA, "--name", "Anna")
     assert (user["id"], user["email"], user["organization"]["name"]) == (1, ANNA, ANNA)
     issued = answer(url, "token", "issue", ANNA, "--name", "demo", "--scope", "account:read")
-    registry = Registry(tmp_path / "new.db")
+    registry = Registry(url)
     assert registry.read(authenticate, issued["token"]).token.scopes == ("account:read",)
     domain = answer(url, "domain", "add", "example.test", "--public-name", "Example", "--hidden")
     assert (domain["hidden"], domain["restricted"], [each["mode"] for each in domain["modes"]]) == (
@@ -163,6 +164,7 @@ def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     assert "databse_url" in done.stderr
 
 
+@pytest.mark.sqlite_only
 def test_a_file_that_is_no_database_is_exit_code_3_and_one_line(tmp_path: Path) -> None:
     (tmp_path / "no.db").write_text("This is not a database, but a text that is long enough." * 20)
     done = run(f"sqlite:///{tmp_path}/no.db", "user", "list")

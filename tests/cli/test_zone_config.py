@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from service import registry_address
 from sublet.cli.main import app
 from sublet.dns.server_config.model import key_name
 
@@ -17,7 +18,7 @@ LISTEN = ("--listen", "192.0.2.53")
 
 @pytest.fixture
 def database(tmp_path: Path) -> str:
-    address = f"sqlite:///{tmp_path}/registry.db"
+    address = registry_address(tmp_path)
     run(address, "init")
     hosts = ("ns1.zone.example", "ns2.zone.example", "ns.elsewhere.example")
     words = [word for host in hosts for word in ("--apex-nameserver", host)]

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from hostile import Target, prepare
-from service import running_service
+from service import registry_address, running_service
 
 
 @pytest.fixture(scope="session")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """The service that hostile requests are sent to; every invariant must hold when they are over."""
-    with running_service(f"sqlite:///{tmp_path_factory.mktemp('hostile')}/registry.db") as service:
+    with running_service(registry_address(tmp_path_factory.mktemp("hostile"))) as service:
         yield prepare(service)
         assert service.doctor() == []

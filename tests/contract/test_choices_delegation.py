@@ -13,7 +13,7 @@ import pytest
 from opened import opened
 from outage import Outage, service_with_outage
 from provocations import fresh, newcomer
-from service import DS, Registrant, RunningService
+from service import DS, Registrant, RunningService, registry_address
 from serving import free_address, wait_until
 from sublet.db import Tx
 from sublet.dns.types import Record
@@ -130,7 +130,7 @@ def test_a_hand_edit_is_told_exactly(shop: RunningService) -> None:
 
 @pytest.fixture
 def outage(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('outage')}/registry.db"
+    url = registry_address(tmp_path_factory.mktemp("outage"))
     with service_with_outage(url, monkeypatch, publish_wait_ms=0) as running:
         yield running
 

@@ -12,7 +12,7 @@ import provocations
 import sublet.db.sqlite
 from field_provocations import FIELD_CODES
 from provocations import REFUSALS, Send
-from service import RunningService, running_service
+from service import RunningService, registry_address, running_service
 from sublet import errors
 from sublet.errors import Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
@@ -58,7 +58,7 @@ def every_refusal() -> dict[str, type[Refusal]]:
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
-        url = f"sqlite:///{tmp_path_factory.mktemp('codes')}/registry.db"
+        url = registry_address(tmp_path_factory.mktemp("codes"))
         with running_service(url, **provocations.SETTINGS) as service:
             provocations.furnish(service)
             yield service

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from outage import service_with_outage
-from service import Registrant, RunningService
+from service import Registrant, RunningService, registry_address
 from states import ACTION_REQUESTS, ASKERS, DAY, STATES, Asker, State, add_names, put_user_into
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
@@ -100,7 +100,7 @@ class House:
 
 @pytest.fixture
 def house(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('states')}/registry.db"
+    url = registry_address(tmp_path_factory.mktemp("states"))
     with service_with_outage(url, monkeypatch, publish_wait_ms=0) as outage, outage.held():
         service = outage.service
         offer = ("--mode", "plus", "--price", "0", "--renewal-price", str(PRICE), "--period-days", "365")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service import DS, RunningService, running_service
+from service import DS, RunningService, registry_address, running_service
 from sublet.http.routes import ENDPOINTS
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def run_schemathesis(url: str, token: str, config: Path) -> "subprocess.Complete
 
 
 def test_the_document_and_the_service_agree(tmp_path: Path) -> None:
-    with running_service(f"sqlite:///{tmp_path}/registry.db", publish_wait_ms=20) as service:
+    with running_service(registry_address(tmp_path), publish_wait_ms=20) as service:
         token = seed_names(service)
         url = service.base_url + "/openapi.json"
         config = tmp_path / "schemathesis.toml"

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service import Registrant, RunningService, running_service
+from service import Registrant, RunningService, registry_address, running_service
 from sublet.http.endpoints import Endpoint
 from sublet.http.routes import ENDPOINTS
 
@@ -34,7 +34,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('tenancy')}/registry.db"
+    url = registry_address(tmp_path_factory.mktemp("tenancy"))
     with running_service(url) as service:
         ada, bob = (
             service.add_user(f"{name}@example.org", credit_count=100, free_quota="50")

@@ -14,6 +14,8 @@ from sublet.db import SqliteDatabase, Tx, open_database, sqlite
 from sublet.db.changes import Changes
 from sublet.errors import Conflict, Unavailable
 
+pytestmark = pytest.mark.sqlite_only
+
 Story = Callable[[SqliteDatabase], Coroutine[Any, Any, None]]
 
 

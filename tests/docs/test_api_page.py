@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service import RunningService
+import pytest
+
+from service import RunningService, registry_address, running_service
 from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
@@ -88,6 +90,14 @@ def send(service: RunningService, token: str, command: str) -> Any:
             url = word
     method = "POST" if sent is not None and method == "GET" else method
     return service.client.request(method, url, headers=headers, content=sent)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[RunningService]:
+    """A service that waits for each publication, however loaded the machine is: the page shows names that are published."""
+    with running_service(registry_address(tmp_path), publish_wait_ms=20_000) as running:
+        yield running
+        assert running.doctor() == []
 
 
 def test_the_examples_get_the_answers_that_are_printed(service: RunningService) -> None:

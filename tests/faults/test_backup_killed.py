@@ -16,7 +16,7 @@ from sublet.accounts.add_user import add_user
 from sublet.accounts.store import count_users
 from sublet.cli.doctor import check_all
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 SCRIPT = Path(__file__).parent / "killed_backup.py"
 STEPS_MAX = 20
 
@@ -37,7 +37,7 @@ def _run(registry: Registry, kill_at: int, *words: str) -> int:
 
 def _users(path: Path) -> int:
     """Return how many users a registry has, of which no invariant is broken."""
-    registry = Registry(path)
+    registry = Registry(f"sqlite:///{path}")
     assert registry.read(lambda tx: check_all(tx, free_quota=5)) == []
     return int(registry.read(count_users))
 
@@ -79,12 +79,12 @@ def _unclean(folder: Path) -> Registry:
         whole.do(add_user, "dora@example.net", "Dora")
         for name in ("sublet.db", "sublet.db-wal"):
             shutil.copy(folder / name, left / name)
-    return Registry(left / "sublet.db")
+    return Registry(f"sqlite:///{left}/sublet.db")
 
 
 def test_a_restore_that_is_killed_leaves_the_older_registry_whole(tmp_path: Path) -> None:
     backup = _other(tmp_path)
-    Registry(backup).do(add_user, "emil@example.net", "Emil")
+    Registry(f"sqlite:///{backup}").do(add_user, "emil@example.net", "Emil")
     users = _users(backup)
     killed = 0
     for step in range(1, STEPS_MAX):

@@ -8,7 +8,7 @@ from sqlalchemy import delete, update
 
 from crashes import HOST, NAME, WITH_GLUE, check, standing, zone_is_right
 from outage import Outage, service_with_outage
-from service import Registrant, RunningService
+from service import Registrant, RunningService, registry_address
 from serving import wait_until
 from sublet.db import Tx
 from sublet.dns.plan import ImplausiblePlan, ZoneChanges, plan_changes
@@ -24,7 +24,7 @@ NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 @pytest.fixture
 def outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
-    url = f"sqlite:///{tmp_path}/registry.db"
+    url = registry_address(tmp_path)
     with service_with_outage(url, monkeypatch, publish_wait_ms=0) as running:
         yield running
         assert running.service.doctor() == []

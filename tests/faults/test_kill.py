@@ -23,7 +23,7 @@ from crashes import (
     suspend_it,
     zone_is_right,
 )
-from service import Registrant, RunningService
+from service import Registrant, RunningService, registry_address
 from serving import serve_process, wait_until
 from sublet.config import parse_listen
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/registry.db"
+    return registry_address(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service import RunningService, running_service
+from service import RunningService, registry_address, running_service
 from serving import ServeProcess, free_address, serve_process, wait_until
 from smtp_server import Mailbox, smtp_server
 from sublet.config import SettingsError
@@ -52,7 +52,7 @@ def test_a_killed_service_sends_the_mail_once_or_twice_with_one_id(
     mailbox = Mailbox()
     with (
         smtp_server(mailbox) as port,
-        serve_process(f"sqlite:///{tmp_path}/registry.db", tmp_path) as serving,
+        serve_process(registry_address(tmp_path), tmp_path) as serving,
     ):
         serving.environment = settings(port)
         serving.start(point)
@@ -74,7 +74,7 @@ def test_a_password_that_cannot_be_read_is_told_at_the_start(tmp_path: Path) -> 
     with (
         pytest.raises(SettingsError, match=r"^smtp_password_file: can't be read: No such file"),
         running_service(
-            f"sqlite:///{tmp_path}/registry.db",
+            registry_address(tmp_path),
             mail_transport="smtp",
             mail_from="names@example.net",
             smtp_host="127.0.0.1",
@@ -89,7 +89,7 @@ def test_a_dead_mail_server_stops_nothing_else(tmp_path: Path) -> None:
     mailbox = Mailbox()
     port = free_address()[1]
     with running_service(
-        f"sqlite:///{tmp_path}/registry.db",
+        registry_address(tmp_path),
         mail_transport="smtp",
         mail_from="names@example.net",
         smtp_host="127.0.0.1",

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from crashes import zone_is_right
 from postgresql import fresh_database
-from service import Registrant, RunningService
+from service import Registrant, RunningService, registry_address
 from serving import ServeProcess, serve_process, wait_until
 from sublet.audit import Actor, audit_events
 from sublet.credits.model import Payable
@@ -169,7 +169,7 @@ def check_each_step_is_done_once(serving: ServeProcess, *, seed: int, kills: int
 
 @pytest.mark.parametrize("seed", [1])
 def test_killed_again_and_again_each_step_is_done_once(tmp_path: Path, seed: int) -> None:
-    with serve_process(f"sqlite:///{tmp_path}/registry.db", tmp_path) as serving:
+    with serve_process(registry_address(tmp_path), tmp_path) as serving:
         check_each_step_is_done_once(serving, seed=seed)
 
 

@@ -1,16 +1,19 @@
 """The order of checks, the envelope of every answer and repeated requests, over a socket to the whole service."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text as sql_text
+from sqlalchemy import update
 
-from service import Registrant, RunningService, running_service
+from service import Registrant, RunningService, registry_address, running_service
+from sublet.http.store import idempotency_keys
 
 JSON = {"content-type": "application/json"}
 
@@ -18,7 +21,7 @@ JSON = {"content-type": "application/json"}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """One service for this file; no test here needs another's names."""
-    with running_service(f"sqlite:///{tmp_path_factory.mktemp('edge')}/registry.db") as running:
+    with running_service(registry_address(tmp_path_factory.mktemp("edge"))) as running:
         running.add_domain("example.test")
         yield running
         assert running.doctor() == []
@@ -317,13 +320,9 @@ def test_after_a_day_a_key_is_new(service: RunningService, ada: Registrant) -> N
 
     first = ask()
     assert ask().json()["ticket"]["id"] == first.json()["ticket"]["id"]
-    path = service.settings.database_url.removeprefix("sqlite:///")
-    with sqlite3.connect(path) as connection:  # make it a day old, instead of all else
-        changed = connection.execute(
-            "UPDATE idempotency_keys SET created_at = '2020-01-01T00:00:00.000000Z' WHERE key = 'day'"
-        )
-        assert changed.rowcount == 1
-    connection.close()
+    of_day = idempotency_keys.c.key == "day"  # made a day older, instead of all else
+    older = update(idempotency_keys).where(of_day).values(created_at=datetime(2020, 1, 1, tzinfo=UTC))
+    assert service.write(lambda tx: tx.connection.execute(older).rowcount) == 1
     third = ask()
     assert third.json()["ticket"]["id"] != first.json()["ticket"]["id"]
     assert "idempotent-replayed" not in third.headers
@@ -363,7 +362,7 @@ def test_rate_limits(tmp_path: Path) -> None:
         "rate_limit_failed_auth_per_minute": 2,
         "trusted_proxies": "127.0.0.1",
     }
-    with running_service(f"sqlite:///{tmp_path}/registry.db", **limits) as service:
+    with running_service(registry_address(tmp_path), **limits) as service:
         ada = service.add_user()
         first = service.call(ada, "GET", "/me")
         assert first.headers["ratelimit-policy"] == '"read";q=2;w=60'
@@ -390,7 +389,7 @@ def test_rate_limits(tmp_path: Path) -> None:
 
 def test_nobody_is_believed_about_addresses_unless_trusted(tmp_path: Path) -> None:
     limits = {"rate_limits": "on", "rate_limit_failed_auth_per_minute": 1}
-    with running_service(f"sqlite:///{tmp_path}/registry.db", **limits) as service:
+    with running_service(registry_address(tmp_path), **limits) as service:
         wrong = {"authorization": "Bearer nonsense"}
         refused(
             service.call(None, "GET", "/me", **wrong, x_forwarded_for="203.0.113.1"), 401, "token_invalid"
@@ -398,18 +397,19 @@ def test_nobody_is_believed_about_addresses_unless_trusted(tmp_path: Path) -> No
         refused(service.call(None, "GET", "/me", **wrong, x_forwarded_for="203.0.113.2"), 429, "rate_limited")
 
 
+def rename(service: RunningService, old: str, new: str) -> None:
+    change = sql_text(f"ALTER TABLE packages RENAME COLUMN {old} TO {new}")
+    service.write(lambda tx: tx.connection.execute(change))
+
+
 def test_an_error_of_the_service_is_shown_blank(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with running_service(f"sqlite:///{tmp_path}/registry.db") as service:
+    with running_service(registry_address(tmp_path)) as service:
         ada = service.add_user()
-        with sqlite3.connect(f"{tmp_path}/registry.db") as connection:
-            connection.execute("ALTER TABLE packages RENAME COLUMN price TO canary_of_the_schema")
-        connection.close()
+        rename(service, "price", "canary_of_the_schema")
         answer = service.call(ada, "GET", "/credits")
         assert answer.status_code in (500, 503)
         envelope = refused(answer, answer.status_code, answer.json()["error"])
         assert "canary" not in json.dumps(envelope)
         assert "packages" not in json.dumps(envelope)
-        with sqlite3.connect(f"{tmp_path}/registry.db") as connection:
-            connection.execute("ALTER TABLE packages RENAME COLUMN canary_of_the_schema TO price")
-        connection.close()
+        rename(service, "canary_of_the_schema", "price")
         assert service.call(ada, "GET", "/credits").status_code == 200

@@ -3,13 +3,15 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+from postgresql import fresh_database
 from sublet.accounts.model import Organization, Registrant, Token, User
 from sublet.config import Settings
 from sublet.credits.model import AppliedCoupon, Outcome
 from sublet.db import Tx, open_database
-from sublet.errors import Refusal
+from sublet.errors import NotFound, Refusal
 from sublet.http.endpoints import Call, Context
 from sublet.http.errors import IdempotencyInProgress
 from sublet.http.idempotency import Done, fingerprint, write_once
@@ -68,7 +70,7 @@ class Verb:
         return OUTCOME
 
 
-async def outcome_of(some: Call[None, None], verb: Verb) -> Done | Refusal:
+async def outcome_of(some: Call[None, None], verb: Callable[[Tx], Outcome]) -> Done | Refusal:
     try:
         return await write_once(some, 201, verb)
     except Refusal as refusal:
@@ -141,12 +143,68 @@ def test_two_processes_act_once(database_url: str) -> None:
             await one.db.close()
             await two.db.close()
 
+    # It waits for the first one: on PostgreSQL at the key, on SQLite before it begins.
+    assert asyncio.run(story()) == [
+        Done(OUTCOME, 201, replayed=False),
+        Done(OUTCOME, 201, replayed=True),
+    ]
+    assert verb.runs == 1
+
+
+def test_another_process_takes_over_from_one_that_was_refused(database_url: str) -> None:
+    """What waits for a key gets it when the first one rolls back."""
+    upgrade(database_url)
+    verb, started = Verb(), threading.Event()
+
+    def refused(_tx: Tx) -> Outcome:
+        started.set()
+        time.sleep(0.3)  # the other one gets to wait, mostly; if not it is the same
+        raise NotFound("no")
+
+    async def story() -> list[Done | Refusal]:
+        one, two = process(database_url), process(database_url)
+        first = asyncio.create_task(outcome_of(call(one), refused))
+        await asyncio.to_thread(started.wait, 5)
+        try:
+            return list(await asyncio.gather(first, outcome_of(call(two), verb)))
+        finally:
+            await one.db.close()
+            await two.db.close()
+
     first, second = asyncio.run(story())
+    assert type(first) is NotFound
+    assert second == Done(OUTCOME, 201, replayed=False)
+
+
+def test_what_is_still_running_elsewhere_is_told(postgresql_server: str) -> None:
+    """Only a request that outlasts the wait for a lock is told of as running."""
+    ended = threading.Event()
+    verb = Verb()
+
+    def long(tx: Tx) -> Outcome:
+        outcome = verb(tx)
+        assert ended.wait(30)
+        return outcome
+
+    async def story(url: str) -> list[Done | Refusal]:
+        one, two = process(url), process(f"{url}?options=-c%20lock_timeout%3D200")
+        first = asyncio.create_task(outcome_of(call(one), long))
+        await asyncio.to_thread(verb.started.wait, 5)
+        try:
+            second = await outcome_of(call(two), verb)
+            ended.set()
+            return [await first, second, await outcome_of(call(two), verb)]
+        finally:
+            ended.set()
+            await one.db.close()
+            await two.db.close()
+
+    with fresh_database(postgresql_server) as url:
+        upgrade(url)
+        first, second, third = asyncio.run(story(url))
     assert first == Done(OUTCOME, 201, replayed=False)
-    if database_url.startswith("sqlite"):  # its writers wait for each other
-        assert second == Done(OUTCOME, 201, replayed=True)
-    else:
-        assert type(second) is IdempotencyInProgress
+    assert type(second) is IdempotencyInProgress
+    assert third == Done(OUTCOME, 201, replayed=True)
     assert verb.runs == 1
 
 

@@ -23,7 +23,7 @@ from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
-from sublet.http.limits import Limits
+from sublet.http.limits import Limits, borrow_from
 from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
 from sublet.migrations import is_current
@@ -134,7 +134,7 @@ async def _serve(
                 settings=settings,
                 db=db,
                 authenticate=authenticate,
-                limits=Limits(settings),
+                limits=Limits(settings, borrow_from(settings, db)),
                 metrics=metrics,
                 stopping=stop,
                 readiness={"worker": lambda: not any(worker.done() for worker in workers)},

@@ -31,6 +31,7 @@ from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import BodyTooSlow, declared_type, parse_object, read_body
 from sublet.http.limits import (
     FAILED_AUTHENTICATION,
+    Allowance,
     address_key,
     client_address,
     limit_headers,
@@ -110,7 +111,7 @@ class Resource:
         request.endpoint = endpoint.name
         registrant = await self._authenticate(request)
         request.user_id = registrant.user.id
-        self._count(request, endpoint, registrant)
+        await self._count(request, endpoint, registrant)
         if endpoint.scope not in registrant.token.scopes:
             raise InsufficientScope(
                 f"This token lacks the scope {endpoint.scope}.", details={"required_scope": endpoint.scope}
@@ -138,10 +139,7 @@ class Resource:
         address = address_key(client_address(client[0] if client else "", forwarded, self._trusted))
         failures = limits.look(FAILED_AUTHENTICATION, address)
         if failures is not None and not failures.allowed:
-            raise RateLimited(
-                "Too many failed attempts to authenticate from this address; wait, and check the token.",
-                retry_after_seconds=failures.reset_seconds,
-            )
+            raise _too_many_failures(failures)
         values = request.fields.getlist("authorization")
         if not values:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
@@ -152,13 +150,17 @@ class Resource:
             registrant = await self._context.db.read(self._context.authenticate, token.strip(" "))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:
-                limits.take(FAILED_AUTHENTICATION, address)
+                failures = await limits.take(FAILED_AUTHENTICATION, address)
+                if (
+                    failures is not None and not failures.allowed
+                ):  # another process, or request, had the last one
+                    raise _too_many_failures(failures) from None
             raise
         self._context.note_use(registrant.token)
         return registrant
 
-    def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> None:
-        allowance = self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
+    async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> None:
+        allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
         if allowance is None:
             return
         request.headers |= limit_headers(allowance)
@@ -209,6 +211,13 @@ class Resource:
         status, headers, body = render_refusal(refusal, request.request_id, accept, f"{BASE_PATH}/docs")
         request.headers |= headers
         return status, body
+
+
+def _too_many_failures(failures: Allowance) -> RateLimited:
+    return RateLimited(
+        "Too many failed attempts to authenticate from this address; wait, and check the token.",
+        retry_after_seconds=failures.reset_seconds,
+    )
 
 
 async def _drain(request: _Request, refusal: Refusal) -> None:

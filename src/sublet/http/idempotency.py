@@ -1,13 +1,15 @@
 """`Idempotency-Key`: the same request answers the same, however often it is sent, and acts once.
 
 The key is claimed, the verb run and its outcome kept in one transaction, so there is no moment at which the effect stands
-without its memory. Refusals roll all of it back: after one the key is as good as new.
+without its memory. Refusals roll all of it back: after one the key is as good as new. Within a process the second request with a
+key is refused at once; of another process it waits for the first one, and is then answered with what that did.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec
 
@@ -17,12 +19,14 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import FieldError
 from sublet.http.endpoints import Call
-from sublet.http.errors import IdempotencyInProgress, IdempotencyKeyReused
+from sublet.http.errors import IdempotencyKeyReused
 from sublet.http.members import Reading
-from sublet.http.store import claim_key, remember_outcome, select_remembered
+from sublet.http.store import KeyTaken, claim_key, key_is_running, remember_outcome, select_remembered
 
 P = ParamSpec("P")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
+LOOKS_MAX = 3
+"""How often a key is looked up whose other request committed meanwhile: the second look finds it, unless it is gone again."""
 REPLAYED = {"idempotent-replayed": "true"}
 
 
@@ -96,11 +100,12 @@ async def write_once(
 
     running = call.context.running
     if (user_id, key) in running:
-        raise IdempotencyInProgress(
-            "A request with this Idempotency-Key is still running; ask again shortly."
-        )
+        raise key_is_running()
     running.add((user_id, key))
     try:
-        return await database.write(once)
+        for _ in range(LOOKS_MAX):
+            with suppress(KeyTaken):
+                return await database.write(once)
+        raise key_is_running()
     finally:
         running.discard((user_id, key))

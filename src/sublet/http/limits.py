@@ -1,28 +1,40 @@
 """Rate limits: how many requests a token may send in a minute, and how often an address may fail to authenticate.
 
-Fixed windows of a minute that begin with a key's first request, in memory of a bounded size, for each process on its own:
-with several API processes a client gets up to that many times the rate. The headers are those of
-draft-ietf-httpapi-ratelimit-headers.
+Fixed windows of a minute that begin with a key's first request. A process spends what it has **borrowed** of a window. On SQLite,
+where one process serves, it borrows the whole window from itself, in memory of a bounded size. On PostgreSQL the window is the
+database's (`rate_store.py`), and processes borrow shares of it: the sum over them is never above the limit. The headers are those
+of draft-ietf-httpapi-ratelimit-headers.
 """
 
+import asyncio
 import ipaddress
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from sublet.config import Settings
+from sublet.db import Database
+from sublet.http.rate_store import WINDOW_SECONDS, Loan, forget_ended, lend
+from sublet.sqlite_copy import sqlite_path
 
-WINDOW_SECONDS = 60
 KEYS_MAX = 100_000
-"""Most keys remembered: about 20 MB; beyond it the oldest window is forgotten."""
+"""Most keys remembered: about 40 MB; beyond it the oldest window is forgotten."""
+LOANS_BETWEEN_FORGETTING = 64
+ENDED_MAX = 128
+"""Most ended windows that are deleted at once: twice as many as can have begun since the last time."""
 FAILED_AUTHENTICATION = "failed-authentication"
+Borrow = Callable[[str, str, int, int], Awaitable[Loan]]
+"""Borrows of the window of a policy and key with a limit, as many as are wanted or fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is left of a window: `remaining` requests until it ends in `reset_seconds`. `allowed` is about this request."""
+    """What is left of a window: `remaining` requests until it ends in `reset_seconds`. `allowed` is about this request.
+
+    With several processes `remaining` is what this one has borrowed and what nobody had borrowed when it last asked.
+    """
 
     policy: str
     limit: int
@@ -31,10 +43,51 @@ class Allowance:
     allowed: bool
 
 
+@dataclass(slots=True)
+class _Window:
+    """What this process knows of a window, and what it has of it.
+
+    `ends_at` is never later than the real end, by this process's clock. `left` is borrowed and not spent, `not_lent` what nobody
+    had borrowed when this process last asked.
+    """
+
+    ends_at: float = -math.inf
+    left: int = 0
+    not_lent: int = 0
+    spent: int = 0
+    borrowing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+async def borrow_whole(_policy: str, _key: str, limit: int, _wanted: int) -> Loan:
+    """Lend a whole new window: what a process does that serves alone."""
+    return Loan(count=limit, not_lent=0, seconds_left=WINDOW_SECONDS)
+
+
+def borrow_from(settings: Settings, db: Database) -> Borrow:
+    """Return where the processes of a registry borrow: on SQLite, which one process serves, from itself."""
+    if sqlite_path(settings.database_url) is not None:
+        return borrow_whole
+    loans = 0
+
+    async def borrow(policy: str, key: str, limit: int, wanted: int) -> Loan:
+        nonlocal loans
+        loans += 1
+        if loans % LOANS_BETWEEN_FORGETTING == 0:
+            await db.write(forget_ended, ENDED_MAX)
+        return await db.write(lend, policy, key, limit, wanted)
+
+    return borrow
+
+
 class Limits:
     """The windows of one process. `clock` gives seconds that never go back."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        borrow: Borrow = borrow_whole,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._on = settings.rate_limits == "on"
         self._limits = {
             "read": settings.rate_limit_read_per_minute,
@@ -42,44 +95,80 @@ class Limits:
             "ticket": settings.rate_limit_ticket_per_minute,
             FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,
         }
+        self._borrow = borrow
         self._clock = clock
-        # Both the order of insertion and that of the windows' ends, since all windows are of one length.
-        self._windows: OrderedDict[tuple[str, str], list[float]] = OrderedDict()
+        # In the order in which they began here, which is nearly that of their ends, since all are of one length.
+        self._windows: OrderedDict[tuple[str, str], _Window] = OrderedDict()
 
-    def take(self, policy: str, key: str) -> Allowance | None:
-        """Count one request of a key against a policy; None when limits are off."""
-        return self._look(policy, key, cost=1) if self._on else None
+    async def take(self, policy: str, key: str) -> Allowance | None:
+        """Count one request of a key against a policy; None when limits are off.
+
+        Raises:
+            Unavailable: the database, which knows the window, can't be reached.
+        """
+        if not self._on:
+            return None
+        now = self._clock()
+        window = self._windows.get((policy, key))
+        if window is None:
+            window = self._windows[policy, key] = _Window()
+        if not window.left or now >= window.ends_at:
+            # One at a time: the others then spend what the first one borrowed.
+            async with window.borrowing:
+                now = self._clock()
+                if now >= window.ends_at or (not window.left and window.not_lent):
+                    await self._refill(window, policy, key, now)
+                allowed = window.left > 0
+        else:
+            allowed = True
+        if allowed:
+            window.left -= 1
+            window.spent += 1
+        return self._allowance(policy, window, now, allowed=allowed)
 
     def look(self, policy: str, key: str) -> Allowance | None:
-        """Tell what is left without counting anything; None when limits are off."""
-        return self._look(policy, key, cost=0) if self._on else None
-
-    def _look(self, policy: str, key: str, cost: int) -> Allowance:
+        """Tell what is left, as far as this process knows, without counting anything; None when limits are off."""
+        if not self._on:
+            return None
         now = self._clock()
-        limit = self._limits[policy]
         window = self._windows.get((policy, key))
-        if window is None or now >= window[0]:
-            window = [now + WINDOW_SECONDS, 0]
-            if cost:
-                self._windows.pop((policy, key), None)
-                self._windows[policy, key] = window
-                self._forget(now)
-        used = window[1] + cost
-        allowed = used <= limit if cost else used < limit
-        if allowed:
-            window[1] = used
+        if window is None or now >= window.ends_at:
+            window = _Window(ends_at=now + WINDOW_SECONDS, left=self._limits[policy])
+        return self._allowance(policy, window, now, allowed=window.left + window.not_lent > 0)
+
+    async def _refill(self, window: _Window, policy: str, key: str, now: float) -> None:
+        """Borrow. What was left of a window that is over is gone; in one that goes on, as much again as was spent is wanted.
+
+        A loan is good for the request that it was borrowed for even if its window has ended on the way here.
+        """
+        if now >= window.ends_at:
+            window.left = window.spent = 0
+        wanted = 1 if policy == FAILED_AUTHENTICATION else max(1, window.spent)
+        loan = await self._borrow(policy, key, self._limits[policy], wanted)
+        window.left, window.not_lent = loan.count, loan.not_lent
+        begins = window.spent == 0
+        window.ends_at = now + loan.seconds_left  # from before it was asked
+        if begins:
+            self._windows[policy, key] = window
+            self._windows.move_to_end((policy, key))
+            self._forget(now)
+
+    def _allowance(self, policy: str, window: _Window, now: float, *, allowed: bool) -> Allowance:
         return Allowance(
             policy=policy,
-            limit=limit,
-            remaining=max(0, int(limit - window[1])),
-            reset_seconds=max(1, math.ceil(window[0] - now)),
+            limit=self._limits[policy],
+            remaining=window.left + window.not_lent,
+            reset_seconds=max(1, math.ceil(window.ends_at - now)),
             allowed=allowed,
         )
 
     def _forget(self, now: float) -> None:
-        while self._windows and (
-            len(self._windows) > KEYS_MAX or next(iter(self._windows.values()))[0] <= now
-        ):
+        while self._windows:
+            oldest = next(iter(self._windows.values()))
+            if oldest.borrowing.locked() and len(self._windows) <= KEYS_MAX:
+                return
+            if oldest.ends_at > now and len(self._windows) <= KEYS_MAX:
+                return
             self._windows.popitem(last=False)
 
 

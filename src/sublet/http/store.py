@@ -17,7 +17,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -27,6 +27,7 @@ from sublet.schema import BIG_ID, Instant, metadata, violates
 KEPT_FOR = timedelta(hours=24)
 """How long a key is remembered (docs/spec-choices.md)."""
 
+_LOCK_NOT_AVAILABLE = "55P03"
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
@@ -38,6 +39,10 @@ idempotency_keys = Table(
     Column("created_at", Instant, nullable=False),
     PrimaryKeyConstraint("user_id", "key", name="pk_idempotency_keys"),
 )
+
+
+class KeyTaken(Exception):  # noqa: N818 - no error: a new transaction sees what was done
+    """Another process has committed under a key since this transaction looked for it."""
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -67,6 +72,11 @@ _KEPT = (
 )
 
 
+def key_is_running() -> IdempotencyInProgress:
+    """Return the refusal of a request whose key belongs to one that has not ended."""
+    return IdempotencyInProgress("A request with this Idempotency-Key is still running; ask again shortly.")
+
+
 def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
     """What did this user do under this key in the last 24 hours?"""
     row = tx.connection.execute(
@@ -80,8 +90,12 @@ def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
 def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> None:
     """Take a key before the verb runs, and forget this user's keys that are older than 24 hours.
 
+    On PostgreSQL this waits for another process that has taken it and has not committed; SQLite's writers wait for each other
+    before they begin.
+
     Raises:
-        IdempotencyInProgress: another process took it meanwhile (PostgreSQL; SQLite's writers wait for each other).
+        IdempotencyInProgress: the other one is still running when the time to wait for a lock is over.
+        KeyTaken: the other one has committed meanwhile.
     """
     tx.connection.execute(_FORGOTTEN, {"of": user_id, "oldest": _oldest(tx.now)})
     row = {
@@ -95,9 +109,11 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
         tx.connection.execute(_CLAIMED, row)
     except IntegrityError as error:
         if violates(error, "pk_idempotency_keys"):
-            raise IdempotencyInProgress(
-                "A request with this Idempotency-Key is still running; ask again shortly."
-            ) from None
+            raise KeyTaken from None
+        raise
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+            raise key_is_running() from None
         raise
 
 

@@ -55,6 +55,7 @@ def upgrade() -> None:
         sa.Column("key", sa.String(length=64), nullable=False),
         sa.Column("ends_at", instant(), nullable=False),
         sa.Column("used", sa.Integer(), nullable=False),
+        sa.Column("lent", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("policy", "key", name=op.f("pk_rate_windows")),
         prefixes=["UNLOGGED"] if is_postgresql else [],
     )
