@@ -287,7 +287,7 @@ def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Pat
         told = answer(f"sqlite:///{old}", "backup", file, "--force")
         assert (told["schema"], told["violations"]) == (revision, None)
         url = f"sqlite:///{tmp_path}/{number}.db"
-        assert "sublet init: upgrades it" in run(url, "restore", file)
+        assert "sublet migrate: upgrades it" in run(url, "restore", file)
         run(url, "user", "list", expect=3)
         assert answer(url, "init") == {"before": revision, "after": needed_revision()}
         assert run(url, "doctor").startswith("No invariant")

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 NOUNS = (
     "serve",
     "init",
+    "migrate",
     "backup",
     "restore",
     "user",
