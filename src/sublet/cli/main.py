@@ -15,6 +15,7 @@ NOUNS = (
     "serve",
     "init",
     "migrate",
+    "copy",
     "backup",
     "restore",
     "user",
