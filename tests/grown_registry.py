@@ -23,6 +23,7 @@ from sublet.dns.types import GlueInput
 from sublet.migrations import upgrade
 from sublet.platform_domains.add_platform_domain import add_platform_domain
 from sublet.platform_domains.offer_mode import offer_mode
+from sublet.platform_domains.set_label import set_label
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.delete import delete
@@ -84,6 +85,8 @@ class Growing:
             self.domain_id = added.platform_domain.id
             offer_mode(tx, OPERATOR, ZONE, "plus", price_credits=10, renewal_price_credits=11)
             add_package(tx, OPERATOR, "Large", 1000, "9.90", "EUR")
+            set_label(tx, OPERATOR, ZONE, "gold", "premium", price_credits=500)
+            set_label(tx, OPERATOR, ZONE, "admin", "reserved")
             add_coupon(tx, OPERATOR, "SPRING", CouponTerms(percent=30))
 
         def user(number: int) -> Verb:
@@ -123,8 +126,8 @@ class Growing:
         await self.do([one(number) for number in range(names)])
 
     async def live(self) -> None:
-        """Let ten months pass: renewals, changes, the trash and the way back, tickets, reminders."""
-        self.now[0] += timedelta(days=320)
+        """Let eleven months pass: renewals, changes, the trash and the way back, tickets, reminders."""
+        self.now[0] += timedelta(days=340)
         verbs: list[Verb] = []
         for user_id, fqdn, mode in self.names:
             drawn = self.draws.random()
@@ -188,6 +191,7 @@ def grow(url: str, names: int, seed: int = 1) -> None:
             await growing.register(names)
             await growing.publish()
             await growing.live()
+            await growing.publish()
         finally:
             await database.close()
 
