@@ -16,6 +16,7 @@ NOUNS = (
     "init",
     "migrate",
     "copy",
+    "grants",
     "backup",
     "restore",
     "user",

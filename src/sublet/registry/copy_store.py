@@ -11,27 +11,43 @@ import psycopg
 from sqlalchemy import JSON, Connection, String, Table, collate, delete, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
+import sublet.accounts.store
 import sublet.credits.coupon_store
 import sublet.credits.package_store
+import sublet.credits.store
 import sublet.http.rate_store
 import sublet.http.store
+import sublet.mail.store
+import sublet.platform_domains.store
+import sublet.platform_domains.zone_state_store
+import sublet.platform_domains.zone_store
 import sublet.processes.store
-import sublet.schema_revision
+import sublet.subdomains.milestone_store
 import sublet.subdomains.publish_store
+import sublet.subdomains.store
 import sublet.subdomains.sweep_store
+import sublet.subdomains.term_store
 import sublet.tickets.store
 from sublet.errors import Conflict, Refusal, Unavailable
 from sublet.schema import STREAMED, metadata
 
 DECLARING = (
+    sublet.accounts.store,
     sublet.credits.coupon_store,
     sublet.credits.package_store,
+    sublet.credits.store,
     sublet.http.rate_store,
     sublet.http.store,
+    sublet.mail.store,
+    sublet.platform_domains.store,
+    sublet.platform_domains.zone_state_store,
+    sublet.platform_domains.zone_store,
     sublet.processes.store,
-    sublet.schema_revision,
+    sublet.subdomains.milestone_store,
     sublet.subdomains.publish_store,
+    sublet.subdomains.store,
     sublet.subdomains.sweep_store,
+    sublet.subdomains.term_store,
     sublet.tickets.store,
 )
 """The stores that have to be imported for every table to be known."""
@@ -50,6 +66,11 @@ ROWS_AT_ONCE = 1000
 def list_copied() -> list[Table]:
     """Return the tables of a registry, each after those that it refers to."""
     return [table for table in metadata.sorted_tables if table.name not in NOT_COPIED]
+
+
+def list_other() -> list[Table]:
+    """Return the tables that belong to a database and its processes."""
+    return [metadata.tables[name] for name in NOT_COPIED]
 
 
 def read_rows(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
@@ -138,7 +159,7 @@ def lock_tables(connection: Connection) -> None:
 def find_last_ids(connection: Connection) -> dict[str, int]:
     """Which number was given last, by table? Of tables that number their rows and never give a number twice."""
     found = {}
-    for table in _numbered():
+    for table in list_numbered():
         if connection.dialect.name == "postgresql":
             name = connection.execute(_sequence(table)).scalar_one()
             last, given = connection.execute(text(f"SELECT last_value, is_called FROM {name}")).one()  # noqa: S608 - our own names
@@ -151,7 +172,7 @@ def find_last_ids(connection: Connection) -> dict[str, int]:
 
 def set_last_ids(connection: Connection, last: dict[str, int]) -> None:
     """Let the next row of each table get a number above those that were given."""
-    for table in _numbered():
+    for table in list_numbered():
         highest = connection.execute(select(func.max(table.c.id))).scalar_one() or 0
         number = max(highest, last.get(table.name, 0))
         if not number:
@@ -170,7 +191,8 @@ def analyze(connection: Connection) -> None:
     connection.execute(text("ANALYZE"))
 
 
-def _numbered() -> list[Table]:
+def list_numbered() -> list[Table]:
+    """Return the tables whose rows the database numbers."""
     return [table for table in list_copied() if table.dialect_options["sqlite"]["autoincrement"]] + [
         metadata.tables["zone_records"]
     ]
