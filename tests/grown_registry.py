@@ -1,15 +1,25 @@
 """A registry of any size, grown by the registry's own verbs from a seed: names with their ledger, trash, tickets, mail, zone.
 
-For tests and figures alike: `python tests/grown_registry.py ADDRESS NAMES [SEED]` grows one in an empty database.
+For tests and figures alike: `python tests/grown_registry.py FILE NAMES TIMES [SEED]` grows one in an SQLite file, and then adds
+all of its users with their names again under other names and numbers, so that it has TIMES as many: verbs take minutes for
+ten thousand names, copies of rows seconds.
 """
 
 import asyncio
+import hashlib
 import random
+import re
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Table
 
 from sublet.accounts.add_user import add_user
 from sublet.accounts.issue_token import issue_token
@@ -19,12 +29,14 @@ from sublet.credits.add_package import add_package
 from sublet.credits.model import Payable
 from sublet.credits.record_payment import PaymentMade, record_payment
 from sublet.db import Database, Tx, open_database
+from sublet.dns.names import owner_key
 from sublet.dns.types import GlueInput
 from sublet.migrations import upgrade
 from sublet.platform_domains.add_platform_domain import add_platform_domain
 from sublet.platform_domains.offer_mode import offer_mode
 from sublet.platform_domains.set_label import set_label
 from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.registry.copy_store import list_copied
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, UpdateNameservers
@@ -198,5 +210,100 @@ def grow(url: str, names: int, seed: int = 1) -> None:
     asyncio.run(run())
 
 
+SHARED = ("platform_domains", "offers", "labels", "coupons", "packages", "clockwork", "forecasts")
+"""Tables that stay as they are, but for what is counted in them."""
+OBJECTS = {
+    "user": "users",
+    "organization": "organizations",
+    "token": "tokens",
+    "subdomain": "subdomains",
+    "ticket": "tickets",
+    "transfer": "transfers",
+}
+"""The tables of the objects that events tell of."""
+_NAME = re.compile(r"\b(n\d+\.example\.test|user\d+(?=@|-example)|pay-\d+)")
+_LABEL = re.compile(r"n\d+")
+_REFERENCE = re.compile(r"^(\w+):(\d+):")
+_NUMBER = re.compile(r'"(user|organization|subdomain|message|mail)_id": (\d+)')
+
+
+def multiply(path: Path, times: int) -> None:
+    """Add everything of every user to a grown registry again, so often that there is `times` as much in the end."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        tables = [table for table in list_copied() if table.name not in SHARED]
+        last = {
+            table.name: connection.execute(f"SELECT max(id) FROM {table.name}").fetchone()[0] or 0  # noqa: S608 - our own names
+            for table in tables
+            if "id" in table.columns
+        }
+        house = connection.execute("SELECT max(id) FROM ledger_accounts WHERE kind <> 'user'").fetchone()[0]
+        rows = {
+            table.name: connection.execute(f"SELECT {_columns(table)} FROM {table.name}").fetchall()  # noqa: S608 - as above
+            for table in tables
+        }
+        for again in range(1, times):
+            for table in tables:
+                added = [
+                    values
+                    for row in rows[table.name]
+                    if (values := _again(table, row, again, last, house)) is not None
+                ]
+                places = ", ".join("?" for _ in table.columns)
+                statement = f"INSERT INTO {table.name} ({_columns(table)}) VALUES ({places})"  # noqa: S608 - as above
+                connection.executemany(statement, added)
+        connection.execute("UPDATE coupons SET uses = uses * ?", (times,))
+        connection.execute("UPDATE ledger_accounts SET balance = balance * ? WHERE kind <> 'user'", (times,))
+        connection.commit()
+
+
+def _columns(table: Table) -> str:
+    return ", ".join(f'"{column.name}"' for column in table.columns)
+
+
+def _again(
+    table: Table, row: tuple[Any, ...], again: int, last: dict[str, int], house: int
+) -> tuple[Any, ...] | None:
+    """Return a row under other names and numbers, or None where it is not to be there again."""
+    values = dict(zip(table.columns.keys(), row, strict=True))
+    if table.name == "ledger_accounts" and values["kind"] != "user":
+        return None
+    if table.name == "audit_events" and values["object_type"] not in OBJECTS:
+        return None
+    for name, value in values.items():
+        if isinstance(value, str):
+            renamed = _NAME.sub(lambda found: f"k{again}{found[1]}", value)
+            values[name] = _NUMBER.sub(
+                lambda found: f'"{found[1]}_id": {int(found[2]) + again * last[f"{found[1]}s"]}', renamed
+            )
+    for column in table.columns:
+        number = values[column.name]
+        target = next((each.column.table.name for each in column.foreign_keys), None)
+        target = table.name if column.name == "id" else target
+        if target == "ledger_accounts" and number is not None and number <= house:
+            continue
+        if number is not None and target in last:
+            values[column.name] = number + again * last[target]
+    if table.name == "audit_events":
+        values["object_id"] += again * last[OBJECTS[values["object_type"]]]
+        if values["user_id"] is not None:
+            values["user_id"] += again * last["users"]
+    if "reference" in values:
+        values["reference"] = _REFERENCE.sub(
+            lambda found: f"{found[1]}:{int(found[2]) + again * last['subdomains']}:", values["reference"]
+        )
+    if table.name == "subdomains":
+        values["label"] = _LABEL.sub(lambda found: f"k{again}{found[0]}", values["label"])
+    if table.name in ("coupon_uses", "transfers") and values["subdomain_id"] is not None:
+        values["subdomain_id"] += again * last["subdomains"]
+    if table.name == "zone_records":
+        values["owner_key"] = owner_key(values["owner"])
+    if table.name == "tokens":
+        values["digest"] = hashlib.sha256(f"{values['digest']}{again}".encode()).hexdigest()
+    return tuple(values.values())
+
+
 if __name__ == "__main__":
-    grow(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    file, number, factor = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    grow(f"sqlite:///{file}", number, int(sys.argv[4]) if len(sys.argv) > 4 else 1)
+    multiply(file, factor)
