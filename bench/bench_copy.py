@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from grown_registry import grow, multiply
 from postgresql import fresh_database, run_postgresql
-from sublet.db import sqlite_engine
+from sublet.db import Tx, sqlite_engine, utc_now
 from sublet.registry import copy_store
 from sublet.registry.copy_store import list_copied
 
@@ -70,10 +70,12 @@ def insert_seconds(source: str, target: str, name: str) -> tuple[float, float]:
             connection.execute(text("SET session_replication_role = replica"))  # without what it refers to
             started = time.perf_counter()
             if by_copy:
-                copy_store.add_rows(connection, table, copy_store.read_rows(rows, table))
+                copy_store.add_rows(
+                    Tx(connection, utc_now()), table, copy_store.read_rows(Tx(rows, utc_now()), table)
+                )
             else:
                 part: list[dict[str, Any]] = []
-                for row in copy_store.read_rows(rows, table):
+                for row in copy_store.read_rows(Tx(rows, utc_now()), table):
                     part.append(dict(zip(table.columns.keys(), row, strict=True)))
                     if len(part) == copy_store.ROWS_AT_ONCE:
                         connection.execute(insert(table), part)

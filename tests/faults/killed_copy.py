@@ -8,9 +8,10 @@ import signal
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Table
 
 from sublet.cli.main import main
+from sublet.db import Tx
 from sublet.registry import copy as copying
 from sublet.registry import copy_store
 
@@ -18,8 +19,8 @@ _add_rows, _copied = copy_store.add_rows, copying.Copied
 _after = os.environ["KILL_AFTER"]
 
 
-def _add(connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
-    _add_rows(connection, table, rows)
+def _add(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
+    _add_rows(tx, table, rows)
     if table.name == _after:
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,23 +1,18 @@
 """Copy a whole registry from one database into another, check the copy, and only then let it count."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
-
-from sublet.db import Tx, utc_now
+from sublet.db import Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.invariants import Violation
-from sublet.migrations import open_engine, take_advisory_lock, upgrade_within
+from sublet.migrations import take_advisory_lock, upgrade_within
 from sublet.processes.process_store import list_running
 from sublet.registry import copy_store
+from sublet.registry.connection_store import open_source, open_target
 from sublet.registry.digest import Digesting, TableDigest, differing
 from sublet.schema_revision import find_revision, known_revisions, needed_revision
-from sublet.serve_lock import serve_lock
-from sublet.sqlite_copy import BESIDE, sqlite_path
+from sublet.sqlite_copy import sqlite_path
 
 Check = Callable[[Tx], list[Violation]]
 
@@ -46,7 +41,7 @@ def copy_registry(source: str, target: str, check: Check, *, force: bool = False
     path, other = sqlite_path(source), sqlite_path(target)
     if source == target or (path and other and path.resolve() == other.resolve()):
         raise Conflict("Both addresses are the same registry.")
-    with _source(source, path) as reading, _target(target, other) as writing:
+    with open_source(source, path) as reading, open_target(target, other) as writing:
         copy_store.prepare_reading(reading)
         _refuse_other_schema(reading, "source")
         _refuse_served(reading, "source")
@@ -59,7 +54,7 @@ def copy_registry(source: str, target: str, check: Check, *, force: bool = False
         copy_store.set_last_ids(writing, copy_store.find_last_ids(reading))
         copy_store.analyze(writing)
         _refuse_different(ours, _digests(writing))
-        violations = check(Tx(writing, utc_now()))
+        violations = check(writing)
         if violations and not force:
             first = violations[0]
             raise Conflict(
@@ -73,24 +68,24 @@ def _names() -> list[str]:
     return [table.name for table in copy_store.list_copied()]
 
 
-def _copy(reading: Connection, writing: Connection, name: str) -> TableDigest:
+def _copy(reading: Tx, writing: Tx, name: str) -> TableDigest:
     table = next(each for each in copy_store.list_copied() if each.name == name)
     digesting = Digesting(name, [column.name for column in table.columns])
     copy_store.add_rows(writing, table, digesting.pass_through(copy_store.read_rows(reading, table)))
     return digesting.result()
 
 
-def _digests(connection: Connection) -> list[TableDigest]:
+def _digests(tx: Tx) -> list[TableDigest]:
     found = []
     for table in copy_store.list_copied():
         digesting = Digesting(table.name, [column.name for column in table.columns])
-        for _ in digesting.pass_through(copy_store.read_rows(connection, table)):
+        for _ in digesting.pass_through(copy_store.read_rows(tx, table)):
             pass
         found.append(digesting.result())
     return found
 
 
-def _compare(reading: Connection, writing: Connection, filled: str) -> Copied:
+def _compare(reading: Tx, writing: Tx, filled: str) -> Copied:
     ours, theirs = _digests(reading), _digests(writing)
     if different := differing(ours, theirs):
         one, other = different[0]
@@ -111,8 +106,8 @@ def _refuse_different(ours: list[TableDigest], theirs: list[TableDigest]) -> Non
         )
 
 
-def _refuse_other_schema(connection: Connection, side: str) -> None:
-    revision = find_revision(Tx(connection, utc_now()))
+def _refuse_other_schema(tx: Tx, side: str) -> None:
+    revision = find_revision(tx)
     if revision == needed_revision():
         return
     if revision is None:
@@ -123,66 +118,19 @@ def _refuse_other_schema(connection: Connection, side: str) -> None:
     raise Unavailable(f"The {side} has the schema {revision}, not {needed_revision()}: {what}.")
 
 
-def _refuse_served(connection: Connection, side: str) -> None:
-    running = list_running(Tx(connection, utc_now()))
+def _refuse_served(tx: Tx, side: str) -> None:
+    running = list_running(tx)
     if running:
         raise Conflict(f"These run over the {side}: {'; '.join(map(str, running))}. Stop them first.")
 
 
-def _prepare(writing: Connection) -> None:
+def _prepare(writing: Tx) -> None:
     """Make the target a registry where it is none, and keep all others out of it."""
-    if find_revision(Tx(writing, utc_now())) is None:
-        upgrade_within(writing)
+    if find_revision(writing) is None:
+        upgrade_within(writing.connection)
     else:
-        take_advisory_lock(writing)
+        take_advisory_lock(writing.connection)
         _refuse_other_schema(writing, "target")
     copy_store.prepare_reading(writing)
     _refuse_served(writing, "target")
     copy_store.lock_tables(writing)
-
-
-@contextmanager
-def _source(url: str, path: Path | None) -> Iterator[Connection]:
-    if path is not None and not path.exists():
-        raise Unavailable(f"There is no registry at the source: {path} does not exist.")
-    engine = open_engine(url)
-    options = (
-        {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        if path is None
-        else {"sublet_begin": "BEGIN IMMEDIATE"}
-    )
-    try:
-        with _lock(path):
-            try:
-                connection = engine.execution_options(**options).connect()
-                connection.begin()
-            except DBAPIError as error:
-                raise copy_store.as_refusal("Opening the source", error) from error
-            with connection:  # what is open is rolled back
-                yield connection
-    finally:
-        engine.dispose()
-
-
-@contextmanager
-def _target(url: str, path: Path | None) -> Iterator[Connection]:
-    is_new = path is not None and not path.exists()
-    engine = open_engine(url)
-    done = False
-    try:
-        with _lock(path):
-            try:
-                with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
-                    yield connection
-                done = True
-            except DBAPIError as error:
-                raise copy_store.as_refusal("Writing the target", error) from error
-    finally:
-        engine.dispose()
-        if path is not None and is_new and not done:
-            for suffix in ("", *BESIDE, ".serve-lock"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def _lock(path: Path | None) -> AbstractContextManager[None]:
-    return nullcontext() if path is None else serve_lock(path)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import psycopg
-from sqlalchemy import JSON, Connection, String, Table, collate, delete, func, insert, select, text
+from sqlalchemy import JSON, String, Table, collate, delete, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
 import sublet.accounts.store
@@ -28,6 +28,7 @@ import sublet.subdomains.store
 import sublet.subdomains.sweep_store
 import sublet.subdomains.term_store
 import sublet.tickets.store
+from sublet.db import Tx
 from sublet.errors import Conflict, Refusal, Unavailable
 from sublet.schema import STREAMED, metadata
 
@@ -73,31 +74,31 @@ def list_other() -> list[Table]:
     return [metadata.tables[name] for name in NOT_COPIED]
 
 
-def read_rows(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
+def read_rows(tx: Tx, table: Table) -> Iterator[tuple[Any, ...]]:
     """Give all rows of a table by its primary key, a bounded number of them in memory."""
     # By bytes on both: SQLite compares so, PostgreSQL in the order of some language.
-    by_bytes = connection.dialect.name == "postgresql"
+    by_bytes = tx.connection.dialect.name == "postgresql"
     keys = [
         collate(each, "C") if by_bytes and type(each.type) is String else each for each in table.primary_key
     ]
     with _told(f"reading {table.name}"):
-        result = connection.execute(select(*table.columns).order_by(*keys), execution_options=STREAMED)
+        result = tx.connection.execute(select(*table.columns).order_by(*keys), execution_options=STREAMED)
         for row in result:
             yield tuple(row)
 
 
-def add_rows(connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
+def add_rows(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
     """Add rows to a table, in their order."""
     with _told(f"writing {table.name}"):
-        if connection.dialect.name == "postgresql":
-            _copy_in(connection, table, rows)
+        if tx.connection.dialect.name == "postgresql":
+            _copy_in(tx, table, rows)
             return
         names, remaining = [column.name for column in table.columns], iter(rows)
         while part := list(islice(remaining, ROWS_AT_ONCE)):
-            connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in part])
+            tx.connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in part])
 
 
-def _copy_in(connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
+def _copy_in(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
     """Add rows by COPY, which takes a fraction of the time of inserts."""
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     # The driver knows no type of JSON; where null is a value, a column can't be without one.
@@ -106,7 +107,7 @@ def _copy_in(connection: Connection, table: Table, rows: Iterable[tuple[Any, ...
         for place, column in enumerate(table.columns)
         if isinstance(column.type, JSON)
     ]
-    driver: Any = connection.connection.driver_connection
+    driver: Any = tx.connection.connection.driver_connection
     with driver.cursor() as cursor, cursor.copy(f'COPY "{table.name}" ({names}) FROM STDIN') as copy:
         for row in rows:
             if documents:
@@ -118,7 +119,7 @@ def _copy_in(connection: Connection, table: Table, rows: Iterable[tuple[Any, ...
                 copy.write_row(row)
 
 
-def find_filled(connection: Connection) -> str | None:
+def find_filled(tx: Tx) -> str | None:
     """Which table has rows that an empty registry can't have? The first one."""
     for table in list_copied():
         query = select(func.count()).select_from(table)
@@ -126,69 +127,71 @@ def find_filled(connection: Connection) -> str | None:
             query = query.where((table.c.kind == "user") | (table.c.balance != 0))
         elif table.name in SEEDS:
             continue
-        if connection.execute(query).scalar_one():
+        if tx.connection.execute(query).scalar_one():
             return table.name
     return None
 
 
-def delete_seeds(connection: Connection) -> None:
+def delete_seeds(tx: Tx) -> None:
     """Take away what an empty registry has."""
     for name in SEEDS:
-        connection.execute(delete(metadata.tables[name]))
+        tx.connection.execute(delete(metadata.tables[name]))
 
 
-def prepare_reading(connection: Connection) -> None:
+def prepare_reading(tx: Tx) -> None:
     """Let the reads of a whole registry take their time."""
-    if connection.dialect.name == "postgresql":
+    if tx.connection.dialect.name == "postgresql":
         for setting in ("statement_timeout", "idle_in_transaction_session_timeout"):
-            connection.execute(text(f"SET LOCAL {setting} = 0"))
+            tx.connection.execute(text(f"SET LOCAL {setting} = 0"))
 
 
-def lock_tables(connection: Connection) -> None:
+def lock_tables(tx: Tx) -> None:
     """Let nobody else write into the registry until the transaction's end; SQLite's BEGIN IMMEDIATE did so already.
 
     Raises:
         Unavailable: others use the tables for longer than the transaction's lock_timeout.
     """
-    if connection.dialect.name == "postgresql":
+    if tx.connection.dialect.name == "postgresql":
         names = ", ".join(f'"{table.name}"' for table in list_copied())
         with _told("locking the tables"):
-            connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
+            tx.connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
-def find_last_ids(connection: Connection) -> dict[str, int]:
+def find_last_ids(tx: Tx) -> dict[str, int]:
     """Which number was given last, by table? Of tables that number their rows and never give a number twice."""
     found = {}
     for table in list_numbered():
-        if connection.dialect.name == "postgresql":
-            name = connection.execute(_sequence(table)).scalar_one()
-            last, given = connection.execute(text(f"SELECT last_value, is_called FROM {name}")).one()  # noqa: S608 - our own names
+        if tx.connection.dialect.name == "postgresql":
+            name = tx.connection.execute(_sequence(table)).scalar_one()
+            last, given = tx.connection.execute(text(f"SELECT last_value, is_called FROM {name}")).one()  # noqa: S608 - our own names
             found[table.name] = last if given else 0
         else:
             query = text("SELECT seq FROM sqlite_sequence WHERE name = :name").bindparams(name=table.name)
-            found[table.name] = connection.execute(query).scalar_one_or_none() or 0
+            found[table.name] = tx.connection.execute(query).scalar_one_or_none() or 0
     return found
 
 
-def set_last_ids(connection: Connection, last: dict[str, int]) -> None:
+def set_last_ids(tx: Tx, last: dict[str, int]) -> None:
     """Let the next row of each table get a number above those that were given."""
     for table in list_numbered():
-        highest = connection.execute(select(func.max(table.c.id))).scalar_one() or 0
+        highest = tx.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
         number = max(highest, last.get(table.name, 0))
         if not number:
             continue
-        if connection.dialect.name == "postgresql":
-            name = connection.execute(_sequence(table)).scalar_one()
-            connection.execute(text("SELECT setval(:name, :number)").bindparams(name=name, number=number))
+        if tx.connection.dialect.name == "postgresql":
+            name = tx.connection.execute(_sequence(table)).scalar_one()
+            tx.connection.execute(text("SELECT setval(:name, :number)").bindparams(name=name, number=number))
         else:
             given = {"name": table.name, "number": number}
-            connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), given)
-            connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), given)
+            tx.connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), given)
+            tx.connection.execute(
+                text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), given
+            )
 
 
-def analyze(connection: Connection) -> None:
+def analyze(tx: Tx) -> None:
     """Let the database know what the tables hold now, so that the checks that follow don't take for ever."""
-    connection.execute(text("ANALYZE"))
+    tx.connection.execute(text("ANALYZE"))
 
 
 def list_numbered() -> list[Table]:
