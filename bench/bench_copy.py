@@ -54,7 +54,12 @@ def run(*words: str, url: str = "", expect: int = 0) -> Ran:
         out.seek(0)
         value = json.load(out)
     assert process.returncode == expect, value
-    return Ran(value, time.perf_counter() - started, used.ru_maxrss / 1024)
+    seconds = time.perf_counter() - started
+    print(
+        f"{words[0]}: {seconds:.1f} s, of which {used.ru_utime + used.ru_stime:.1f} s its own",
+        file=sys.stderr,
+    )
+    return Ran(value, seconds, used.ru_maxrss / 1024)
 
 
 def insert_seconds(source: str, target: str, name: str) -> tuple[float, float]:
