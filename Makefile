@@ -9,7 +9,7 @@ TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:po
 	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-postgresql soak bench bench-dns check format lock clean
+.PHONY: help run test test-fast test-postgresql soak bench bench-dns bench-copy check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -52,6 +52,9 @@ bench: $(VENV)/dev.stamp ## Measure the speed, as ratios against a bare applicat
 
 bench-dns: $(VENV)/dev.stamp ## Measure publishing into real, signed zones beside bare updates; SERVER= and DELEGATIONS= choose
 	@$(BIN)/python bench/bench_dns.py $(if $(SERVER),--server $(SERVER)) $(if $(DELEGATIONS),--delegations $(DELEGATIONS))
+
+bench-copy: $(VENV)/dev.stamp ## Copy a registry of 100,000 names to PostgreSQL and back, and measure; NAMES= chooses
+	@$(BIN)/python bench/bench_copy.py $(if $(NAMES),--names $(NAMES))
 
 check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check

@@ -31,8 +31,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def run_postgresql(folder: Path) -> Iterator[str]:
-    """Run a server; gives the address of its database `postgres`."""
+def run_postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
+    """Run a server, which waits for the disk where it is `durable`; gives the address of its database `postgres`."""
     data = folder / "data"
     user: dict[str, object] = {}
     if os.getuid() == 0:  # PostgreSQL refuses to run as root
@@ -58,7 +58,7 @@ def run_postgresql(folder: Path) -> Iterator[str]:
     subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)  # type: ignore[call-overload]
     words = [_program("postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
     # No test cuts the power, and each makes a database and drops it: waiting for the disk would be most of their time.
-    words += ["-c", "fsync=off", "-c", "full_page_writes=off"]
+    words += [] if durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
     log = (folder / "log").open("wb")
     server = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, **user)  # type: ignore[call-overload]
     url = f"postgresql://sublet@127.0.0.1:{port}/postgres"

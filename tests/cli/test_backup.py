@@ -17,7 +17,6 @@ from alembic import command
 from sqlalchemy import select
 from typer.testing import CliRunner
 
-import sublet.migrations
 from operator_registry import Registry, small_registry
 from service import Registrant, RunningService
 from serving import serve_process, wait_until
@@ -25,6 +24,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
+from sublet.migrations.plan import migrations_config
 from sublet.schema_revision import known_revisions, needed_revision
 from sublet.subdomains.store import subdomains
 
@@ -281,7 +281,7 @@ def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Pat
     old, file = tmp_path / "old.db", tmp_path / "backup.db"
     for number, revision in enumerate(known_revisions()[:-1]):
         engine = sqlite_engine(f"sqlite:///{old}")
-        config = sublet.migrations._config()
+        config = migrations_config()
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
@@ -289,7 +289,7 @@ def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Pat
         told = answer(f"sqlite:///{old}", "backup", file, "--force")
         assert (told["schema"], told["violations"]) == (revision, None)
         url = f"sqlite:///{tmp_path}/{number}.db"
-        assert "sublet init: upgrades it" in run(url, "restore", file)
+        assert "sublet migrate: upgrades it" in run(url, "restore", file)
         run(url, "user", "list", expect=3)
         assert answer(url, "init") == {"before": revision, "after": needed_revision()}
         assert run(url, "doctor").startswith("No invariant")

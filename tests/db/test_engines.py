@@ -14,7 +14,8 @@ import sublet.processes.store
 import sublet.subdomains.sweep_store
 import sublet.tickets.store
 from sublet.db import postgresql_engine, sqlite_engine
-from sublet.migrations import current_revision, is_current, newest_revision, upgrade
+from sublet.errors import Unavailable
+from sublet.migrations import current_revision, newest_revision, refuse_unusable_database, upgrade
 from sublet.schema import metadata
 from sublet.schema_revision import needed_revision
 
@@ -45,9 +46,11 @@ def test_the_migrations_make_the_schema_that_the_code_has(database_url: str) -> 
 
 
 def test_init_twice_changes_nothing(database_url: str) -> None:
-    assert not is_current(database_url)
+    with pytest.raises(Unavailable, match="never initialised"):
+        refuse_unusable_database(database_url)
     assert upgrade(database_url) == (None, newest_revision())
     assert upgrade(database_url) == (newest_revision(), newest_revision())
+    refuse_unusable_database(database_url)
     assert current_revision(database_url) == needed_revision() == newest_revision()
     engine = _engine(database_url)
     with engine.connect() as connection:

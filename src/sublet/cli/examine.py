@@ -12,7 +12,7 @@ from sublet.cli.session import Session
 from sublet.db import Tx, utc_now
 from sublet.errors import Conflict
 from sublet.invariants import Violation
-from sublet.schema_revision import find_revision, known_revisions, needed_revision
+from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
 from sublet.sqlite_copy import opened, refuse_broken, sqlite_path
 from sublet.subdomains.sweep_store import count_names
 
@@ -33,8 +33,8 @@ class Contents:
 
     @property
     def is_older(self) -> bool:
-        """Tell whether `sublet init` has to upgrade it before it can be used."""
-        return self.schema != needed_revision()
+        """Tell whether `sublet migrate` has to upgrade it before it can be used."""
+        return self.schema in known_revisions()[:-1]
 
     def lines(self) -> tuple[str, ...]:
         """Return what people are shown of it."""
@@ -87,7 +87,8 @@ def examine(path: Path, name: Path, *, free_quota: int) -> Contents:
         revision = find_revision(tx)
         if revision is None:
             raise Conflict(f"{name} is an SQLite database, but no registry.")
-        if revision not in known_revisions():
+        usable = is_usable(tx, revision)
+        if not usable and revision not in known_revisions():
             raise Conflict(
                 f"{name} has the schema {revision}, of a newer version of sublet; this one knows it up to "
                 f"{needed_revision()}. Use that version."
@@ -98,7 +99,7 @@ def examine(path: Path, name: Path, *, free_quota: int) -> Contents:
             users=count_users(tx),
             newest_change_at=audit.newest_at(tx),
             size_bytes=path.stat().st_size,
-            violations=_check(tx, free_quota) if revision == needed_revision() else None,
+            violations=_check(tx, free_quota) if usable else None,
         )
 
 

@@ -11,7 +11,7 @@ app = typer.Typer()
 @change(app, "init")
 def init(session: Session) -> Answer:
     """Make the registry's database, or upgrade it; asks nothing and may be repeated."""
-    from sublet.migrations import upgrade  # noqa: PLC0415 - Alembic is needed by no other command
+    from sublet.migrations import upgrade  # noqa: PLC0415 - Alembic is needed by few commands
 
     before, after = upgrade(session.settings.database_url)
     if before is None:

@@ -64,7 +64,7 @@ def _next(contents: Contents, kept: str | None) -> tuple[str, ...]:
         *((f"The registry that was there is kept as {kept}.",) if kept else ()),
         f"Registrations, payments, tickets and changes made {since} are not in it. Now:",
         *(
-            (f"- sublet init: upgrades it from the older schema {contents.schema}.",)
+            (f"- sublet migrate: upgrades it from the older schema {contents.schema}.",)
             if contents.is_older
             else ()
         ),

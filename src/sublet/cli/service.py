@@ -26,7 +26,7 @@ from sublet.http.endpoints import BASE_PATH, Context
 from sublet.http.limits import Limits, borrow_from
 from sublet.http.observe import Metrics
 from sublet.http.serve import listen, serve_http
-from sublet.migrations import is_current
+from sublet.migrations import refuse_unusable_database
 from sublet.platform_domains.name_servers import name_servers
 from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.view_zone import view_zone
@@ -71,10 +71,7 @@ async def run_service(
         SettingsError: the file of the mail server's password can't be read.
     """
     transport = _transport(settings)
-    if not is_current(settings.database_url):
-        raise Unavailable(
-            "The database is not initialised, or is of another version; run `sublet init` first."
-        )
+    refuse_unusable_database(settings.database_url)
     with _only_one(settings.database_url):
         db = open_database(
             settings.database_url,

@@ -18,7 +18,7 @@ from sublet.cli.output import Answer, print_answer, print_refusal
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal, Unavailable
-from sublet.schema_revision import find_revision, needed_revision
+from sublet.schema_revision import refuse_unusable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,20 +79,10 @@ async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
         settings.database_url, may_lose_writes=settings.database_may_lose_writes == "yes"
     )
     try:
-        _check_revision(await database.read(find_revision))
+        await database.read(refuse_unusable)
         return await fn(database)
     finally:
         await database.close()
-
-
-def _check_revision(revision: str | None) -> None:
-    if revision is None:
-        raise Unavailable("The database was never initialised; run `sublet init` first.")
-    if revision != needed_revision():
-        raise Unavailable(
-            f"The database has the schema {revision}, this version of sublet needs {needed_revision()}; "
-            "run `sublet init` with the newest version, which upgrades it."
-        )
 
 
 def operator_name() -> str:

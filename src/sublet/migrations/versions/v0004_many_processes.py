@@ -13,6 +13,8 @@ revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
+# Code of 0003 knows no leases: beside it two would work on one zone.
+compatible_with: tuple[str, ...] = ()
 
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 

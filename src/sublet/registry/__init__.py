@@ -1,0 +1,1 @@
+"""The registry as a whole: moved from one database to another."""

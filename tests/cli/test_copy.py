@@ -1,0 +1,263 @@
+"""`sublet copy` between real databases: all of a registry or nothing, checked, and again."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from typer.testing import CliRunner
+
+from grown_registry import grow
+from postgresql import fresh_database
+from service import running_service
+from serving import serve_process
+from sublet.cli.copy import shown_address
+from sublet.cli.main import app
+from sublet.db import sqlite_engine
+from sublet.migrations import upgrade
+from sublet.registry.copy_store import NOT_COPIED, list_copied
+from sublet.schema import APPEND_ONLY, metadata
+from sublet.schema_revision import needed_revision
+
+NAMES = 120
+KILLED = Path(__file__).parents[1] / "faults" / "killed_copy.py"
+Dump = dict[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("grown") / "grown.db"
+    grow(f"sqlite:///{path}", NAMES)
+    return path
+
+
+@pytest.fixture
+def source(grown: Path, tmp_path: Path) -> str:
+    shutil.copy(grown, tmp_path / "source.db")
+    return f"sqlite:///{tmp_path}/source.db"
+
+
+def copy(source: str, target: str, *words: str, expect: int = 0) -> Any:
+    done = CliRunner().invoke(app, ["copy", "--from", source, "--to", target, *words, "--json"])
+    assert done.exit_code == expect, (done.output, done.exception)
+    return json.loads(done.stdout)
+
+
+def engine_of(url: str) -> Engine:
+    if url.startswith("sqlite:"):
+        return sqlite_engine(url)
+    return create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Any]:
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def dump(url: str) -> Dump:
+    """All that a database has, by its own tables; nothing where there is none."""
+    if url.startswith("sqlite:") and not Path(url.removeprefix("sqlite:///")).exists():
+        return {}
+    with connected(url) as connection:
+        found = MetaData()
+        found.reflect(connection)
+        return {
+            name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
+            for name, table in found.tables.items()
+        }
+
+
+def registry_of(url: str) -> Dump:
+    """The rows of a registry, read apart from the copy's own code."""
+    with connected(url) as connection:
+        return {
+            table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
+            for table in metadata.sorted_tables
+            if table.name not in NOT_COPIED
+        }
+
+
+def test_every_table_is_copied_or_named_as_one_that_is_not(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/registry.db"
+    upgrade(url)
+    with connected(url) as connection:
+        there = set(inspect(connection).get_table_names())
+    assert {*(table.name for table in list_copied()), *NOT_COPIED, "alembic_version"} == there
+
+
+def test_a_registry_is_copied_whole_and_lives_on(source: str, database_url: str, tmp_path: Path) -> None:
+    told = copy(source, database_url)
+    counted = {each["table"]: each["rows"] for each in told["tables"]}
+    assert counted["subdomains"] == NAMES
+    assert all(
+        counted[name] > 0
+        for name in ("transfers", "messages", "mails", "milestones", "zone_records", "labels")
+    ), counted
+    assert told["violations"] == []
+    assert registry_of(database_url) == registry_of(source)
+    again = copy(source, database_url)
+    assert again["already"]
+    assert again["tables"] == told["tables"]
+    with connected(database_url) as connection:
+        for table in APPEND_ONLY:
+            with pytest.raises(DBAPIError, match="append-only"), connection.begin_nested():
+                connection.execute(text(f"DELETE FROM {table}"))  # noqa: S608 - our own names
+    back = f"sqlite:///{tmp_path}/back.db"
+    copy(database_url, back)
+    assert registry_of(back) == registry_of(source)
+    with running_service(database_url, free_quota=1000) as service:  # the numbers go on
+        member = service.add_user("new@example.org")
+        shown = service.register(member, "anew.example.test", nameservers=["ns1.provider.example"])
+        assert shown["subdomain"]["id"] == NAMES + 1
+        assert service.doctor() == []
+    assert copy(source, database_url, expect=1)["message"].startswith("The target has another registry")
+
+
+def test_numbers_that_were_given_and_lost_are_not_given_again(source: str, database_url: str) -> None:
+    with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
+        connection.execute("UPDATE sqlite_sequence SET seq = 5000 WHERE name = 'users'")
+        connection.commit()
+    copy(source, database_url)
+    done = CliRunner().invoke(
+        app,
+        ["user", "add", "new@example.org", "--name", "New", "--json"],
+        env={"SUBLET_DATABASE_URL": database_url},
+    )
+    assert json.loads(done.stdout)["id"] == 5001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("initialised", [False, True])
+@pytest.mark.parametrize("kill_after", ["organizations", "terms", "commit"])
+def test_a_copy_that_is_killed_leaves_the_target_as_it_was(
+    source: str, database_url: str, kill_after: str, initialised: bool
+) -> None:
+    if initialised:
+        upgrade(database_url)
+    before, ours = dump(database_url), dump(source)
+    done = subprocess.run(
+        [sys.executable, str(KILLED), "copy", "--from", source, "--to", database_url],
+        env={**os.environ, "KILL_AFTER": kill_after},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done
+    assert dump(database_url) == before
+    assert dump(source) == ours
+    assert not copy(source, database_url)["already"]
+    assert registry_of(database_url) == registry_of(source)
+
+
+def test_what_can_not_be_copied_is_refused_and_changes_nothing(source: str, tmp_path: Path) -> None:
+    other = f"sqlite:///{tmp_path}/other.db"
+    upgrade(other)
+    done = CliRunner().invoke(
+        app, ["user", "add", "a@example.org", "--name", "A"], env={"SUBLET_DATABASE_URL": other}
+    )
+    assert done.exit_code == 0, done.output
+    before = dump(other)
+    told = copy(source, other, expect=1)["message"]
+    assert "another registry" in told
+    assert "Name an empty database" in told
+    assert dump(other) == before
+    assert "same registry" in copy(source, source, expect=1)["message"]
+    missing = f"sqlite:///{tmp_path}/missing.db"
+    assert "no registry" in copy(missing, other, expect=3)["message"]
+    assert not (tmp_path / "missing.db").exists()
+    assert "folder" in copy(source, f"sqlite:///{tmp_path}/no/such.db", expect=3)["message"]
+    away = "postgresql://sublet:secret@127.0.0.1:1/registry"
+    for words in ((source, away), (away, missing)):
+        told = copy(*words, expect=3)["message"]
+        assert "Nothing was copied" in told
+        assert "secret" not in told
+    assert not (tmp_path / "missing.db").exists()
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
+        connection.commit()
+    assert "sublet migrate" in copy(f"sqlite:///{tmp_path}/old.db", missing, expect=3)["message"]
+    assert "sublet migrate" in copy(source, f"sqlite:///{tmp_path}/old.db", expect=3)["message"]
+
+
+def test_a_registry_that_breaks_an_invariant_is_copied_when_it_is_forced(
+    source: str, database_url: str
+) -> None:
+    with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
+        connection.execute("UPDATE ledger_accounts SET balance = balance + 1 WHERE user_id = 1")
+        connection.commit()
+    before = dump(database_url)
+    assert "ledger" in copy(source, database_url, expect=1)["message"]
+    assert dump(database_url) == before
+    assert copy(source, database_url, "--force", expect=1)["violations"]
+    assert registry_of(database_url) == registry_of(source)
+
+
+@pytest.mark.slow
+def test_a_registry_that_is_served_is_not_copied(source: str, tmp_path: Path, postgresql_server: str) -> None:
+    with fresh_database(postgresql_server) as url:
+        with serve_process(source, tmp_path) as serving:
+            serving.start()
+            assert "sublet serve" in copy(source, url, expect=3)["message"]
+            assert serving.stop() == 0
+        upgrade(url)
+        seen = "id, role, host, pid, version, revision, started_at, seen_at"
+        with psycopg.connect(url) as connection:
+            connection.execute(
+                f"INSERT INTO processes ({seen}) VALUES ('p', 'api', 'host-b', 7, '1', '{needed_revision()}', now(), now())"  # noqa: S608 - our own words
+            )
+        assert "api on host-b" in copy(source, url, expect=1)["message"]
+        assert "api on host-b" in copy(url, f"sqlite:///{tmp_path}/new.db", expect=1)["message"]
+
+
+@pytest.mark.slow
+def test_what_postgresql_can_not_hold_is_told(source: str, tmp_path: Path, postgresql_server: str) -> None:
+    with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
+        connection.execute("UPDATE users SET name = 'a' || char(0) || 'b' WHERE id = 1")
+        connection.commit()
+    with fresh_database(postgresql_server) as url:
+        told = copy(source, url, expect=1)["message"]
+        assert "users" in told
+        assert "Nothing was copied" in told
+        assert dump(url) == {}
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told(source: str, tmp_path: Path) -> None:
+    target = f"sqlite:///{tmp_path}/target.db"
+    words = [sys.executable, "-m", "sublet.cli.main", "copy", "--from", source, "--to", target]
+    done = subprocess.run(  # a limit of the size of files stands in for a full disk: SQLite is told the same
+        ["bash", "-c", 'trap "" XFSZ; ulimit -f 600; exec "$@"', "-", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 3, done
+    assert "Nothing was copied" in done.stderr
+    assert not (tmp_path / "target.db").exists()
+
+
+def test_passwords_are_not_shown() -> None:
+    assert shown_address("postgresql://a:b@c/d") == "postgresql://a@c/d"
+    assert shown_address("postgresql://a:b:@x@h1,h2:5/d?target=x") == "postgresql://a@h1,h2:5/d?target=x"
+    assert (
+        shown_address("postgresql:///d?user=a&password=b&host=c")
+        == "postgresql:///d?user=a&password=…&host=c"
+    )
+    assert shown_address("sqlite:////var/a.db") == "sqlite:////var/a.db"

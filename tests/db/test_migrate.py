@@ -1,0 +1,209 @@
+"""`sublet migrate` by a made-up next version, over registries that this version serves."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, insert, text
+from sqlalchemy.engine import make_url
+from typer.testing import CliRunner
+
+from load import Load
+from newer_version import REVISION, newer_version
+from postgresql import fresh_database
+from service_on import ZONE
+from serving import serve_process, wait_until
+from sublet.cli.main import app
+from sublet.db import sqlite_engine, utc_now
+from sublet.migrations import upgrade
+from sublet.processes.store import processes
+from sublet.schema_revision import needed_revision
+
+MEANWHILE = 60
+"""Requests that are to be answered after the schema was changed under the service."""
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    with fresh_database(postgresql_server) as url:
+        yield url
+
+
+def run(url: str, *words: str, expect: int = 0) -> Any:
+    """Run a command of this version's with --json and return its value."""
+    done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": url})
+    assert done.exit_code == expect, (words, done.output, done.exception)
+    return json.loads(done.stdout)
+
+
+def add_process(url: str, *, revision: str, seconds_ago: int = 0) -> None:
+    """Put a running process into the registry."""
+    now = utc_now()
+    engine = (
+        sqlite_engine(url)
+        if url.startswith("sqlite:")
+        else create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    )
+    seen = now.replace(year=now.year - 1) if seconds_ago else now
+    values = {
+        "id": f"p-{revision}-{seconds_ago}",
+        "role": "worker",
+        "host": "host-b",
+        "pid": 4711,
+        "version": "0.0.9",
+        "revision": revision,
+        "started_at": seen,
+        "seen_at": seen,
+    }
+    with engine.begin() as connection:
+        connection.execute(insert(processes).values(values))
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_a_running_service_goes_on_while_the_schema_is_added_to(postgresql_url: str, tmp_path: Path) -> None:
+    newer = newer_version(tmp_path, goes_on=True)
+    with serve_process(postgresql_url, tmp_path, free_quota=100_000) as serving:
+        service = serving.service
+        service.add_domain(ZONE)
+        load = Load(service, service.add_user(free_quota="100000"))
+        serving.start()
+        with load.running():
+            wait_until(lambda: load.requests > MEANWHILE, 60)
+            told = newer.run(postgresql_url, "migrate", "--check")
+            assert told["pending"] == [REVISION]
+            assert newer.run(postgresql_url, "migrate")["after"] == REVISION
+            since = load.requests
+            wait_until(lambda: load.requests > since + MEANWHILE, 60)
+            assert newer.run(postgresql_url, "migrate")["before"] == REVISION
+        assert load.doubtful == {}, "an answer was lost"
+        load.check_stored()
+        assert serving.stop() == 0
+        # A restart of the older version, and its commands.
+        serving.start()
+        service.register(load.who, f"later.{ZONE}", nameservers=["ns1.provider.example"])
+        assert service.operator("doctor")["healthy"]
+        assert service.operator("init") == {"before": REVISION, "after": REVISION}
+        assert service.operator("migrate", "--check")["pending"] == []
+        assert serving.stop() == 0
+
+
+def test_a_schema_that_older_code_can_not_work_with_is_refused(database_url: str, tmp_path: Path) -> None:
+    newer = newer_version(tmp_path, goes_on=False)
+    upgrade(database_url)
+    own = needed_revision()
+    add_process(database_url, revision=own)
+    add_process(database_url, revision="0001", seconds_ago=1)
+    told = newer.run(database_url, "migrate", "--check", expect=1)
+    assert (told["before"], told["after"], told["pending"]) == (own, REVISION, [REVISION])
+    assert [each["host"] for each in told["in_the_way"]] == ["host-b"]
+    refused = newer.run(database_url, "migrate", expect=1)
+    assert f"worker on host-b (process 4711, sublet 0.0.9, schema {own})" in refused["message"]
+    assert newer.run(database_url, "init", expect=1)["message"] == refused["message"]
+    assert run(database_url, "migrate", "--check")["pending"] == []  # nothing was changed
+    assert newer.run(database_url, "migrate", "--force")["after"] == REVISION
+    for words in (("user", "list"), ("serve",), ("init",), ("migrate",), ("migrate", "--check")):
+        refused = run(database_url, *words, expect=3)
+        assert f"has the schema {REVISION}" in refused["message"], words
+        assert "use the newer one" in refused["message"], words
+    assert newer.run(database_url, "doctor")["healthy"]
+
+
+def test_an_older_schema_is_refused_until_it_is_migrated(database_url: str, tmp_path: Path) -> None:
+    assert "sublet init" in run(database_url, "migrate", expect=3)["message"]
+    upgrade(database_url)
+    newer = newer_version(tmp_path, goes_on=True)
+    for words in (("user", "list"), ("serve",)):
+        assert "sublet migrate" in newer.run(database_url, *words, expect=3)["message"]
+    newer.run(database_url, "migrate")
+    assert newer.run(database_url, "user", "list") == []
+    assert run(database_url, "user", "list") == []
+
+
+def test_an_sqlite_registry_is_migrated_when_it_is_not_served(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/registry.db"
+    newer = newer_version(tmp_path, goes_on=True)
+    with serve_process(url, tmp_path) as serving:
+        serving.start()
+        refused = newer.run(url, "migrate", expect=3)
+        assert "sublet serve" in refused["message"]
+        assert serving.stop() == 0
+        assert newer.run(url, "migrate")["after"] == REVISION
+        serving.start()
+        assert newer.run(url, "init") == {"before": REVISION, "after": REVISION}  # nothing to do: not refused
+        told = run(url, "backup", str(tmp_path / "backup.db"))
+        assert (told["schema"], told["violations"]) == (REVISION, [])
+        assert serving.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_migration_stands_in_front_of_nobody_for_long(postgresql_url: str, tmp_path: Path) -> None:
+    upgrade(postgresql_url)
+    newer = newer_version(tmp_path, goes_on=True)
+    with (
+        psycopg.connect(postgresql_url) as reading,
+        psycopg.connect(postgresql_url, autocommit=True) as other,
+    ):
+        other.execute("SET statement_timeout = '60s'")
+        reading.execute("SELECT 1 FROM users")  # its transaction stays open
+        migrating = newer.start(postgresql_url, "migrate")
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+
+        def waits() -> bool:
+            row = other.execute(waiting).fetchone()
+            return row is not None and row[0] > 0
+
+        for _ in range(2):  # it gave up once and waits again
+            wait_until(waits, 60)
+            other.execute(
+                "SELECT 1 FROM users"
+            )  # behind it in the queue, and answered before its own timeout
+            wait_until(lambda: not waits(), 60)
+        reading.commit()
+        answer, errors = migrating.communicate(timeout=120)
+    assert migrating.returncode == 0, (answer, errors)
+    assert json.loads(answer)["after"] == REVISION
+
+
+@pytest.mark.slow
+def test_two_migrations_at_once_go_one_after_the_other(postgresql_url: str, tmp_path: Path) -> None:
+    upgrade(postgresql_url)
+    newer = newer_version(tmp_path, goes_on=True)
+    both = [newer.start(postgresql_url, "migrate") for _ in range(2)]
+    answers = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], answers
+    assert {json.loads(answer)["after"] for answer, _ in answers} == {REVISION}
+
+
+@pytest.mark.slow
+def test_a_role_that_does_not_own_the_tables_can_not_migrate(postgresql_url: str, tmp_path: Path) -> None:
+    upgrade(postgresql_url)
+    name = "migrating_guest"
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN")
+        connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
+    try:
+        newer = newer_version(tmp_path, goes_on=True)
+        refused = newer.run(postgresql_url.replace("sublet@", f"{name}@"), "migrate", expect=3)
+        assert "owns the tables" in refused["message"]
+    finally:
+        with psycopg.connect(postgresql_url, autocommit=True) as connection:
+            connection.execute(f"DROP OWNED BY {name}")
+            connection.execute(f"DROP ROLE {name}")
+
+
+def test_what_goes_on_is_stored_with_the_schema(database_url: str, tmp_path: Path) -> None:
+    newer = newer_version(tmp_path, goes_on=True)
+    newer.run(database_url, "init")
+    engine = (
+        sqlite_engine(database_url)
+        if database_url.startswith("sqlite:")
+        else create_engine(make_url(database_url).set(drivername="postgresql+psycopg"))
+    )
+    with engine.connect() as connection:
+        stored = connection.execute(text("SELECT revision FROM schema_compatible_with")).scalars().all()
+    engine.dispose()
+    assert stored == [needed_revision()]

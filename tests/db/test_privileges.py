@@ -1,0 +1,203 @@
+"""The roles of `sublet grants` on a real PostgreSQL: the service works under them, and what they are not to do is refused."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from docs.test_api_page import test_the_examples_get_the_answers_that_are_printed as check_api_page
+from docs.test_cli_page import examples, prepare
+from postgresql import fresh_database
+from service import RunningService, running_service
+from serving import wait_until
+from split_service import Logins, logins, split_service
+from sublet.cli.main import app
+from sublet.registry.copy_store import list_copied, list_other
+from sublet.registry.privileges import ROLES
+from sublet.schema import APPEND_ONLY, metadata
+from sublet.subdomains import sweep_store
+
+pytestmark = pytest.mark.slow
+OWNERS = ("init", "migrate", "copy", "backup", "restore", "serve", "grants")
+"""What the operator's role is not for."""
+
+
+@pytest.fixture
+def found(postgresql_server: str) -> Iterator[Logins]:
+    with fresh_database(postgresql_server) as url, logins(url) as made:
+        yield made
+
+
+def test_what_is_granted_names_tables_and_columns_that_there_are() -> None:
+    tables = {each.name: set(each.columns.keys()) for each in (*list_copied(), *list_other())}
+    assert tables.keys() == metadata.tables.keys()
+    granted = {name for role in ROLES for name in role.grants} - {"alembic_version"}
+    assert granted == tables.keys()
+    for role in ROLES:
+        for table, privileges in role.grants.items():
+            assert privileges.keys() <= {"SELECT", "INSERT", "UPDATE", "DELETE"}
+            for columns in privileges.values():
+                assert set(columns) <= tables.get(table, set()), (role.name, table)
+            if table in APPEND_ONLY:
+                assert privileges.keys() <= {"SELECT", "INSERT"}
+            if table in ("alembic_version", "schema_compatible_with"):
+                assert privileges.keys() == {"SELECT"}
+
+
+def test_the_command_prints_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sublet.cli.main", "grants"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("BEGIN;\n")
+    assert "GRANT SELECT, INSERT ON transfers TO sublet_api;" in done.stdout
+
+
+def test_the_service_works_with_a_login_for_each_part(found: Logins) -> None:
+    with split_service(found) as service:
+        check_api_page(service)
+        member = service.add_user("new@example.org", credit_count=100)
+        service.register(
+            member,
+            "own.example.test",
+            nameservers=["ns1.provider.example"],
+            registration_mode="plus",
+            confirm=True,
+        )
+        wait_until(lambda: service.delegation("own.example.test") == {"ns1.provider.example"}, 30)
+        automatic = {"enabled": True, "max_credits": 50}
+        assert (
+            service.call(member, "PUT", "/subdomains/own.example.test/auto-renew", automatic).status_code
+            == 200
+        )
+        for _ in range(
+            70
+        ):  # reminders, renewals by themselves, the trash, the end; away for a week, the sweep would stop
+            service.clock.pass_time(days=6)
+            wait_until(lambda: _is_idle(service), 60)
+        counted = service.read(_count)
+        assert all(counted[name] for name in ("milestones", "mails", "terms", "forecasts")), counted
+        assert service.doctor() == []
+
+
+def _is_idle(service: RunningService) -> bool:
+    def ask(tx: Any) -> bool:
+        state = sweep_store.find_clockwork(tx)
+        return state.seen_at is not None and (tx.now - state.seen_at).total_seconds() < 86_400
+
+    return service.read(ask)
+
+
+def _count(tx: Any) -> dict[str, int]:
+    return {table.name: len(tx.connection.execute(table.select()).all()) for table in metadata.sorted_tables}
+
+
+def test_the_operators_commands_work_with_the_operators_login(
+    found: Logins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with split_service(found) as service:
+        address = service.settings.database_url
+        (tmp_path / "sublet.toml").write_text(f'database_url = "{address}"\n')
+        done: set[str] = set()
+        ran = 0
+        for words, line in examples():
+            if words.split()[0] in OWNERS:
+                continue
+            prepare(service, line, done)
+            sent = shlex.split(line)[1] if line.startswith("echo ") else None
+            arguments = shlex.split(line.split(" | ")[-1])[1:]
+            result = CliRunner().invoke(app, arguments, env={"SUBLET_DATABASE_URL": address}, input=sent)
+            assert result.exit_code == 0, (line, result.output, result.exception)
+            ran += 1
+        assert ran > 50
+    refused = CliRunner().invoke(app, ["migrate", "--json"], env={"SUBLET_DATABASE_URL": address})
+    assert json.loads(refused.stdout)["before"]  # up to date: nothing is asked of the role
+
+
+def test_serve_works_with_its_own_login(found: Logins) -> None:
+    with running_service(found.url("serve")) as service:
+        service.settings = type(service.settings)(database_url=found.owner)
+        service.add_domain()
+        member = service.add_user()
+        service.register(member, "blog.example.test", nameservers=["ns1.provider.example"])
+        wait_until(lambda: service.delegation("blog.example.test") == {"ns1.provider.example"}, 30)
+        assert service.doctor() == []
+
+
+CHANGES = ("UPDATE {} SET id = id", "DELETE FROM {}", "TRUNCATE {} CASCADE")
+FORBIDDEN = {
+    "api": (
+        *(statement.format(table) for table in APPEND_ONLY for statement in CHANGES),
+        "UPDATE alembic_version SET version_num = 'x'",
+        "INSERT INTO schema_compatible_with VALUES ('x')",
+        "UPDATE ledger_accounts SET user_id = 2",
+        "DELETE FROM ledger_accounts",
+        "UPDATE subdomains SET user_id = 2",
+        "UPDATE subdomains SET fqdn = 'x'",
+        "UPDATE subdomains SET suspended_at = NULL",
+        "DELETE FROM subdomains",
+        "UPDATE users SET email = 'x'",
+        "UPDATE users SET free_quota = 9",
+        "INSERT INTO tokens (name) VALUES ('x')",
+        "UPDATE tokens SET revoked_at = NULL",
+        "UPDATE tokens SET scopes = '[]'",
+        "UPDATE coupons SET value = 100",
+        "UPDATE platform_domains SET domain = 'x'",
+        "INSERT INTO zone_records (owner) VALUES ('x')",
+        "DELETE FROM zone_records",
+        "SELECT text FROM mails",
+        "UPDATE messages SET message = 'x'",
+        "DELETE FROM tickets",
+        "UPDATE clockwork SET resumed = true",
+        "DELETE FROM leases",
+        "ALTER TABLE transfers DISABLE TRIGGER ALL",
+        "DROP TRIGGER transfers_no_update ON transfers",
+        "CREATE TABLE mine (id int)",
+        "SELECT setval('transfers_id_seq', 1)",
+        "SET session_replication_role = replica",
+    ),
+    "worker": (
+        "UPDATE transfers SET credits = 1",
+        "DELETE FROM audit_events",
+        "SELECT digest FROM tokens",
+        "SELECT message FROM messages",
+        "UPDATE coupons SET uses = 0",
+        "UPDATE subdomains SET user_id = 2",
+        "UPDATE mails SET text = 'x'",
+        "UPDATE alembic_version SET version_num = 'x'",
+    ),
+    "dns": (
+        "SELECT email FROM users",
+        "SELECT fqdn FROM subdomains",
+        "SELECT digest FROM tokens",
+        "UPDATE platform_domains SET serial = 1",
+        "UPDATE zone_records SET rdata = 'x'",
+        "INSERT INTO audit_events (action) VALUES ('x')",
+    ),
+    "operator": (
+        "UPDATE transfers SET credits = 1",
+        "TRUNCATE audit_events",
+        "DELETE FROM users",
+        "UPDATE tokens SET digest = 'x'",
+        "UPDATE subdomains SET user_id = 2",
+        "UPDATE alembic_version SET version_num = 'x'",
+        "DROP TABLE mails",
+    ),
+}
+_DENIED = re.compile(r"permission denied|must be owner")
+
+
+def test_what_a_role_is_not_to_do_is_refused(found: Logins) -> None:
+    for role, statements in FORBIDDEN.items():
+        with psycopg.connect(found.url(role), autocommit=True) as connection:
+            for statement in statements:
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match=_DENIED):
+                    connection.execute(statement.encode())

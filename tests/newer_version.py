@@ -1,0 +1,72 @@
+"""A made-up next version of Sublet: a copy of the package with one migration more, run as a process of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sublet
+from sublet.schema_revision import needed_revision
+
+REVISION = "9001"
+_MIGRATION = '''"""What the next version needs.
+
+Revision ID: {revision}
+Revises: {before}
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{revision}"
+down_revision = "{before}"
+branch_labels = None
+depends_on = None
+compatible_with = {compatible_with!r}
+
+
+def upgrade() -> None:
+    """Add columns to the tables that are used most, and a table."""
+    for table in ("users", "subdomains", "transfers"):
+        op.add_column(table, sa.Column("colour", sa.String(16), nullable=False, server_default="blue"))
+    op.create_table("colours", sa.Column("name", sa.String(16), primary_key=True))
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class NewerVersion:
+    """The next version; `run` runs a command of it."""
+
+    folder: Path
+
+    def start(self, url: str, *words: str) -> "subprocess.Popen[str]":
+        """Start a command and return its process."""
+        environment = {**os.environ, "SUBLET_DATABASE_URL": url, "PYTHONPATH": str(self.folder)}
+        return subprocess.Popen(
+            [sys.executable, "-m", "sublet.cli.main", *words, "--json"],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, url: str, *words: str, expect: int = 0) -> Any:
+        """Run a command with --json and return its value; `expect` is the exit code it must have."""
+        process = self.start(url, *words)
+        answer, errors = process.communicate(timeout=120)
+        assert process.returncode == expect, (words, answer, errors)
+        return json.loads(answer)
+
+
+def newer_version(folder: Path, *, goes_on: bool) -> NewerVersion:
+    """Make the next version in a folder; this one `goes_on` with its schema or doesn't."""
+    package = folder / "newer" / "sublet"
+    shutil.copytree(Path(sublet.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    before = needed_revision()
+    text = _MIGRATION.format(revision=REVISION, before=before, compatible_with=(before,) if goes_on else ())
+    (package / "migrations" / "versions" / f"v{REVISION}_next.py").write_text(text, encoding="utf-8")
+    return NewerVersion(package.parent)
