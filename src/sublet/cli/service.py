@@ -88,9 +88,10 @@ async def run_api_process(
     """Be one of the processes of `sublet api` until `stop` is set, on a socket that they all accept from.
 
     Raises:
-        SettingsError, Unavailable: as `check_apart` and `built_in_addresses`.
+        SettingsError: as `refuse_sqlite` and `built_in_addresses`.
+        Unavailable: as `check_schema`; or the database can't be opened.
     """
-    check_apart(settings, "api")
+    refuse_sqlite(settings, "api")
     async with _opened(settings, "api") as db:
         await serve_api(
             settings,
@@ -108,10 +109,10 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     """Be the worker alone until `stop` is set.
 
     Raises:
-        SettingsError: as `check_apart`, `mail_transport` and `built_in_addresses`.
-        Unavailable: as `check_apart`; or `worker_status_listen` can't be listened on.
+        SettingsError: as `refuse_sqlite`, `mail_transport` and `built_in_addresses`.
+        Unavailable: as `check_schema`; or the database can't be opened, or `worker_status_listen` can't be listened on.
     """
-    check_apart(settings, "worker")
+    refuse_sqlite(settings, "worker")
     transport, built_in = mail_transport(settings), built_in_addresses(settings)
     metrics = Metrics()
     readiness: dict[str, Callable[[], bool]] = {}
@@ -131,10 +132,10 @@ async def run_dns(settings: Settings, stop: asyncio.Event) -> None:
     """Be a built-in name server alone until `stop` is set.
 
     Raises:
-        SettingsError: as `check_apart`.
-        Unavailable: as `check_apart`; or `dns_listen` or `dns_status_listen` can't be listened on.
+        SettingsError: as `refuse_sqlite`.
+        Unavailable: as `check_schema`; or the database can't be opened, or `dns_listen` or `dns_status_listen` can't be listened on.
     """
-    check_apart(settings, "dns")
+    refuse_sqlite(settings, "dns")
     metrics = Metrics()
     async with (
         _opened(settings, "dns") as db,
@@ -147,19 +148,17 @@ async def run_dns(settings: Settings, stop: asyncio.Event) -> None:
     log.info("stopped")
 
 
-def check_apart(settings: Settings, role: str) -> None:
-    """See to it that a role may run apart from the others.
+def refuse_sqlite(settings: Settings, role: str) -> None:
+    """Let a role run apart from the others over PostgreSQL alone.
 
     Raises:
         SettingsError: the database is on SQLite, which one process has for itself.
-        Unavailable: as `check_schema`.
     """
     if sqlite_path(settings.database_url) is not None:
         raise SettingsError(
             f"database_url: `sublet {role}` runs beside other processes, over a postgresql:// address; a registry on "
             "SQLite is served by `sublet serve`, which is everything in one process"
         )
-    check_schema(settings)
 
 
 def check_schema(settings: Settings) -> None:
