@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import tempfile
+from asyncio.subprocess import Process
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -60,10 +61,22 @@ class _Starter:
         self._taken: set[int] = set()
 
     async def start(self) -> Child:
-        """Start a process."""
+        """Start a process.
+
+        Raises:
+            OSError: the system has none to give.
+        """
         # The least free place: so there are files for as many as ever ran at once, not for as many as ever ran.
         place = next(number for number in count() if number not in self._taken)
         self._taken.add(place)
+        try:
+            process, channel = await self._start_at(place)
+        except OSError:
+            self._taken.discard(place)
+            raise
+        return Child(process, channel, lambda: self._taken.discard(place))
+
+    async def _start_at(self, place: int) -> tuple[Process, socket.socket]:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         handed = HandedDown(
@@ -73,7 +86,7 @@ class _Starter:
             place=place,
             config=str(self._config) if self._config else None,
         )
-        with theirs:
+        try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -81,4 +94,9 @@ class _Starter:
                 msgspec.json.encode(handed).decode(),
                 pass_fds=(handed.listening_fd, handed.channel_fd),
             )
-        return Child(process, ours, lambda: self._taken.discard(place))
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return process, ours

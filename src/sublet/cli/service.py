@@ -115,7 +115,7 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     refuse_sqlite(settings, "worker")
     transport, built_in = mail_transport(settings), built_in_addresses(settings)
     metrics = Metrics()
-    readiness: dict[str, Callable[[], bool]] = {}
+    readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
     async with (
         _opened(settings, "worker") as db,
         _status_served(settings, "worker_status_listen", Status(db, metrics, stop, readiness)) as status,

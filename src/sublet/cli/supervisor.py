@@ -64,11 +64,17 @@ class Generation:
         await asyncio.gather(*self._tasks)
 
     async def _keep(self, number: int) -> None:
+        """Keep the process of one place."""
         quick_deaths = 0
         while not self._ending.is_set():
             began = asyncio.get_running_loop().time()
-            child = await self._start()
-            code = await self._attend(number, child)
+            try:
+                child = await self._start()
+            except OSError as error:
+                log.error("api_process_not_started", reason=str(error))  # noqa: TRY400 - the system's, its trace says nothing
+                pid, code = None, None
+            else:
+                pid, code = child.process.pid, await self._attend(number, child)
             if self._ending.is_set():
                 return
             if number in self._unready:
@@ -78,9 +84,7 @@ class Generation:
             pause_seconds = (
                 min(PAUSE_SECONDS * 2 ** (quick_deaths - 1), PAUSE_MAX_SECONDS) if quick_deaths else 0.0
             )
-            log.error(
-                "api_process_died", pid=child.process.pid, exit_code=code, again_in_seconds=pause_seconds
-            )
+            log.error("api_process_died", pid=pid, exit_code=code, again_in_seconds=pause_seconds)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_seconds):
                     await self._ending.wait()

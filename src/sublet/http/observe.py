@@ -25,7 +25,8 @@ def share_counts(folder: Path, place: int) -> None:
 class Metrics:
     """The metrics of one process; the worker and the name server add theirs to `registry`.
 
-    With `shared`, the folder that `share_counts` was told before, what is shown is what all processes counted there.
+    With `shared`, the folder that `share_counts` was told before, what is shown is what all processes counted there,
+    in counters and histograms; a collector of its own is not shown then.
     """
 
     def __init__(self, shared: Path | None = None) -> None:

@@ -110,8 +110,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """Leave the head."""
         self._in_head = False
         self._untold_bytes = 0
+        under_way: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
         if self.server_state.draining:
+            if under_way is not None and not under_way.response_started:
+                under_way.keep_alive = True  # of requests that were sent ahead the last one's answer closes
             self.cycle.keep_alive = False
 
     def drain(self) -> None:
