@@ -12,6 +12,8 @@ from apart import Apart, RoleProcess, apart, is_running
 from hammer import hammering
 from serving import free_address, wait_until
 
+pytestmark = pytest.mark.slow
+
 WORKERS = 2
 
 

@@ -4,9 +4,12 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
 
 from apart import apart
 from serving import free_address
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_answers_and_tells_of_itself(postgresql_server: str, tmp_path: Path) -> None:

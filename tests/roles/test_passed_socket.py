@@ -18,6 +18,8 @@ from serving import free_address, serve_process
 
 PASS = """
 import os, sys
+
+pytestmark = pytest.mark.slow
 os.dup2(int(sys.argv[1]), 3)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": sys.argv[2]}
 os.execv(sys.executable, [sys.executable, "-m", "sublet.cli.main", *sys.argv[3:]])

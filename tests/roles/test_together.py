@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from apart import apart
+
+pytestmark = pytest.mark.slow
 
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import httpx
+import pytest
 
 from apart import apart
 from serving import free_address, wait_until
+
+pytestmark = pytest.mark.slow
 
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
