@@ -51,8 +51,8 @@ class Hammer:
 
 
 @contextmanager
-def hammering(url: str, token: str, *, clients: int = 4, pause_seconds: float = 0.002) -> Iterator[Hammer]:
-    """Ask `url` with so many clients at once until the block ends."""
+def hammering(url: str, token: str, *, clients: int = 4, pause_seconds: float = 0.02) -> Iterator[Hammer]:
+    """Ask `url` with so many clients at once until the block ends; each but the first pauses, the more the later it is."""
     hammer = Hammer()
     threads = [
         threading.Thread(target=hammer._ask, args=(url, token, pause_seconds * number), daemon=True)

@@ -16,10 +16,10 @@ from apart import apart
 from hammer import hammering
 from serving import free_address, serve_process
 
+pytestmark = pytest.mark.slow
+
 PASS = """
 import os, sys
-
-pytestmark = pytest.mark.slow
 os.dup2(int(sys.argv[1]), 3)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": sys.argv[2]}
 os.execv(sys.executable, [sys.executable, "-m", "sublet.cli.main", *sys.argv[3:]])
@@ -30,27 +30,33 @@ READY_SECONDS = 60.0
 class Passing:
     """Starts `sublet WORDS` with a socket as its descriptor 3, and hears what it tells of itself."""
 
-    def __init__(self, listening: socket.socket, told: socket.socket, environment: dict[str, str]) -> None:
+    def __init__(
+        self, listening: socket.socket, told: socket.socket, environment: dict[str, str], log: Path
+    ) -> None:
         self._listening = listening
         self._told = told
+        self.log = log
         self._environment = {**environment, "NOTIFY_SOCKET": str(told.getsockname())}
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *words: str, sockets: int = 1) -> "subprocess.Popen[str]":
+    def start(self, *words: str, sockets: int = 1) -> "subprocess.Popen[bytes]":
         """Start it."""
         fd = self._listening.fileno()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PASS, str(fd), str(sockets), *words],
-            env=self._environment,
-            pass_fds=(fd,),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PASS, str(fd), str(sockets), *words],
+                env=self._environment,
+                pass_fds=(fd,),
+                stderr=log,
+            )
         return self.process
 
     def hear(self) -> str:
         """Return the next thing that it tells."""
-        return self._told.recv(1000).decode()
+        try:
+            return self._told.recv(1000).decode()
+        except TimeoutError:
+            raise AssertionError(f"it tells nothing: {self.log.read_text()}") from None
 
 
 @contextmanager
@@ -62,14 +68,14 @@ def passing(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Passing
     ):
         told.bind(str(folder / "notify"))
         told.settimeout(READY_SECONDS)
-        opened = Passing(listening, told, environment)
+        opened = Passing(listening, told, environment, folder / "log")
         try:
             yield opened, "http://{}:{}".format(*listening.getsockname())
         finally:
             if opened.process is not None:
                 if opened.process.poll() is None:
                     opened.process.kill()
-                opened.process.communicate()
+                opened.process.wait()
 
 
 def test_serve_is_restarted_under_load_and_no_request_fails(tmp_path: Path) -> None:
@@ -94,7 +100,6 @@ def test_serve_is_restarted_under_load_and_no_request_fails(tmp_path: Path) -> N
                     service.process.send_signal(signal.SIGTERM)
                     assert service.hear() == "STOPPING=1"
                     assert service.process.wait(30) == 0
-                    service.process.communicate()
                     service.start("serve")
                     assert service.hear() == "READY=1"
                 hammer.wait_for_more(50)
@@ -134,7 +139,8 @@ def test_what_was_passed_must_be_one_listening_socket(tmp_path: Path, wrong: str
         if kind == socket.SOCK_STREAM:
             passed.listen()
         told.bind(str(tmp_path / "notify"))
-        process = Passing(passed, told, environment).start("serve", sockets=2 if wrong == "two" else 1)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 3
+        service = Passing(passed, told, environment, tmp_path / "log")
+        process = service.start("serve", sockets=2 if wrong == "two" else 1)
+        assert process.wait(60) == 3
+    errors = service.log.read_text()
     assert ("2 sockets were passed" if wrong == "two" else "doesn't listen for TCP") in errors
