@@ -204,7 +204,7 @@ async def sustained(url: str, section: Any, user_id: int, count: int) -> float:
     try:
         for start in range(0, count, 500):
             await database.write(prepare, range(start, min(start + 500, count)))
-        publisher = Publisher(database, ("127.0.0.1", 9), lambda name: find_primary([section], name))
+        publisher = Publisher(database, [("127.0.0.1", 9)], lambda name: find_primary([section], name))
         started = time.perf_counter()
         running = asyncio.create_task(publisher.run())
         while publisher.outcomes["published"] < count:

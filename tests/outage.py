@@ -1,6 +1,6 @@
 """The publisher of a running service within reach of a test: to make its name server unreachable, and to hold it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +23,11 @@ class Outage:
 
     def down(self) -> None:
         """From now on the name server can't be reached by the publisher."""
-        self.publisher.built_in.address = free_address()
+        self.publisher.built_in.addresses = [free_address()]
 
     def up(self) -> None:
         """The name server is back."""
-        self.publisher.built_in.address = self.service.dns
+        self.publisher.built_in.addresses = [self.service.dns]
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -50,12 +50,14 @@ def service_with_outage(
     """Run a service with the platform domain example.test, and give its publisher into the test's hands."""
     made: list[Publisher] = []
 
-    def make(db: Database, address: tuple[str, int], find_primary: FindPrimary, **options: Any) -> Publisher:
-        made.append(Publisher(db, address, find_primary, **options))
+    def make(
+        db: Database, built_in: Sequence[tuple[str, int]], find_primary: FindPrimary, **options: Any
+    ) -> Publisher:
+        made.append(Publisher(db, built_in, find_primary, **options))
         return made[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr("sublet.cli.service.Publisher", make)
+        patch.setattr("sublet.cli.worker_part.Publisher", make)
         with running_service(database_url, **{"free_quota": 10_000, **settings}) as service:
             service.add_domain("example.test")
             yield Outage(service, made[0])

@@ -71,6 +71,7 @@ class ServeProcess:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait for the end and return the exit code."""
         assert self.process is not None
+        self._forget_connections()  # else it would wait for them
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.wait()
@@ -79,9 +80,12 @@ class ServeProcess:
         """Wait for the end and return the exit code."""
         assert self.process is not None
         code = self.process.wait(20)
-        self.service.client.close()  # its kept connections ended too
-        self.service.client = httpx.Client(timeout=30)
+        self._forget_connections()  # they ended too
         return code
+
+    def _forget_connections(self) -> None:
+        self.service.client.close()
+        self.service.client = httpx.Client(timeout=30)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:

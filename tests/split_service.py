@@ -100,7 +100,7 @@ def split_service(found: Logins) -> Iterator[RunningService]:
             stack.push_async_callback(server.close)
             primary_of = partial(find_primary, settings.primaries)
             parts = (
-                Publisher(worker, service.dns, primary_of, batch_max={}, on_published=lambda _: None),
+                Publisher(worker, [service.dns], primary_of, batch_max={}, on_published=lambda _: None),
                 Clockwork(worker, service.clock.monotonic),
                 Mailer(worker, LogTransport()),
                 ZoneWatch(worker),
@@ -116,7 +116,7 @@ def split_service(found: Logins) -> Iterator[RunningService]:
                 Metrics(),
                 stopping=stop,
                 readiness={"worker": lambda: not any(task.done() for task in tasks)},
-                name_servers=lambda each: name_servers(each, service.dns, ()),
+                name_servers=lambda each: name_servers(each, [service.dns], ()),
             )
             listening = listen("127.0.0.1", 0)
             service.base_url = f"http://127.0.0.1:{listening.getsockname()[1]}{BASE_PATH}"

@@ -54,7 +54,7 @@ async def two_publishers(
     for db, holder in zip(databases[:2], "ab", strict=True):
         publisher = Publisher(
             db,
-            ("127.0.0.1", port),
+            [("127.0.0.1", port)],
             find_primary,
             batch_max={"": batch_max, "main": batch_max},
             holder=holder,

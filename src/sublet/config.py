@@ -68,6 +68,11 @@ class Settings:
     dns_listen: str = "127.0.0.1:5300"
     dns_addresses: str = ""
     """Public addresses of the built-in name server, comma-separated: what apex nameservers inside a zone resolve to."""
+    dns_servers: str = ""
+    """Where this host reaches the built-in name servers, `host:port`, comma-separated; empty: at `dns_listen`."""
+    worker_status_listen: str = ""
+    dns_status_listen: str = ""
+    """Where `sublet worker` and `sublet dns` tell of themselves over HTTP; empty: nowhere."""
     public_url: str = ""
     """Where clients reach the service, without `/api/v1`, for the OpenAPI document; empty: the listen address."""
     free_quota: int = 5
@@ -107,6 +112,10 @@ class Settings:
             )
         for name in ("http_listen", "dns_listen"):
             parse_listen(name, getattr(self, name))
+        for name in ("worker_status_listen", "dns_status_listen"):
+            if getattr(self, name):
+                parse_listen(name, getattr(self, name))
+        parse_dns_servers(self.dns_servers)
         for name in ("dns_addresses", "trusted_proxies"):
             _addresses(name, getattr(self, name))
         for field in fields(self):
@@ -122,6 +131,9 @@ DESCRIPTIONS: dict[str, str] = {
     "http_listen": "Where the API listens, host:port; port 0 picks a free one.",
     "dns_listen": "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
     "dns_addresses": "Public addresses of the built-in name server: what apex nameservers inside a zone resolve to.",
+    "dns_servers": "Where this host reaches the built-in name servers, host:port, with commas; empty: at dns_listen.",
+    "worker_status_listen": "Where `sublet worker` tells of itself over HTTP (/healthz, /readyz, /metrics); empty: nowhere.",
+    "dns_status_listen": "Where `sublet dns` tells of itself over HTTP (/healthz, /readyz, /metrics); empty: nowhere.",
     "public_url": "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     "free_quota": "How many free names a user may hold who has no quota of its own.",
     "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
@@ -223,6 +235,22 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise SettingsError(f"{name}: {text!r} is not host:port, such as 127.0.0.1:8053")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
+    """Return IP address and port of each of the built-in name servers.
+
+    Raises:
+        SettingsError: one isn't an IP address with a port of 1 to 65535.
+    """
+    found = []
+    for part in (each.strip() for each in text.split(",") if each.strip()):
+        host, port = parse_listen("dns_servers", part)
+        _addresses("dns_servers", host)
+        if port == 0:
+            raise SettingsError(f"dns_servers: {part!r} needs the port at which it answers")
+        found.append((host, port))
+    return tuple(found)
 
 
 def load_settings(config: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:

@@ -189,7 +189,7 @@ async def _late_failure(registry: Registry, url: str) -> None:
     async with two_publishers(registry, url, _no_primary) as (one, other):
         go_on = asyncio.Event()
         stopped = _held_before_the_record(one, go_on)
-        one.publisher.built_in.address = free_address()
+        one.publisher.built_in.addresses = [free_address()]
         one.start()
         await stopped.wait()
         await registry.db.write(run_out, name)

@@ -263,7 +263,27 @@ def test_nobody_says_where_a_request_comes_from(server: Server) -> None:
     assert server.seen[0]["scheme"] == "http"
 
 
-def test_at_the_end_requests_under_way_finish_and_idle_connections_close(server: Server) -> None:
+def ending(server: Server) -> None:
+    """Tell it to stop, and wait until it takes no new connections."""
+    server.stop()
+    while True:
+        try:
+            server.connect().close()
+        except ConnectionError:
+            return
+        time.sleep(0.01)
+
+
+def has_ended(server: Server) -> bool:
+    assert server.thread is not None
+    server.thread.join(5)
+    return not server.thread.is_alive()
+
+
+def test_at_the_end_requests_under_way_finish_and_idle_connections_close(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "DRAIN_SECONDS", 0.3)
     server.delay_seconds = 1
     with server.connect() as idle, server.connect() as busy:
         busy.sendall(GET)
@@ -274,11 +294,51 @@ def test_at_the_end_requests_under_way_finish_and_idle_connections_close(server:
         answer = everything(busy)
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"connection: close" in answer
-    assert server.thread is not None
-    server.thread.join(5)
-    assert not server.thread.is_alive()
+    assert has_ended(server)
     with pytest.raises(ConnectionRefusedError):
         server.connect()
+
+
+@pytest.mark.parametrize("sent_before", [b"", GET[:5]], ids=["idle", "in a head"])
+def test_at_the_end_a_kept_connection_has_one_more_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch, sent_before: bytes
+) -> None:
+    """A client can't know that the server ends, and what it has sent by then must not be lost."""
+    monkeypatch.setattr(serve, "DRAIN_SECONDS", 60.0)
+    with server.connect() as kept:
+        kept.sendall(GET)
+        assert answered(kept)
+        kept.sendall(sent_before)
+        ending(server)
+        kept.sendall(GET[len(sent_before) :])
+        answer = everything(kept)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in answer
+    assert has_ended(server)  # long before the time is over: no connection was left
+
+
+def test_at_the_end_requests_sent_ahead_are_all_answered(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "DRAIN_SECONDS", 60.0)
+    with server.connect() as kept:
+        ending(server)
+        kept.sendall(GET * 3)
+        answer = everything(kept)
+    assert answer.count(b"HTTP/1.1 200 ") == 3
+    assert answer.count(b"connection: close") == 1
+    assert has_ended(server)
+
+
+def test_at_the_end_a_connection_without_a_request_has_its_first(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "DRAIN_SECONDS", 60.0)
+    with server.connect() as fresh:
+        ending(server)
+        fresh.sendall(GET)
+        assert b"connection: close" in everything(fresh)
+    assert has_ended(server)
 
 
 def test_a_taken_address_is_an_error() -> None:

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from sublet.config import DESCRIPTIONS, Settings, SettingsError, load_settings, parse_listen, parse_mail_from
+from sublet.config import (
+    DESCRIPTIONS,
+    Settings,
+    SettingsError,
+    load_settings,
+    parse_dns_servers,
+    parse_listen,
+    parse_mail_from,
+)
 
 DEFAULTS: dict[str, Any] = {
     "database_url": "sqlite:///sublet.db",
@@ -12,6 +20,9 @@ DEFAULTS: dict[str, Any] = {
     "http_listen": "127.0.0.1:8053",
     "dns_listen": "127.0.0.1:5300",
     "dns_addresses": "",
+    "dns_servers": "",
+    "worker_status_listen": "",
+    "dns_status_listen": "",
     "public_url": "",
     "free_quota": 5,
     "publish_wait_ms": 1000,
@@ -216,3 +227,25 @@ def test_what_mail_needs(changed: dict[str, Any], sentence: str) -> None:
     Settings(**{**SMTP, "smtp_port": 25})  # type: ignore[arg-type] # texts, and a number
     with pytest.raises(SettingsError, match=sentence):
         Settings(**{**SMTP, **changed})
+
+
+def test_the_built_in_name_servers_are_addresses_with_ports() -> None:
+    assert parse_dns_servers("") == ()
+    assert parse_dns_servers("192.0.2.53:53, [2001:db8::53]:5300,") == (
+        ("192.0.2.53", 53),
+        ("2001:db8::53", 5300),
+    )
+
+
+@pytest.mark.parametrize("text", ["192.0.2.53", "ns1.example.net:53", "192.0.2.53:0", "192.0.2.53:65536"])
+def test_what_is_no_address_of_a_name_server_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="dns_servers"):
+        Settings(dns_servers=text)
+
+
+@pytest.mark.parametrize("name", ["worker_status_listen", "dns_status_listen"])
+def test_where_a_role_tells_of_itself_is_an_address(name: str) -> None:
+    variable = f"SUBLET_{name.upper()}"
+    assert getattr(load_settings(environ={variable: "127.0.0.1:9053"}), name) == "127.0.0.1:9053"
+    with pytest.raises(SettingsError, match=name):
+        load_settings(environ={variable: "9053"})

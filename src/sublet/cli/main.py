@@ -13,6 +13,9 @@ from typer.core import TyperGroup
 
 NOUNS = (
     "serve",
+    "api",
+    "worker",
+    "dns",
     "status",
     "init",
     "migrate",

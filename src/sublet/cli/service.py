@@ -1,47 +1,29 @@
-"""The one process that is everything: API, worker, built-in name server, over one database."""
+"""What the processes of a registry are made of: `serve`, which is everything, and the roles that run apart over one PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
-from functools import partial
-from ipaddress import ip_address
-from typing import Any
 
 import structlog
-from prometheus_client import Counter, Histogram
 
-from sublet.accounts import store as account_store
-from sublet.accounts.authenticate import authenticate
-from sublet.cli.announced import announced
-from sublet.cli.worker_metrics import WorkerMetrics
-from sublet.cli.zone_metrics import PUBLISH_BUCKETS, ZoneMetrics
-from sublet.config import Settings, parse_listen
+from sublet.cli.announced import Presence, announced
+from sublet.cli.api_part import api_socket, http_socket, origin_of, serve_api, shown
+from sublet.cli.dns_part import built_in_addresses, name_server_running
+from sublet.cli.systemd import notify
+from sublet.cli.worker_part import mail_transport, worker_running
+from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, open_database, utc_now
-from sublet.dns.nameserver import NameServer
-from sublet.dns.types import ZoneView
-from sublet.errors import Unavailable
-from sublet.http.app import build_app
-from sublet.http.endpoints import BASE_PATH, Context
-from sublet.http.limits import Limits, borrow_from
+from sublet.http.app import build_status_app
 from sublet.http.observe import Metrics
-from sublet.http.serve import listen, serve_http
+from sublet.http.serve import serve_http
+from sublet.http.status import Status
 from sublet.migrations import refuse_unusable_database
-from sublet.platform_domains.name_servers import name_servers
-from sublet.platform_domains.primaries import find_primary
-from sublet.platform_domains.view_zone import view_zone
 from sublet.serve_lock import serve_lock
 from sublet.sqlite_copy import sqlite_path
-from sublet.worker.clockwork import Clockwork, Monotonic, monotonic_seconds
-from sublet.worker.mailer import Mailer
-from sublet.worker.publisher import Publisher
-from sublet.worker.server_watch import ServerWatch
-from sublet.worker.smtp import SmtpTransport, smtp_server
-from sublet.worker.transport import LogTransport, Transport
-from sublet.worker.zone_keeper import ZoneKeeper
-from sublet.worker.zone_watch import ZoneWatch
+from sublet.worker.clockwork import Monotonic, monotonic_seconds
 
-FLUSH_SECONDS = 30.0
 STATEMENT_SECONDS = 30
 """How long one statement of the service may take on PostgreSQL."""
 log = structlog.get_logger()
@@ -63,14 +45,134 @@ async def run_service(
     monotonic: Monotonic = monotonic_seconds,
     on_ready: Callable[[Addresses], None] = lambda _addresses: None,
 ) -> None:
-    """Serve until `stop` is set, then finish what is under way. `on_ready` is told the addresses once it answers.
+    """Be API, worker and name server until `stop` is set, then finish what is under way.
+
+    `on_ready` is told the addresses once it answers.
 
     Raises:
+        SettingsError: the file of the mail server's password can't be read.
         Unavailable: the database can't be opened, is not initialised or not of this version, or is served already; or an
             address can't be listened on.
-        SettingsError: the file of the mail server's password can't be read.
     """
-    transport = _transport(settings)
+    transport = mail_transport(settings)
+    metrics = Metrics()
+    async with (
+        _opened(settings, "serve", clock) as (db, presence),
+        name_server_running(settings, db, metrics) as dns,
+    ):
+        built_in = built_in_addresses(settings, dns)
+
+        def ready(base_url: str) -> None:
+            on_ready(Addresses(base_url, dns))
+            log.info("serving", http=base_url, dns=shown(*dns))
+            notify("READY=1")
+
+        with closing(api_socket(settings)) as listening:
+            async with worker_running(
+                settings, db, metrics, transport, built_in, monotonic, presence
+            ) as runs:
+                await serve_api(
+                    settings,
+                    db,
+                    metrics,
+                    listening,
+                    stop,
+                    built_in=built_in,
+                    readiness={"worker": runs},
+                    on_ready=ready,
+                )
+    log.info("stopped")
+
+
+async def run_api_process(
+    settings: Settings,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    *,
+    metrics: Metrics,
+    on_ready: Callable[[], None],
+) -> None:
+    """Be one of the processes of `sublet api` until `stop` is set, on a socket that they all accept from.
+
+    Raises:
+        SettingsError: as `refuse_sqlite` and `built_in_addresses`.
+        Unavailable: as `refuse_unusable_database`; or the database can't be opened.
+    """
+    refuse_sqlite(settings, "api")
+    async with _opened(settings, "api") as (db, _):
+        await serve_api(
+            settings,
+            db,
+            metrics,
+            listening,
+            stop,
+            built_in=built_in_addresses(settings),
+            readiness={},
+            on_ready=lambda _base_url: on_ready(),
+        )
+
+
+async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
+    """Be the worker alone until `stop` is set.
+
+    Raises:
+        SettingsError: as `refuse_sqlite`, `mail_transport` and `built_in_addresses`.
+        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or `worker_status_listen` can't be listened on.
+    """
+    refuse_sqlite(settings, "worker")
+    transport, built_in = mail_transport(settings), built_in_addresses(settings)
+    metrics = Metrics()
+    readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
+    async with (
+        _opened(settings, "worker") as (db, presence),
+        _status_served(settings, "worker_status_listen", Status(db, metrics, stop, readiness)) as status,
+        worker_running(settings, db, metrics, transport, built_in, monotonic_seconds, presence) as runs,
+    ):
+        readiness["worker"] = runs
+        log.info("serving", status=status)
+        notify("READY=1")
+        await stop.wait()
+    log.info("stopped")
+
+
+async def run_dns(settings: Settings, stop: asyncio.Event) -> None:
+    """Be a built-in name server alone until `stop` is set.
+
+    Raises:
+        SettingsError: as `refuse_sqlite`.
+        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or `dns_listen` or `dns_status_listen` can't be listened on.
+    """
+    refuse_sqlite(settings, "dns")
+    metrics = Metrics()
+    async with (
+        _opened(settings, "dns") as (db, _),
+        name_server_running(settings, db, metrics) as dns,
+        _status_served(settings, "dns_status_listen", Status(db, metrics, stop, {})) as status,
+    ):
+        log.info("serving", dns=shown(*dns), status=status)
+        notify("READY=1")
+        await stop.wait()
+    log.info("stopped")
+
+
+def refuse_sqlite(settings: Settings, role: str) -> None:
+    """Let a role run apart from the others over PostgreSQL alone.
+
+    Raises:
+        SettingsError: the database is on SQLite, which one process has for itself.
+    """
+    if sqlite_path(settings.database_url) is not None:
+        raise SettingsError(
+            f"database_url: `sublet {role}` runs beside other processes, over a postgresql:// address; a registry on "
+            "SQLite is served by `sublet serve`, which is everything in one process"
+        )
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings, role: str, clock: Clock = utc_now
+) -> AsyncIterator[tuple[Database, Presence]]:
+    """Open the database for a process of a role, for as long as it runs: the one place that every serving process goes through."""
     refuse_unusable_database(settings.database_url)
     with _only_one(settings.database_url):
         db = open_database(
@@ -80,141 +182,10 @@ async def run_service(
             statement_seconds=STATEMENT_SECONDS,
         )
         try:
-            await _serve(settings, db, transport, stop, monotonic, on_ready)
+            async with announced(db, role, alone=sqlite_path(settings.database_url) is not None) as presence:
+                yield db, presence
         finally:
             await db.close()
-
-
-def _transport(settings: Settings) -> Transport:
-    return SmtpTransport(smtp_server(settings)) if settings.mail_transport == "smtp" else LogTransport()
-
-
-async def _serve(
-    settings: Settings,
-    db: Database,
-    transport: Transport,
-    stop: asyncio.Event,
-    monotonic: Monotonic,
-    on_ready: Callable[[Addresses], None],
-) -> None:
-    metrics = Metrics()
-    alone = sqlite_path(settings.database_url) is not None
-    async with (
-        announced(db, "serve", alone=alone) as presence,
-        _name_server(settings, db, metrics) as dns_address,
-    ):
-        took = Histogram(
-            "sublet_publish_seconds",
-            "Time from a change of a name to its publication.",
-            buckets=PUBLISH_BUCKETS,
-            registry=metrics.registry,
-        )
-        primary_of = partial(find_primary, settings.primaries)
-        publisher = Publisher(
-            db,
-            dns_address,
-            primary_of,
-            batch_max={each.name: each.batch_max for each in settings.primaries},
-            on_published=lambda passed: took.observe(passed.total_seconds()),
-            holder=presence.id,
-            is_alone=presence.is_only_worker,
-        )
-        clockwork = Clockwork(db, monotonic, holder=presence.id)
-        mailer = Mailer(db, transport)
-        zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
-        metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
-        keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
-        metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch, keeper))
-        parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
-        async with _running(*(part.run() for part in parts)) as workers:
-            context = Context(
-                settings=settings,
-                db=db,
-                authenticate=authenticate,
-                limits=Limits(settings, borrow_from(settings, db)),
-                metrics=metrics,
-                stopping=stop,
-                readiness={"worker": lambda: not any(worker.done() for worker in workers)},
-                name_servers=lambda each: name_servers(each, dns_address, settings.primaries),
-            )
-            host, port = parse_listen("http_listen", settings.http_listen)
-            try:
-                listening = listen(host, port)
-            except OSError as error:
-                raise Unavailable(
-                    f"Can't listen on {settings.http_listen} for HTTP: {error.strerror}."
-                ) from error
-            shown = _shown(host, listening.getsockname()[1])
-            app = build_app(context, (settings.public_url.rstrip("/") or f"http://{shown}") + BASE_PATH)
-            on_ready(Addresses(f"http://{shown}{BASE_PATH}", dns_address))
-            log.info("serving", http=f"http://{shown}{BASE_PATH}", dns=_shown(*dns_address))
-            async with _running(_flush_token_uses(context)):
-                await serve_http(app, listening, stop)
-        await _flush(context)
-        log.info("stopped")
-
-
-@asynccontextmanager
-async def _running(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Run parts of the service beside each other; in the end they are cancelled, and what they do then is waited for."""
-    tasks = [asyncio.create_task(part) for part in parts]
-    try:
-        yield tasks
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _name_server(settings: Settings, db: Database, metrics: Metrics) -> AsyncIterator[tuple[str, int]]:
-    """Run the built-in name server; gives the address at which this host reaches it."""
-    host, port = parse_listen("dns_listen", settings.dns_listen)
-    addresses = _public_addresses(settings, host)
-    answered = Counter(
-        "sublet_dns_answers", "Queries answered, by response code.", ("rcode",), registry=metrics.registry
-    )
-
-    async def read_zone(name: str) -> ZoneView | None:
-        return await db.read(view_zone, name, addresses)
-
-    server = NameServer(read_zone, on_answer=lambda rcode: answered.labels(rcode).inc())
-    try:
-        port = await server.start(host, port)
-    except OSError as error:
-        raise Unavailable(f"Can't listen on {settings.dns_listen} for DNS: {error.strerror}.") from error
-    try:
-        yield {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - asked for by the operator
-    finally:
-        await server.close()
-
-
-def _public_addresses(settings: Settings, host: str) -> tuple[str, ...]:
-    """Return what apex nameservers inside a zone resolve to: the setting, or the address that is listened on."""
-    texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
-    try:
-        given = [ip_address(text) for text in texts or [host]]
-    except ValueError:
-        return ()
-    return tuple(str(address) for address in given if not address.is_unspecified)
-
-
-async def _flush_token_uses(context: Context) -> None:
-    while True:
-        await asyncio.sleep(FLUSH_SECONDS)
-        await _flush(context)
-
-
-async def _flush(context: Context) -> None:
-    used = dict(context.used_tokens)
-    if not used:
-        return
-    try:
-        await context.db.write(account_store.touch_tokens, used)
-    except Unavailable:
-        return  # nothing depends on it; the next flush tries again
-    for token_id in used:
-        context.used_tokens.pop(token_id, None)
 
 
 def _only_one(database_url: str) -> AbstractContextManager[None]:
@@ -222,5 +193,19 @@ def _only_one(database_url: str) -> AbstractContextManager[None]:
     return nullcontext() if path is None else serve_lock(path)
 
 
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+@asynccontextmanager
+async def _status_served(settings: Settings, setting: str, status: Status) -> AsyncIterator[str | None]:
+    """Serve the pages of a process without an API where a setting says; gives where, None for nowhere."""
+    address: str = getattr(settings, setting)
+    if not address:
+        yield None
+        return
+    listening, ended = http_socket(address, setting), asyncio.Event()
+    origin = origin_of(listening)
+    # Nobody loses anything by a scrape that fails, and a scraper keeps its connection for ever.
+    serving = asyncio.create_task(serve_http(build_status_app(status), listening, ended, drain_seconds=0))
+    try:
+        yield origin
+    finally:
+        ended.set()
+        await serving

@@ -31,6 +31,8 @@ class Session:
 
     settings: Settings
     actor: Actor
+    config: Path | None = None
+    """The file that the settings came from, where the command line named one."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a question in one reading transaction.
@@ -171,7 +173,7 @@ def _guarded(
     try:
         settings = load_settings(config)
         actor = Actor(kind="operator", name=operator_name(), reason=reason)
-        answer = run(Session(settings, actor))
+        answer = run(Session(settings, actor, config))
     except SettingsError as error:
         print_refusal("settings_invalid", str(error), as_json=as_json)
         raise typer.Exit(USAGE) from None

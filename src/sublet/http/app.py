@@ -2,27 +2,25 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sublet import __version__
-from sublet.errors import Refusal, Unavailable
+from sublet.errors import NotFound, Refusal
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
-from sublet.http.observe import METRICS_TYPE
 from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS
-from sublet.http.store import answers
+from sublet.http.status import Page, Status, status_pages
 from sublet.ids import new_request_id
-
-Page = Callable[[Request], Awaitable[Response]]
 
 
 def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> Starlette:
@@ -44,13 +42,29 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
         Route(f"{BASE_PATH}/openapi.json", _identified(openapi), methods=["GET"]),
         Route(f"{BASE_PATH}/docs", _identified(docs), methods=["GET"]),
         *(Route(BASE_PATH + path, Resource(context, methods)) for path, methods in by_path.items()),
-        Route("/healthz", _identified(_healthz), methods=["GET"]),
-        Route("/readyz", _identified(_readyz(context)), methods=["GET"]),
-        Route("/metrics", _identified(_metrics(context)), methods=["GET"]),
+        *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
+    return _application(routes, Resource(context, {}))
+
+
+def build_status_app(status: Status) -> Starlette:
+    """Return the ASGI application of a process without the API: the pages of `status` alone."""
+
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        refused = _refused(Request(scope), NotFound("There is nothing at this path."))
+        await refused(scope, receive, send)
+
+    return _application(_status_routes(status), nothing)
+
+
+def _application(routes: Sequence[Route], default: ASGIApp) -> Starlette:
     app = Starlette(exception_handlers={HTTPException: _framework_refusal, Exception: _fault})
-    app.router = Router(routes, redirect_slashes=False, default=Resource(context, {}))
+    app.router = Router(routes, redirect_slashes=False, default=default)
     return app
+
+
+def _status_routes(status: Status) -> list[Route]:
+    return [Route(path, _identified(page), methods=["GET"]) for path, page in status_pages(status).items()]
 
 
 async def _framework_refusal(request: Request, error: Exception) -> Response:
@@ -86,27 +100,3 @@ def _identified(page: Page) -> Page:
         return response
 
     return identified
-
-
-async def _healthz(_request: Request) -> Response:
-    return JSONResponse({"ok": True})
-
-
-def _readyz(context: Context) -> Page:
-    async def readyz(_request: Request) -> Response:
-        checks = {"database": True, **{name: check() for name, check in context.readiness.items()}}
-        try:
-            await context.db.read(answers)
-        except Unavailable:
-            checks["database"] = False
-        ready = all(checks.values()) and not context.stopping.is_set()
-        return JSONResponse({"ok": ready, "checks": checks}, status_code=200 if ready else 503)
-
-    return readyz
-
-
-def _metrics(context: Context) -> Page:
-    async def metrics(_request: Request) -> Response:
-        return Response(context.metrics.render(), media_type=METRICS_TYPE)
-
-    return metrics

@@ -1,17 +1,36 @@
 """What is measured: the metrics of a process in a registry of its own, and the lines of the access log."""
 
+import os
+from pathlib import Path
+
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
+from prometheus_client.multiprocess import MultiProcessCollector
 
 log = structlog.get_logger()
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-class Metrics:
-    """The metrics of one process; the worker and the name server add theirs to `registry`."""
+def share_counts(folder: Path, place: int) -> None:
+    """Keep the counts of this process in files in a folder, beside those of other processes, from now on.
 
-    def __init__(self) -> None:
+    No two living processes may have one place. Who takes the place of one that ended counts on from where that one was, so what
+    all have counted together never falls; a counter that falls would be taken for one that began anew.
+    """
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+    values.ValueClass = values.MultiProcessValue(lambda: place)  # type: ignore[no-untyped-call] # the library's
+
+
+class Metrics:
+    """The metrics of one process; the worker and the name server add theirs to `registry`.
+
+    With `shared`, the folder that `share_counts` was told before, what is shown is what all processes counted there,
+    in counters and histograms; a collector of its own is not shown then.
+    """
+
+    def __init__(self, shared: Path | None = None) -> None:
+        self._shared = shared
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "sublet_http_requests",
@@ -34,7 +53,11 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return all metrics of the registry in Prometheus' text form (`METRICS_TYPE`)."""
-        return generate_latest(self.registry)
+        if self._shared is None:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together, path=str(self._shared))  # type: ignore[no-untyped-call] # the library's
+        return generate_latest(together)
 
 
 def log_request(

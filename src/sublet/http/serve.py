@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
 from sublet.errors import InvalidRequest
 from sublet.http.errors import render_refusal
@@ -24,12 +25,29 @@ HEAD_SECONDS = 10.0
 BODY_SECONDS = 30.0
 """How long it may take for the rest of a message that nobody waits for; `json_body` gives bodies that count less."""
 KEEP_ALIVE_SECONDS = 30
+DRAIN_SECONDS = 5.0
+"""How long kept connections stay open for one more request each once the process is to end."""
 GRACE_SECONDS = 10
+"""How long requests that are under way after that may take."""
 BACKLOG = 2048
+
+
+class _State(ServerState):
+    """What all connections share.
+
+    `draining` tells that each connection is to end with its next answer, `emptied` is set when the last one ends.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draining = False
+        self.emptied = asyncio.Event()
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with a bound on the head's size, deadlines for slow clients, and refusals in our envelope."""
+
+    server_state: _State
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,6 +69,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Forget the deadline."""
         self._cancel_deadline()
         super().connection_lost(exc)
+        if not self.connections:
+            self.server_state.emptied.set()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; then see to the bounds of a message that isn't complete."""
@@ -90,7 +110,18 @@ class BoundedProtocol(HttpToolsProtocol):
         """Leave the head."""
         self._in_head = False
         self._untold_bytes = 0
+        under_way: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
+        if self.server_state.draining:
+            if under_way is not None and not under_way.response_started:
+                under_way.keep_alive = True  # of requests that were sent ahead the last one's answer closes
+            self.cycle.keep_alive = False
+
+    def drain(self) -> None:
+        """Have the answer that is under way say `Connection: close`; where its head is sent already, the next one will."""
+        under_way: RequestResponseCycle | None = self.cycle
+        if under_way is not None and not under_way.response_started:
+            under_way.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Take in a part of the body, which the application counts."""
@@ -145,7 +176,35 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers: the process that holds all parts decides when to stop."""
+    """uvicorn's server without its signal handlers (the process that holds all parts decides when to stop), which drains first.
+
+    uvicorn closes idle connections at once, whether their clients have just sent the next request or not; that request would be
+    lost, and the client couldn't know whether it was done. Here an idle connection is kept for one more request, whose answer
+    says `Connection: close`.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain_seconds: float) -> None:
+        super().__init__(config)
+        self._drain_seconds = drain_seconds
+        self.server_state: _State = _State()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no new connections, have those there are end by themselves for a while, then close them."""
+        for server in self.servers:
+            server.close()
+        for listening in sockets or []:
+            listening.close()
+        state = self.server_state
+        state.draining = True
+        for connection in state.connections:
+            if isinstance(connection, BoundedProtocol):
+                connection.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._drain_seconds):
+                while state.connections:
+                    state.emptied.clear()
+                    await state.emptied.wait()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -173,10 +232,14 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-async def serve_http(app: ASGIApp, listening: socket.socket, stop: asyncio.Event) -> None:
-    """Answer requests until `stop` is set; then take no new ones and finish those in flight, within `GRACE_SECONDS`.
+async def serve_http(
+    app: ASGIApp, listening: socket.socket, stop: asyncio.Event, *, drain_seconds: float | None = None
+) -> None:
+    """Answer requests until `stop` is set; then take no new connections, and end those there are.
 
-    What is not done by then is cancelled; what it gave the database to write is written all the same.
+    Each may send one more request within `drain_seconds` (`DRAIN_SECONDS`), which is answered with `Connection: close`; this ends at
+    once where no connection is left. What is in flight then is finished within `GRACE_SECONDS`. What is not done by then is
+    cancelled; what it gave the database to write is written all the same.
     """
     config = uvicorn.Config(
         app,
@@ -194,7 +257,7 @@ async def serve_http(app: ASGIApp, listening: socket.socket, stop: asyncio.Event
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    server = _Server(config)
+    server = _Server(config, DRAIN_SECONDS if drain_seconds is None else drain_seconds)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

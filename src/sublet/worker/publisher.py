@@ -63,7 +63,7 @@ def _no_primary(name: str) -> Primary:
 
 
 class Publisher:
-    """Publishes through the built-in name server, which listens at `address`, and the primaries that `find_primary` gives.
+    """Publishes through the built-in name servers, which answer at `built_in`, and the primaries that `find_primary` gives.
 
     `batch_max` has by primary how many names one message carries at most, as for `begin_publication`.
     `outcomes` counts what became of names ("published", "failed"), `causes` why not, by `dns.primary.CAUSES`. `on_published` is
@@ -74,7 +74,7 @@ class Publisher:
     def __init__(
         self,
         db: Database,
-        address: tuple[str, int],
+        built_in: Sequence[tuple[str, int]],
         find_primary: FindPrimary = _no_primary,
         *,
         batch_max: Mapping[str, int] = {},
@@ -83,7 +83,7 @@ class Publisher:
         is_alone: Callable[[], bool] = lambda: True,
     ) -> None:
         self._db = db
-        self.built_in = BuiltInZone(db, address)
+        self.built_in = BuiltInZone(db, built_in)
         self._find_primary = find_primary
         self._batch_max = batch_max
         self._on_published = on_published

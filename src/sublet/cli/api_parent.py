@@ -1,0 +1,103 @@
+"""`sublet api`, the parent: has the socket, and starts the processes that accept from it."""
+
+import asyncio
+import signal
+import socket
+import sys
+import tempfile
+from asyncio.subprocess import Process
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from sublet.cli.api_part import api_socket, origin_of
+from sublet.cli.api_process import HandedDown
+from sublet.cli.dns_part import built_in_addresses
+from sublet.cli.service import refuse_sqlite
+from sublet.cli.supervisor import Child, supervise
+from sublet.cli.systemd import notify
+from sublet.config import Settings
+from sublet.http.endpoints import BASE_PATH
+from sublet.migrations import refuse_unusable_database
+
+log = structlog.get_logger()
+
+
+async def run_api(settings: Settings, stop: asyncio.Event, processes: int, config: Path | None) -> None:
+    """Serve the API in so many processes until `stop` is set; SIGHUP replaces them. `config` is the settings' file.
+
+    Raises:
+        SettingsError: as `refuse_sqlite` and `built_in_addresses`.
+        Unavailable: as `refuse_unusable_database` and `api_socket`.
+    """
+    refuse_sqlite(settings, "api")
+    built_in_addresses(settings)
+    refuse_unusable_database(settings.database_url)
+    replace = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, replace.set)
+    with (
+        closing(api_socket(settings)) as listening,
+        tempfile.TemporaryDirectory(prefix="sublet-api-") as folder,
+    ):
+        starter = _Starter(listening, folder, config)
+
+        def ready() -> None:
+            log.info("serving", http=origin_of(listening) + BASE_PATH, processes=processes)
+            notify("READY=1")
+
+        await supervise(starter.start, processes, stop, replace, ready)
+    log.info("stopped")
+
+
+class _Starter:
+    """Starts processes, each with a place among those that count which no other living one has."""
+
+    def __init__(self, listening: socket.socket, metrics_folder: str, config: Path | None) -> None:
+        self._listening = listening
+        self._metrics_folder = metrics_folder
+        self._config = config
+        self._taken: set[int] = set()
+
+    async def start(self) -> Child:
+        """Start a process.
+
+        Raises:
+            OSError: the system has none to give.
+        """
+        # The least free place: so there are files for as many as ever ran at once, not for as many as ever ran.
+        place = next(number for number in count() if number not in self._taken)
+        self._taken.add(place)
+        try:
+            process, channel = await self._start_at(place)
+        except OSError:
+            self._taken.discard(place)
+            raise
+        return Child(process, channel, lambda: self._taken.discard(place))
+
+    async def _start_at(self, place: int) -> tuple[Process, socket.socket]:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        handed = HandedDown(
+            listening_fd=self._listening.fileno(),
+            channel_fd=theirs.fileno(),
+            metrics_folder=self._metrics_folder,
+            place=place,
+            config=str(self._config) if self._config else None,
+        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "sublet.cli.api_process",
+                msgspec.json.encode(handed).decode(),
+                pass_fds=(handed.listening_fd, handed.channel_fd),
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return process, ours

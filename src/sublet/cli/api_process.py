@@ -1,0 +1,80 @@
+"""One of the processes of `sublet api`; as a program (`python -m sublet.cli.api_process`) it is started by their parent alone.
+
+It ends gracefully at SIGTERM, and when its channel to the parent closes: so a parent that was killed leaves nobody behind.
+"""
+
+import asyncio
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+import structlog
+import uvloop
+
+from sublet.cli.logs import configure_logs
+from sublet.cli.service import run_api_process
+from sublet.cli.session import UNAVAILABLE, USAGE
+from sublet.cli.supervisor import READY
+from sublet.config import Settings, SettingsError, load_settings
+from sublet.errors import Refusal
+from sublet.http.observe import Metrics, share_counts
+
+log = structlog.get_logger()
+
+
+class HandedDown(msgspec.Struct, frozen=True, kw_only=True):
+    """What the parent gives a process: two descriptors, its place among those that count, and the file of the settings.
+
+    The settings themselves are read anew by each process, so that a replacement takes up what was changed in them.
+    """
+
+    listening_fd: int
+    channel_fd: int
+    metrics_folder: str
+    place: int
+    config: str | None
+
+
+async def _serve(settings: Settings, handed: HandedDown) -> None:
+    channel = socket.socket(fileno=handed.channel_fd)
+    channel.setblocking(False)
+    listening = socket.socket(fileno=handed.listening_fd)
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # of a terminal that closes: the parent's to hear
+
+    def parent_ended() -> None:
+        loop.remove_reader(channel)
+        stop.set()
+
+    loop.add_reader(channel, parent_ended)
+    metrics = Metrics(Path(handed.metrics_folder))
+    await run_api_process(settings, listening, stop, metrics=metrics, on_ready=lambda: _tell(channel))
+
+
+def _tell(channel: socket.socket) -> None:
+    try:
+        channel.send(READY)
+    except OSError:
+        log.warning("api_process_alone")  # the parent is gone, which the channel's end tells in a moment
+
+
+def main() -> None:
+    """Serve as the first argument says; exit as a command does."""
+    handed = msgspec.json.decode(sys.argv[1], type=HandedDown)
+    share_counts(Path(handed.metrics_folder), handed.place)
+    try:
+        settings = load_settings(Path(handed.config) if handed.config else None)
+        configure_logs(settings)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, handed))
+    except (SettingsError, Refusal) as error:
+        log.error("api_process_refused", reason=str(error))  # noqa: TRY400 - a sentence, its trace says nothing more
+        sys.exit(USAGE if isinstance(error, SettingsError) else UNAVAILABLE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""`sublet dns`: start a built-in name server alone."""
+
+import typer
+
+from sublet.cli.foreground import serve_until_signal
+from sublet.cli.output import Answer
+from sublet.cli.session import Session, question
+
+app = typer.Typer()
+
+
+@question(app, "dns")
+def dns(session: Session) -> Answer:
+    """Serve the zones on the built-in name server until SIGTERM, beside other processes; needs PostgreSQL."""
+    from sublet.cli.service import run_dns  # noqa: PLC0415 - what only a server needs
+
+    return serve_until_signal(session.settings, run_dns)

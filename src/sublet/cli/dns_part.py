@@ -1,0 +1,79 @@
+"""The built-in name server as a part of a process: started and ended; and where a host reaches those of all processes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+
+from prometheus_client import Counter
+
+from sublet.config import Settings, SettingsError, parse_dns_servers, parse_listen
+from sublet.db import Database
+from sublet.dns.nameserver import NameServer
+from sublet.dns.types import ZoneView
+from sublet.errors import Unavailable
+from sublet.http.observe import Metrics
+from sublet.platform_domains.view_zone import view_zone
+
+
+@asynccontextmanager
+async def name_server_running(
+    settings: Settings, db: Database, metrics: Metrics
+) -> AsyncIterator[tuple[str, int]]:
+    """Run the built-in name server; gives the address at which this host reaches it.
+
+    Raises:
+        Unavailable: `dns_listen` can't be listened on.
+    """
+    host, port = parse_listen("dns_listen", settings.dns_listen)
+    addresses = _public_addresses(settings, host)
+    answered = Counter(
+        "sublet_dns_answers", "Queries answered, by response code.", ("rcode",), registry=metrics.registry
+    )
+
+    async def read_zone(name: str) -> ZoneView | None:
+        return await db.read(view_zone, name, addresses)
+
+    server = NameServer(read_zone, on_answer=lambda rcode: answered.labels(rcode).inc())
+    try:
+        port = await server.start(host, port)
+    except OSError as error:
+        raise Unavailable(f"Can't listen on {settings.dns_listen} for DNS: {error.strerror}.") from error
+    try:
+        yield _reached_at(host, port)
+    finally:
+        await server.close()
+
+
+def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -> tuple[tuple[str, int], ...]:
+    """Return where this host reaches the built-in name servers, the one to ask first at the front; `own` is this process's.
+
+    They are those of `dns_servers`; where it is empty, the own one, or whichever process of this host has `dns_listen`.
+
+    Raises:
+        SettingsError: nothing tells, since another process picks a free port.
+    """
+    listed = parse_dns_servers(settings.dns_servers)
+    if listed:
+        return listed
+    if own is not None:
+        return (own,)
+    host, port = parse_listen("dns_listen", settings.dns_listen)
+    if port == 0:
+        raise SettingsError(
+            "dns_servers: say where `sublet dns` answers; nobody knows the port that its dns_listen picks"
+        )
+    return (_reached_at(host, port),)
+
+
+def _reached_at(host: str, port: int) -> tuple[str, int]:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - asked for by the operator
+
+
+def _public_addresses(settings: Settings, host: str) -> tuple[str, ...]:
+    """Return what apex nameservers inside a zone resolve to: the setting, or the address that is listened on."""
+    texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
+    try:
+        given = [ip_address(text) for text in texts or [host]]
+    except ValueError:
+        return ()
+    return tuple(str(address) for address in given if not address.is_unspecified)

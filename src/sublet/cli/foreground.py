@@ -1,0 +1,37 @@
+"""A command that serves until it is told to stop."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+from sublet.cli.output import Answer
+from sublet.config import Settings
+
+
+def serve_until_signal(
+    settings: Settings, run: Callable[[Settings, asyncio.Event], Awaitable[None]]
+) -> Answer:
+    """Run what serves in an event loop of its own, whose event is set by SIGTERM or SIGINT."""
+    import uvloop  # noqa: PLC0415 - what only a server needs is loaded by none of the other commands
+
+    from sublet.cli.logs import configure_logs  # noqa: PLC0415
+
+    configure_logs(settings)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(until_signal(settings, run))
+    return Answer({"stopped": True})
+
+
+async def until_signal(settings: Settings, run: Callable[[Settings, asyncio.Event], Awaitable[None]]) -> None:
+    """Run what serves until its event is set by SIGTERM or SIGINT."""
+    from sublet.cli.systemd import notify  # noqa: PLC0415
+
+    stop = asyncio.Event()
+
+    def end() -> None:
+        notify("STOPPING=1")
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    await run(settings, stop)

@@ -1,0 +1,175 @@
+"""The parent of `sublet api`: keeps a number of processes running on one listening socket, and replaces them without a gap.
+
+It accepts no connection itself. The socket is open for as long as it lives, so while processes are replaced clients wait in the
+socket's queue and none is refused.
+"""
+
+import asyncio
+import contextlib
+import socket
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+READY = b"ready"
+"""What a process sends over its channel to the parent once it serves. The parent sends nothing: its end tells by closing."""
+READY_SECONDS = 60.0
+"""How long new processes may take to be ready before a replacement is given up."""
+STEADY_SECONDS = 10.0
+"""A process that dies sooner than that is not started again at once."""
+PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.5, 30.0
+END_SECONDS = 30.0
+"""How long a process may take to end, from the signal to being killed: longer than it drains and then waits."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process with our end of the channel to it; `forget` is called once it has ended."""
+
+    process: Process
+    channel: socket.socket
+    forget: Callable[[], None]
+
+    async def says_ready(self) -> bool:
+        """Wait until it is ready; False: it has ended before."""
+        with contextlib.suppress(ConnectionError):
+            return await asyncio.get_running_loop().sock_recv(self.channel, len(READY)) == READY
+        return False
+
+
+StartChild = Callable[[], Awaitable[Child]]
+
+
+class Generation:
+    """A number of processes that were started together; who dies among them is started anew until all are to end.
+
+    `ready` is set once each has been ready, `failed` if one dies before that.
+    """
+
+    def __init__(self, start: StartChild, count: int) -> None:
+        self._start = start
+        self._unready = set(range(count))
+        self._ending = asyncio.Event()
+        self.ready = asyncio.Event()
+        self.failed = asyncio.Event()
+        self._tasks = [asyncio.create_task(self._keep(number)) for number in range(count)]
+
+    async def end(self) -> None:
+        """Have all of them finish what is under way and end."""
+        self._ending.set()
+        await asyncio.gather(*self._tasks)
+
+    async def _keep(self, number: int) -> None:
+        """Keep the process of one place."""
+        quick_deaths = 0
+        while not self._ending.is_set():
+            began = asyncio.get_running_loop().time()
+            try:
+                child = await self._start()
+            except OSError as error:
+                log.error("api_process_not_started", reason=str(error))  # noqa: TRY400 - the system's, its trace says nothing
+                pid, code = None, None
+            else:
+                pid, code = child.process.pid, await self._attend(number, child)
+            if self._ending.is_set():
+                return
+            if number in self._unready:
+                self.failed.set()
+            lived_seconds = asyncio.get_running_loop().time() - began
+            quick_deaths = quick_deaths + 1 if lived_seconds < STEADY_SECONDS else 0
+            pause_seconds = (
+                min(PAUSE_SECONDS * 2 ** (quick_deaths - 1), PAUSE_MAX_SECONDS) if quick_deaths else 0.0
+            )
+            log.error("api_process_died", pid=pid, exit_code=code, again_in_seconds=pause_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_seconds):
+                    await self._ending.wait()
+
+    async def _attend(self, number: int, child: Child) -> int:
+        """Wait for the end of a process, which comes by itself or is asked for; returns its exit code."""
+        exited = asyncio.create_task(child.process.wait())
+        told = asyncio.create_task(self._ending.wait())
+        saying = asyncio.create_task(child.says_ready())
+        try:
+            await asyncio.wait({exited, told, saying}, return_when=asyncio.FIRST_COMPLETED)
+            if saying.done() and saying.result():
+                self._note_ready(number)
+            await asyncio.wait({exited, told}, return_when=asyncio.FIRST_COMPLETED)
+            if not exited.done():
+                await _end(child.process, exited)
+            return exited.result()
+        finally:
+            for task in (told, saying):
+                task.cancel()
+            await asyncio.gather(told, saying, return_exceptions=True)
+            child.channel.close()
+            child.forget()
+
+    def _note_ready(self, number: int) -> None:
+        self._unready.discard(number)
+        if not self._unready:
+            self.ready.set()
+
+
+async def _end(process: Process, exited: "asyncio.Task[int]") -> None:
+    """Ask a process to end, and kill it if it does not."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    done, _ = await asyncio.wait({exited}, timeout=END_SECONDS)
+    if not done:
+        log.error("api_process_killed", pid=process.pid)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await exited
+
+
+async def supervise(
+    start: StartChild,
+    count: int,
+    stop: asyncio.Event,
+    replace: asyncio.Event,
+    on_ready: Callable[[], None],
+) -> None:
+    """Keep `count` processes running until `stop` is set, then end all; `on_ready` is told once all are ready for the first time.
+
+    Each time that `replace` is set, as many new ones are started, and once all of them are ready the old ones end. If one of the
+    new dies before that, or they take longer than `READY_SECONDS`, the new ones end and the old ones stay.
+    """
+    current = Generation(start, count)
+    leaving: set[asyncio.Task[None]] = set()
+    try:
+        await _first_of(stop, current.ready)
+        if current.ready.is_set():
+            on_ready()
+        while not stop.is_set():
+            await _first_of(stop, replace)
+            if stop.is_set():
+                break
+            replace.clear()
+            log.info("api_processes_replaced_soon", processes=count)
+            new = Generation(start, count)
+            await _first_of(stop, new.ready, new.failed, timeout_seconds=READY_SECONDS)
+            if new.ready.is_set():
+                current, old = new, current
+                log.info("api_processes_replaced", processes=count)
+            else:
+                old = new
+                log.error("api_processes_not_replaced", processes=count)
+            ending = asyncio.create_task(old.end())
+            leaving.add(ending)
+            ending.add_done_callback(leaving.discard)
+    finally:
+        await asyncio.gather(current.end(), *leaving)
+
+
+async def _first_of(*events: asyncio.Event, timeout_seconds: float | None = None) -> None:
+    """Wait until one of these is set, or the time is over."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waiting, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)

@@ -1,0 +1,49 @@
+"""What a process and systemd tell each other: a socket that is passed (sd_listen_fds(3)), and that it is ready (sd_notify(3)).
+
+Whoever else keeps to these two protocols, with the same environment variables, does as well.
+"""
+
+import contextlib
+import os
+import socket
+
+from sublet.errors import Unavailable
+
+FIRST_FD = 3
+
+
+def passed_socket() -> socket.socket | None:
+    """Return the listening socket that was passed to this very process, or None. It is taken once.
+
+    Raises:
+        Unavailable: more were passed than one; or it isn't a stream socket that listens.
+    """
+    passed_to, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if passed_to != str(os.getpid()) or not count.isdigit() or int(count) == 0:
+        return None
+    if int(count) > 1:
+        raise Unavailable(f"{count} sockets were passed; the API takes one: give one ListenStream=.")
+    os.set_inheritable(FIRST_FD, False)
+    try:
+        passed = socket.socket(fileno=FIRST_FD)
+        is_listening = bool(passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    except OSError as error:
+        raise Unavailable(f"The socket that was passed can't be used: {error.strerror}.") from error
+    if not is_listening or passed.family not in (socket.AF_INET, socket.AF_INET6):
+        raise Unavailable("The socket that was passed doesn't listen for TCP: give ListenStream=host:port.")
+    passed.setblocking(False)
+    return passed
+
+
+def notify(state: str) -> None:
+    """Tell systemd about this process: `READY=1`, `STOPPING=1`; where nobody wants to know, nothing."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path.startswith(("/", "@")):
+        return
+    address = f"\0{path[1:]}" if path.startswith("@") else path
+    with (
+        contextlib.suppress(OSError),  # it is told to whom it may help; nothing hangs on it
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
+    ):
+        sender.sendto(state.encode(), address)

@@ -1,0 +1,17 @@
+"""`sublet worker`: start the worker alone."""
+
+import typer
+
+from sublet.cli.foreground import serve_until_signal
+from sublet.cli.output import Answer
+from sublet.cli.session import Session, question
+
+app = typer.Typer()
+
+
+@question(app, "worker")
+def worker(session: Session) -> Answer:
+    """Publish, sweep, mail and watch until SIGTERM, beside processes that serve the API; needs PostgreSQL."""
+    from sublet.cli.service import run_worker  # noqa: PLC0415 - what only a server needs
+
+    return serve_until_signal(session.settings, run_worker)

@@ -1,0 +1,71 @@
+"""The worker as a part of a process: publisher, zone keeper, clockwork, mailer and the watches, started and ended together."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from prometheus_client import Histogram
+
+from sublet.cli.announced import Presence
+from sublet.cli.running import running
+from sublet.cli.worker_metrics import WorkerMetrics
+from sublet.cli.zone_metrics import PUBLISH_BUCKETS, ZoneMetrics
+from sublet.config import Settings
+from sublet.db import Database
+from sublet.http.observe import Metrics
+from sublet.platform_domains.primaries import find_primary
+from sublet.worker.clockwork import Clockwork, Monotonic
+from sublet.worker.mailer import Mailer
+from sublet.worker.publisher import Publisher
+from sublet.worker.server_watch import ServerWatch
+from sublet.worker.smtp import SmtpTransport, smtp_server
+from sublet.worker.transport import LogTransport, Transport
+from sublet.worker.zone_keeper import ZoneKeeper
+from sublet.worker.zone_watch import ZoneWatch
+
+
+def mail_transport(settings: Settings) -> Transport:
+    """Return what mail goes through.
+
+    Raises:
+        SettingsError: the file of the mail server's password can't be read.
+    """
+    return SmtpTransport(smtp_server(settings)) if settings.mail_transport == "smtp" else LogTransport()
+
+
+@asynccontextmanager
+async def worker_running(
+    settings: Settings,
+    db: Database,
+    metrics: Metrics,
+    transport: Transport,
+    built_in: Sequence[tuple[str, int]],
+    monotonic: Monotonic,
+    presence: Presence,
+) -> AsyncIterator[Callable[[], bool]]:
+    """Run the worker, which reads back from the built-in name servers at `built_in`; gives what tells whether all of it runs."""
+    took = Histogram(
+        "sublet_publish_seconds",
+        "Time from a change of a name to its publication.",
+        buckets=PUBLISH_BUCKETS,
+        registry=metrics.registry,
+    )
+    primary_of = partial(find_primary, settings.primaries)
+    publisher = Publisher(
+        db,
+        built_in,
+        primary_of,
+        batch_max={each.name: each.batch_max for each in settings.primaries},
+        on_published=lambda passed: took.observe(passed.total_seconds()),
+        holder=presence.id,
+        is_alone=presence.is_only_worker,
+    )
+    clockwork = Clockwork(db, monotonic, holder=presence.id)
+    mailer = Mailer(db, transport)
+    zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
+    metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
+    keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
+    metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch, keeper))
+    parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
+    async with running(*(part.run() for part in parts)) as tasks:
+        yield lambda: not any(task.done() for task in tasks)

@@ -1,0 +1,143 @@
+"""`sublet api`: its processes are started anew, replaced and ended without a request that is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apart import Apart, RoleProcess, apart, is_running
+from hammer import hammering
+from serving import free_address, wait_until
+
+pytestmark = pytest.mark.slow
+
+WORKERS = 2
+
+
+def metrics_of(roles: Apart, name: str) -> float:
+    """The sum of a metric over all its labels."""
+    return sum(value for key, value in roles.service.metrics().items() if key.partition("{")[0] == name)
+
+
+def has_new_children(api: RoleProcess, old: set[int]) -> bool:
+    """Tell whether none of the old is left, and as many new are there."""
+    return len(api.children()) == WORKERS and old.isdisjoint(api.children())
+
+
+def test_a_rolling_restart_under_load_fails_no_request(postgresql_server: str, tmp_path: Path) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.start("api", "--workers", str(WORKERS))
+        token = roles.service.add_user().token
+        with hammering(f"{roles.service.base_url}/me", token) as hammer:
+            hammer.wait_for_more(20)
+            for _ in range(3):
+                old = set(api.children())
+                roles.pids |= old
+                api.process.send_signal(signal.SIGHUP)
+                wait_until(lambda of=old: has_new_children(api, of), 60)  # type: ignore[misc]
+                hammer.wait_for_more(20)
+        assert hammer.failures == []
+        assert hammer.closed > 0
+        # What those counted that are gone is not forgotten.
+        assert metrics_of(roles, "sublet_http_requests_total") >= hammer.answers
+        assert api.end() == 0
+        assert api.text.count("api_processes_replaced ") == 3
+
+
+def test_a_process_that_is_killed_is_started_anew_and_its_counts_stay(
+    postgresql_server: str, tmp_path: Path
+) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.start("api", "--workers", str(WORKERS))
+        ada = roles.service.add_user()
+        for _ in range(10):
+            assert roles.service.call(ada, "GET", "/me").status_code == 200
+        assert metrics_of(roles, "sublet_http_requests_total") == 10
+        before = set(api.children())
+        assert len(before) == WORKERS
+        for victim in before:
+            os.kill(victim, signal.SIGKILL)
+        roles.service.client.close()
+        roles.service.client = type(roles.service.client)(timeout=30)
+        wait_until(lambda: has_new_children(api, before), 60)
+        assert roles.service.call(ada, "GET", "/me").status_code == 200
+        assert metrics_of(roles, "sublet_http_requests_total") == 11
+        assert api.text.count("api_process_died") == WORKERS
+
+
+def test_who_loses_its_parent_ends(postgresql_server: str, tmp_path: Path) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.start("api", "--workers", str(WORKERS))
+        children = api.children()
+        assert len(children) == WORKERS
+        api.end(signal.SIGKILL)
+        wait_until(lambda: not any(is_running(pid) for pid in children), 30)
+        roles.start("api")  # the address is free again
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_end_leaves_no_process_behind(
+    postgresql_server: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.start("api", "--workers", str(WORKERS))
+        children = api.children()
+        assert api.end(number) == 0
+        assert not any(is_running(pid) for pid in children)
+        assert "stopped" in api.text
+
+
+def test_a_replacement_that_does_not_start_leaves_the_old_ones(
+    postgresql_server: str, tmp_path: Path
+) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        file = tmp_path / "sublet.toml"
+        file.write_text('log_level = "info"\n')
+        api = roles.start("api", "--workers", str(WORKERS), "--config", str(file))
+        ada, old = roles.service.add_user(), set(api.children())
+        file.write_text('log_level = "loud"\n')
+        api.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: api.has_said("api_processes_not_replaced"), 60)
+        wait_until(lambda: set(api.children()) == old, 60)
+        assert roles.service.call(ada, "GET", "/me").status_code == 200
+        assert "log_level: 'loud'" in api.text
+        file.write_text('log_level = "info"\n')
+        api.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: has_new_children(api, old), 60)
+
+
+def test_an_address_in_use_is_told(postgresql_server: str, tmp_path: Path) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        roles.start("api")
+        second = roles.start("api", said="")
+        assert second.process.wait(60) == 3
+        assert f"Can't listen on {roles.service.settings.http_listen} for HTTP" in second.text
+
+
+@pytest.mark.parametrize("role", ["api", "worker", "dns"])
+def test_on_sqlite_a_role_is_refused(tmp_path: Path, role: str) -> None:
+    environment = {**os.environ, "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/registry.db"}
+    command = [sys.executable, "-m", "sublet.cli.main", role]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2
+    assert f"`sublet {role}`" in ended.stderr
+    assert "`sublet serve`" in ended.stderr
+    assert "postgresql://" in ended.stderr
+
+
+def test_without_a_schema_a_role_is_refused(postgresql_server: str) -> None:
+    environment = {
+        **os.environ,
+        "SUBLET_DATABASE_URL": postgresql_server,
+        "SUBLET_HTTP_LISTEN": "{}:{}".format(*free_address()),
+    }
+    for role in ("api", "worker", "dns"):
+        command = [sys.executable, "-m", "sublet.cli.main", role]
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert ended.returncode == 3
+        assert "sublet init" in ended.stderr

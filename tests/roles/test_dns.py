@@ -1,0 +1,30 @@
+"""`sublet dns`: answers from the database, tells of itself, and ends when it is told."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from apart import apart
+from serving import free_address
+
+pytestmark = pytest.mark.slow
+
+
+def test_it_answers_and_tells_of_itself(postgresql_server: str, tmp_path: Path) -> None:
+    status = "{}:{}".format(*free_address())
+    with apart(postgresql_server, tmp_path) as roles:
+        name_server = roles.start("dns", dns_status_listen=status)
+        assert "status: NOERROR" in roles.service.dig("example.test", "SOA")
+        assert "status: NOERROR" in roles.service.dig("example.test", "SOA", "+tcp")
+        ready = httpx.get(f"http://{status}/readyz")
+        assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True})
+        metrics = httpx.get(f"http://{status}/metrics").text
+        assert 'sublet_dns_answers_total{rcode="NOERROR"} 2.0' in metrics
+        assert not re.search("^sublet_(?!dns)", metrics, re.MULTILINE)
+        second = roles.start("dns", said="")
+        assert second.process.wait(60) == 3
+        assert f"Can't listen on {roles.service.settings.dns_listen} for DNS" in second.text
+        assert name_server.end() == 0
+        assert "stopped" in name_server.text

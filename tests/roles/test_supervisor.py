@@ -1,0 +1,107 @@
+"""The parent of processes: what it does with those that die again and again, don't end, or can't be started."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from serving import wait_until
+from sublet.cli import supervisor
+from sublet.cli.supervisor import Child, supervise
+
+READY_THEN_SLEEP = 'printf ready >&"$0"; exec sleep 60'
+DIES = "exit 7"
+IGNORES_TERM = 'trap "" TERM; printf ready >&"$0"; while :; do sleep 0.05; done'
+
+
+class Scripts:
+    """Starts one shell script after the other, each with its channel as descriptor `$0`; None: it can't be started."""
+
+    def __init__(self, scripts: Iterable[str | None]) -> None:
+        self._scripts = iter(scripts)
+        self.started: list[int] = []
+        self.living: set[int] = set()
+
+    async def start(self) -> Child:
+        script = next(self._scripts)
+        if script is None:
+            raise OSError("no more processes")
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            fd = theirs.fileno()
+            process = await asyncio.create_subprocess_exec("bash", "-c", script, str(fd), pass_fds=(fd,))
+        self.started.append(process.pid)
+        self.living.add(process.pid)
+        return Child(process, ours, lambda: self.living.discard(process.pid))
+
+
+def supervised(
+    scripts: Scripts, until: Callable[[list[Any]], bool], *, replace_when_ready: bool = False
+) -> list[Any]:
+    """Keep one process until the log is as wanted, and return the log; nobody is left."""
+
+    async def run() -> None:
+        stop, replace = asyncio.Event(), asyncio.Event()
+        on_ready = replace.set if replace_when_ready else lambda: None
+        supervising = asyncio.create_task(supervise(scripts.start, 1, stop, replace, on_ready))
+        await asyncio.to_thread(wait_until, lambda: until(logs), 30)
+        stop.set()
+        await supervising
+
+    with capture_logs() as logs:
+        asyncio.run(run())
+    assert scripts.living == set()
+    return logs
+
+
+def events(logs: list[Any], name: str) -> list[Any]:
+    return [each for each in logs if each["event"] == name]
+
+
+def test_who_dies_again_and_again_is_started_after_longer_and_longer_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "PAUSE_MAX_SECONDS", 0.04)
+    logs = supervised(Scripts(repeat(DIES)), lambda logs: len(events(logs, "api_process_died")) >= 5)
+    died = events(logs, "api_process_died")
+    assert [each["again_in_seconds"] for each in died[:5]] == [0.01, 0.02, 0.04, 0.04, 0.04]
+    assert {each["exit_code"] for each in died} == {7}
+
+
+def test_who_dies_after_a_while_is_started_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "STEADY_SECONDS", 0.0)
+    logs = supervised(Scripts(repeat(DIES)), lambda logs: len(events(logs, "api_process_died")) >= 2)
+    assert {each["again_in_seconds"] for each in events(logs, "api_process_died")} == {0.0}
+
+
+def test_who_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "END_SECONDS", 0.2)
+    scripts = Scripts([IGNORES_TERM, READY_THEN_SLEEP])
+    logs = supervised(scripts, lambda logs: bool(events(logs, "api_process_killed")), replace_when_ready=True)
+    assert len(events(logs, "api_processes_replaced")) == 1
+
+
+def test_who_can_not_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "PAUSE_SECONDS", 0.01)
+    scripts = Scripts(chain([None, None], repeat(READY_THEN_SLEEP)))
+    logs = supervised(scripts, lambda _: bool(scripts.living))
+    assert [each["reason"] for each in events(logs, "api_process_not_started")] == ["no more processes"] * 2
+
+
+@pytest.mark.parametrize("script", [DIES, None, "exec sleep 60"], ids=["dies", "can't be started", "hangs"])
+def test_a_replacement_that_fails_leaves_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, script: str | None
+) -> None:
+    monkeypatch.setattr(supervisor, "READY_SECONDS", 1.0)
+    scripts = Scripts(chain([READY_THEN_SLEEP], repeat(script)))
+
+    def given_up(logs: list[Any]) -> bool:
+        return bool(events(logs, "api_processes_not_replaced")) and scripts.living == {scripts.started[0]}
+
+    supervised(scripts, given_up, replace_when_ready=True)

@@ -1,0 +1,47 @@
+"""All roles apart, over one PostgreSQL: what is registered through one process is published by another and served by two more."""
+
+from pathlib import Path
+
+import pytest
+
+from apart import apart
+
+pytestmark = pytest.mark.slow
+
+NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
+
+
+def test_a_name_goes_from_the_api_through_the_worker_to_every_name_server(
+    postgresql_server: str, tmp_path: Path
+) -> None:
+    with apart(postgresql_server, tmp_path, name_servers=2) as roles:
+        roles.start_all(workers=2)
+        service = roles.service
+        ada = service.add_user()
+        registered = service.register(ada, "blog.example.test", nameservers=NAMESERVERS)
+        assert registered["subdomain"]["status"] == "active"
+        for address in roles.name_servers:
+            service.dns = address
+            assert service.delegation("blog.example.test") == set(NAMESERVERS)
+        told = service.call(ada, "GET", "/subdomains/blog.example.test/delegation").json()["delegation"]
+        assert [(each["role"], each["matches"]) for each in told["servers"]] == [("built_in", True)] * 2
+        assert told["in_agreement"]
+        assert service.doctor() == []
+
+
+def test_one_name_server_that_is_away_keeps_nothing_back(postgresql_server: str, tmp_path: Path) -> None:
+    with apart(postgresql_server, tmp_path, name_servers=2) as roles:
+        roles.start_all(workers=1)
+        service = roles.service
+        ada = service.add_user()
+        first, second = roles.started[:2]
+        assert first.end() == 0
+        service.dns = roles.name_servers[1]
+        registered = service.register(ada, "blog.example.test", nameservers=NAMESERVERS)
+        assert registered["subdomain"]["status"] == "active"
+        assert service.delegation("blog.example.test") == set(NAMESERVERS)
+        told = service.call(ada, "GET", "/subdomains/blog.example.test/delegation").json()["delegation"]
+        assert [each["matches"] for each in told["servers"]] == [None, True]
+        assert second.end() == 0
+        registered = service.register(ada, "wiki.example.test", nameservers=NAMESERVERS)
+        assert registered["subdomain"]["status"] != "active"

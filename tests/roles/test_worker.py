@@ -1,0 +1,56 @@
+"""`sublet worker`: publishes what others registered, tells of itself, and ends when it is told."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from apart import apart
+from serving import free_address, wait_until
+
+pytestmark = pytest.mark.slow
+
+NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
+
+
+def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp_path: Path) -> None:
+    status = "{}:{}".format(*free_address())
+    with apart(postgresql_server, tmp_path) as roles:
+        roles.start("api")
+        roles.start("dns")
+        service = roles.service
+        ada = service.add_user()
+        waiting = service.register(ada, "blog.example.test", nameservers=NAMESERVERS)["subdomain"]
+        assert waiting["status"] != "active"
+        assert service.delegation("blog.example.test") == set()
+        worker = roles.start("worker", worker_status_listen=status)
+        wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS), 30)
+        assert httpx.get(f"http://{status}/healthz").json() == {"ok": True}
+        ready = httpx.get(f"http://{status}/readyz")
+        assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True, "worker": True})
+        wait_until(
+            lambda: (
+                'sublet_published_names_total{outcome="published"} 1.0'
+                in httpx.get(f"http://{status}/metrics").text
+            )
+        )
+        nothing = httpx.get(f"http://{status}/api/v1/me")
+        assert (nothing.status_code, nothing.json()["error"]) == (404, "not_found")
+        assert httpx.post(f"http://{status}/readyz").status_code == 405
+        # A scraper that keeps its connection holds nobody up.
+        with httpx.Client() as scraper:
+            scraper.get(f"http://{status}/metrics")
+            assert worker.end() == 0
+        assert "stopped" in worker.text
+
+
+def test_what_it_can_not_do_is_told(postgresql_server: str, tmp_path: Path) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.service.settings.http_listen
+        roles.start("api")
+        taken = roles.start("worker", said="", worker_status_listen=api)
+        assert taken.process.wait(60) == 3
+        assert f"Can't listen on {api} for HTTP" in taken.text
+        nowhere = roles.start("worker", said="", dns_servers="", dns_listen="127.0.0.1:0")
+        assert nowhere.process.wait(60) == 2
+        assert "dns_servers" in nowhere.text
