@@ -283,7 +283,7 @@ async def _kill_under_load(folder: Path, url: str) -> tuple[set[str], set[str]]:
         await goes_on()
         server = int((folder / "data" / "postmaster.pid").read_text().split()[0])
         os.kill(server, signal.SIGKILL)
-        os.waitpid(server, 0)  # else it counts as running
+        await asyncio.to_thread(os.waitpid, server, 0)  # else it counts as running
         started = _started(folder, url)
         await asyncio.to_thread(started.__enter__)
         try:
