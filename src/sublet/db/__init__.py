@@ -10,6 +10,7 @@ from pathlib import Path
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.postgresql import PostgresqlDatabase, open_postgresql
+from sublet.db.prepared import Prepared
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
 from sublet.errors import Unavailable
 
@@ -18,6 +19,7 @@ __all__ = (
     "Clock",
     "Database",
     "PostgresqlDatabase",
+    "Prepared",
     "SqliteDatabase",
     "Tx",
     "commit_marks",
