@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Column, ColumnElement, Index, String, Table, func, insert, select, true
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.invariants import Violation
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -48,7 +48,7 @@ audit_events = Table(
 
 
 # Added to by every change, so it is built once: building a statement takes longer than running it.
-_ADDED = insert(audit_events)
+_ADDED = Prepared(insert(audit_events))
 
 
 def record(
@@ -67,7 +67,7 @@ def record(
         "before": dict(before) if before is not None else None,
         "after": dict(after) if after is not None else None,
     }
-    tx.connection.execute(_ADDED, row)
+    _ADDED.run(tx, **row)
 
 
 def record_many(
@@ -78,7 +78,7 @@ def record_many(
         return
     common = _common(tx, actor, action, object_type) | {"before": None}
     rows = [common | {"object_id": object_id, "after": dict(values)} for object_id, values in after.items()]
-    tx.connection.execute(_ADDED, rows)
+    _ADDED.run_many(tx, rows)
 
 
 def _common(tx: Tx, actor: Actor, action: str, object_type: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Organization, Registrant, Token, User
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.errors import Conflict
 from sublet.schema import BIG_ID, Instant, metadata, violates
 
@@ -89,9 +89,10 @@ _TOKEN = (
     tokens.c.created_at,
 )
 # Asked at every request, so they are built once: building a statement takes longer than running it.
-_USER_BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
-_USER_LOCKED = _USER_BY_ID.with_for_update()
-_REGISTRANT_BY_DIGEST = (
+_BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
+_USER_BY_ID = Prepared(_BY_ID)
+_USER_LOCKED = Prepared(_BY_ID.with_for_update())
+_REGISTRANT_BY_DIGEST = Prepared(
     select(*_USER, *_ORGANIZATION, *_TOKEN)
     .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
     .where(tokens.c.digest == bindparam("token_digest"))
@@ -110,7 +111,7 @@ def _user(row: Sequence[Any] | None) -> User | None:
 
 def find_registrant(tx: Tx, token_digest: str) -> Registrant | None:
     """Whom does the token with this digest stand for?"""
-    row = tx.connection.execute(_REGISTRANT_BY_DIGEST, {"token_digest": token_digest}).one_or_none()
+    row = _REGISTRANT_BY_DIGEST.one_or_none(tx, token_digest=token_digest)
     if row is None:
         return None
     users_end = len(_USER)
@@ -122,12 +123,12 @@ def find_registrant(tx: Tx, token_digest: str) -> Registrant | None:
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
     """Who is this user? Locked, so that everything of one user happens in order (PostgreSQL; SQLite has one writer)."""
-    return _user(tx.connection.execute(_USER_LOCKED, {"user_id": user_id}).one_or_none())
+    return _user(_USER_LOCKED.one_or_none(tx, user_id=user_id))
 
 
 def find_user(tx: Tx, user_id: int) -> User | None:
     """Who is the user with this id?"""
-    return _user(tx.connection.execute(_USER_BY_ID, {"user_id": user_id}).one_or_none())
+    return _user(_USER_BY_ID.one_or_none(tx, user_id=user_id))
 
 
 def find_user_by_email(tx: Tx, email: str) -> User | None:
@@ -251,10 +252,9 @@ def revoke_token(tx: Tx, token_id: int) -> None:
     tx.connection.execute(update(tokens).where(tokens.c.id == token_id).values(revoked_at=tx.now))
 
 
-_TOUCHED = update(tokens).where(tokens.c.id == bindparam("of")).values(last_used_at=bindparam("at"))
+_TOUCHED = Prepared(update(tokens).where(tokens.c.id == bindparam("of")).values(last_used_at=bindparam("at")))
 
 
 def touch_tokens(tx: Tx, used_at: dict[int, datetime]) -> None:
     """Store when tokens were last used; called now and then with what was gathered, not at each request."""
-    for token_id, at in used_at.items():
-        tx.connection.execute(_TOUCHED, {"of": token_id, "at": at})
+    _TOUCHED.run_many(tx, [{"of": token_id, "at": at} for token_id, at in used_at.items()])

@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.credits.ledger import Entry, check_entry, house_account
 from sublet.credits.model import Payment
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, violates
@@ -65,35 +65,40 @@ transfers = Table(
 
 
 # Asked at nearly every request, so they are built once: building a statement takes longer than running it.
-_BALANCE = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == bindparam("of"))
-_BALANCE_LOCKED = _BALANCE.with_for_update()
+_OF_USER = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == bindparam("of"))
+_BALANCE = Prepared(_OF_USER)
+_BALANCE_LOCKED = Prepared(_OF_USER.with_for_update())
 
 
 def lock_balance(tx: Tx, user_id: int) -> int:
     """How many credits has this user? The account is made when it is first asked for, and locked."""
-    balance = tx.connection.execute(_BALANCE_LOCKED, {"of": user_id}).scalar_one_or_none()
-    if balance is None:
+    found = _BALANCE_LOCKED.one_or_none(tx, of=user_id)
+    if found is None:
         tx.connection.execute(insert(ledger_accounts).values(kind="user", user_id=user_id, balance=0))
         return 0
-    return int(balance)
+    return int(found[0])
 
 
 def find_balance(tx: Tx, user_id: int) -> int:
     """How many credits has this user? For reading."""
-    return int(tx.connection.execute(_BALANCE, {"of": user_id}).scalar_one_or_none() or 0)
+    found = _BALANCE.one_or_none(tx, of=user_id)
+    return int(found[0]) if found is not None else 0
 
 
-_USERS_ACCOUNT = select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == bindparam("of"))
-_HOUSE_ACCOUNT = select(ledger_accounts.c.id).where(
-    (ledger_accounts.c.kind == bindparam("house")) & ledger_accounts.c.user_id.is_(None)
+_USERS_ACCOUNT = Prepared(select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == bindparam("of")))
+_HOUSE_ACCOUNT = Prepared(
+    select(ledger_accounts.c.id).where(
+        (ledger_accounts.c.kind == bindparam("house")) & ledger_accounts.c.user_id.is_(None)
+    )
 )
-_MOVED = (
+_MOVE = (
     update(ledger_accounts)
     .where(ledger_accounts.c.id == bindparam("account_id"))
     .values(balance=ledger_accounts.c.balance + bindparam("moved"))
 )
-_MOVED_TO_BALANCE = _MOVED.returning(ledger_accounts.c.balance)
-_ADDED = insert(transfers).returning(transfers.c.id)
+_MOVED = Prepared(_MOVE)
+_MOVED_TO_BALANCE = Prepared(_MOVE.returning(ledger_accounts.c.balance))
+_ADDED = Prepared(insert(transfers).returning(transfers.c.id))
 
 
 def post(tx: Tx, entry: Entry) -> int:
@@ -105,15 +110,11 @@ def post(tx: Tx, entry: Entry) -> int:
     """
     check_entry(entry)
     lock_balance(tx, entry.user_id)
-    user_account_id = tx.connection.execute(_USERS_ACCOUNT, {"of": entry.user_id}).scalar_one()
-    house_account_id = tx.connection.execute(
-        _HOUSE_ACCOUNT, {"house": house_account(entry.kind)}
-    ).scalar_one()
+    user_account_id = _USERS_ACCOUNT.value(tx, of=entry.user_id)
+    house_account_id = _HOUSE_ACCOUNT.value(tx, house=house_account(entry.kind))
     try:
-        balance_after = tx.connection.execute(
-            _MOVED_TO_BALANCE, {"account_id": user_account_id, "moved": entry.credits}
-        ).scalar_one()
-        tx.connection.execute(_MOVED, {"account_id": house_account_id, "moved": -entry.credits})
+        balance_after = _MOVED_TO_BALANCE.value(tx, account_id=user_account_id, moved=entry.credits)
+        _MOVED.run(tx, account_id=house_account_id, moved=-entry.credits)
         gives = entry.credits > 0
         row = {
             "reference": entry.reference,
@@ -131,7 +132,7 @@ def post(tx: Tx, entry: Entry) -> int:
             "refunded_transfer_id": entry.refunded_transfer_id,
             "created_at": tx.now,
         }
-        return int(tx.connection.execute(_ADDED, row).scalar_one())
+        return int(_ADDED.value(tx, **row))
     except IntegrityError as error:
         if violates(error, "ck_ledger_accounts_balance"):
             raise Conflict("The balance is too low for this; nothing was changed.") from error

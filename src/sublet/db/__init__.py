@@ -11,6 +11,7 @@ from sublet.db.connect import postgresql_engine
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.postgresql import PostgresqlDatabase, open_postgresql
+from sublet.db.prepared import Prepared
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
 from sublet.errors import Unavailable
 
@@ -19,6 +20,7 @@ __all__ = (
     "Clock",
     "Database",
     "PostgresqlDatabase",
+    "Prepared",
     "SqliteDatabase",
     "Tx",
     "commit_marks",

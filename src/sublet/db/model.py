@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import structlog
 from sqlalchemy import Connection
@@ -24,6 +24,16 @@ class Tx:
 
     connection: Connection
     now: datetime
+
+    @property
+    def driver(self) -> Any:
+        """The driver's own connection of this transaction; for `prepared` alone."""
+        return self.connection.connection.dbapi_connection
+
+    @property
+    def driver_error(self) -> type[Exception]:
+        """What the driver raises, all of it."""
+        return cast("type[Exception]", self.connection.dialect.loaded_dbapi.Error)
 
     def savepoint(self) -> AbstractContextManager[object]:
         """Return a part of the transaction: what is raised inside it undoes that part alone."""

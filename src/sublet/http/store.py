@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from sublet.credits.model import Outcome
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.http.errors import IdempotencyInProgress
 from sublet.schema import BIG_ID, Instant, metadata, violates
 
@@ -54,18 +54,20 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 # Asked at every request with a key, so they are built once: building a statement takes longer than running it.
-_REMEMBERED = select(
-    idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome
-).where(
-    idempotency_keys.c.user_id == bindparam("of"),
-    idempotency_keys.c.key == bindparam("under"),
-    idempotency_keys.c.created_at > bindparam("oldest"),
+_REMEMBERED = Prepared(
+    select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
+        idempotency_keys.c.user_id == bindparam("of"),
+        idempotency_keys.c.key == bindparam("under"),
+        idempotency_keys.c.created_at > bindparam("oldest"),
+    )
 )
-_FORGOTTEN = delete(idempotency_keys).where(
-    idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.created_at <= bindparam("oldest")
+_FORGOTTEN = Prepared(
+    delete(idempotency_keys).where(
+        idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.created_at <= bindparam("oldest")
+    )
 )
-_CLAIMED = insert(idempotency_keys)
-_KEPT = (
+_CLAIMED = Prepared(insert(idempotency_keys))
+_KEPT = Prepared(
     update(idempotency_keys)
     .where(idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.key == bindparam("under"))
     .values(outcome=bindparam("done"))
@@ -79,12 +81,11 @@ def key_is_running() -> IdempotencyInProgress:
 
 def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
     """What did this user do under this key in the last 24 hours?"""
-    row = tx.connection.execute(
-        _REMEMBERED, {"of": user_id, "under": key, "oldest": _oldest(tx.now)}
-    ).one_or_none()
+    row = _REMEMBERED.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
     if row is None:
         return None
-    return Remembered(row.fingerprint, row.status, msgspec.convert(row.outcome, Outcome))
+    kept_fingerprint, status, outcome = row
+    return Remembered(kept_fingerprint, status, msgspec.convert(outcome, Outcome))
 
 
 def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> None:
@@ -97,7 +98,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
         IdempotencyInProgress: the other one is still running when the time to wait for a lock is over.
         KeyTaken: the other one has committed meanwhile.
     """
-    tx.connection.execute(_FORGOTTEN, {"of": user_id, "oldest": _oldest(tx.now)})
+    _FORGOTTEN.run(tx, of=user_id, oldest=_oldest(tx.now))
     row = {
         "user_id": user_id,
         "key": key,
@@ -106,7 +107,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
         "created_at": tx.now,
     }
     try:
-        tx.connection.execute(_CLAIMED, row)
+        _CLAIMED.run(tx, **row)
     except IntegrityError as error:
         if violates(error, "pk_idempotency_keys"):
             raise KeyTaken from None
@@ -119,7 +120,7 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
 
 def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
     """Keep what the verb did under the key that was claimed in this transaction."""
-    tx.connection.execute(_KEPT, {"of": user_id, "under": key, "done": _plain(outcome)})
+    _KEPT.run(tx, of=user_id, under=key, done=_plain(outcome))
 
 
 def answers(tx: Tx) -> bool:

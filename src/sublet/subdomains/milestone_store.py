@@ -16,7 +16,7 @@ from sqlalchemy import (
     select,
 )
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.mail.store import mails
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -52,17 +52,17 @@ class PastMilestone:
 
 
 # What is asked of each name that is swept is built once, as in `store.py`.
-_MILESTONES = (
+_MILESTONES = Prepared(
     select(*(milestones.c[name] for name in PastMilestone.__slots__))
     .where(milestones.c.subdomain_id == bindparam("of"))
     .order_by(milestones.c.id)
 )
-_ADDED = insert(milestones)
+_ADDED = Prepared(insert(milestones))
 
 
 def list_milestones(tx: Tx, subdomain_id: int) -> list[PastMilestone]:
     """Which milestones has this name reached? Oldest first."""
-    return [PastMilestone(*row) for row in tx.connection.execute(_MILESTONES, {"of": subdomain_id})]
+    return [PastMilestone(*row) for row in _MILESTONES.all(tx, of=subdomain_id)]
 
 
 def insert_milestone(
@@ -75,14 +75,12 @@ def insert_milestone(
     mail_id: int | None = None,
 ) -> None:
     """Add a milestone that a name has reached now; the same one twice can't be stored."""
-    tx.connection.execute(
-        _ADDED,
-        {
-            "subdomain_id": subdomain_id,
-            "kind": kind,
-            "about": about,
-            "detail": detail,
-            "mail_id": mail_id,
-            "created_at": tx.now,
-        },
+    _ADDED.run(
+        tx,
+        subdomain_id=subdomain_id,
+        kind=kind,
+        about=about,
+        detail=detail,
+        mail_id=mail_id,
+        created_at=tx.now,
     )

@@ -11,7 +11,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    RowMapping,
     Select,
     String,
     Table,
@@ -25,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
@@ -171,8 +170,11 @@ def delegation_columns(delegation: Delegation) -> dict[str, Any]:
     }
 
 
-def _subdomain(row: RowMapping) -> Subdomain:
-    values: dict[str, Any] = {str(key): value for key, value in row.items()}
+_FIELDS = tuple(column.key for column in _COLUMNS)
+
+
+def _subdomain(row: Iterable[Any]) -> Subdomain:
+    values: dict[str, Any] = dict(zip(_FIELDS, row, strict=True))
     delegation = read_delegation(values.pop("nameservers"), values.pop("glue"), values.pop("ds_records"))
     return Subdomain(delegation=delegation, **values)
 
@@ -184,25 +186,25 @@ def select_subdomains() -> Select[Any]:
 
 def fetch(tx: Tx, query: Select[Any], **parameters: object) -> list[Subdomain]:
     """Return the subdomains that a query made from `select_subdomains` finds."""
-    return [_subdomain(row) for row in tx.connection.execute(query, parameters).mappings()]
+    return [_subdomain(row) for row in tx.connection.execute(query, parameters)]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
     """Return the subdomains as `fetch` does, one after the other: not all are in memory at once."""
-    for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row)
 
 
 # The questions of nearly every request are built once: building one of so many columns takes longer than asking it.
-_BY_ID = select_subdomains().where(subdomains.c.id == bindparam("subdomain_id"))
-_UNRELEASED = select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED)
+_BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
+_UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN_NAMES = select_subdomains().where((subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED)
-_OWN_BY_ID = _OWN_NAMES.where(subdomains.c.id == bindparam("subdomain_id"))
-_OWN_BY_NAME = _OWN_NAMES.where(subdomains.c.fqdn == bindparam("name"))
+_OWN_BY_ID = Prepared(_OWN_NAMES.where(subdomains.c.id == bindparam("subdomain_id")))
+_OWN_BY_NAME = Prepared(_OWN_NAMES.where(subdomains.c.fqdn == bindparam("name")))
 
 
-def _one(tx: Tx, query: Select[Any], **parameters: object) -> Subdomain | None:
-    row = tx.connection.execute(query, parameters).mappings().one_or_none()
+def _one(tx: Tx, query: Prepared, **parameters: object) -> Subdomain | None:
+    row = query.one_or_none(tx, **parameters)
     return _subdomain(row) if row is not None else None
 
 
@@ -225,7 +227,7 @@ def find_own(
     return _one(tx, _OWN_BY_NAME, owner_id=user_id, name=fqdn)
 
 
-_FREE = (
+_FREE = Prepared(
     select(func.count())
     .select_from(subdomains)
     .where((subdomains.c.user_id == bindparam("owner_id")) & _FREE_AND_LIVE)
@@ -234,7 +236,7 @@ _FREE = (
 
 def count_free(tx: Tx, user_id: int) -> int:
     """How many free names does this user hold? Those in the trash do not count."""
-    return int(tx.connection.execute(_FREE, {"owner_id": user_id}).scalar_one())
+    return int(_FREE.value(tx, owner_id=user_id))
 
 
 _NAMESERVERS = select(subdomains.c.fqdn, subdomains.c.nameservers).where(
@@ -254,7 +256,7 @@ def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
 
-_ADDED = insert(subdomains).returning(subdomains.c.id)
+_ADDED = Prepared(insert(subdomains).returning(subdomains.c.id))
 
 
 def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | None:
@@ -274,7 +276,7 @@ def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | 
         **values,
     }
     try:
-        return int(tx.connection.execute(_ADDED, row).scalar_one())
+        return int(_ADDED.value(tx, **row))
     except IntegrityError as error:
         if violates(error, "uq_subdomains_fqdn_unreleased"):
             return None

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import Instant, metadata
 from sublet.subdomains.milestone_store import milestones
@@ -72,17 +72,21 @@ class Clockwork:
 
 
 # What is asked every second, or of each name that is swept, is built once, as in `store.py`.
-_CLOCKWORK = select(*(clockwork.c[name] for name in Clockwork.__slots__))
+_STATE = select(*(clockwork.c[name] for name in Clockwork.__slots__))
+_CLOCKWORK = Prepared(_STATE)
+_CLOCKWORK_LOCKED = Prepared(_STATE.with_for_update())
 
 
 def find_clockwork(tx: Tx) -> Clockwork:
     """What is the state of the sweep?"""
-    return Clockwork(*tx.connection.execute(_CLOCKWORK).one())
+    (row,) = _CLOCKWORK.all(tx)
+    return Clockwork(*row)
 
 
 def lock_clockwork(tx: Tx) -> Clockwork:
     """What is the state of the sweep? Locked, so that of several workers one sweeps."""
-    return Clockwork(*tx.connection.execute(_CLOCKWORK.with_for_update()).one())
+    (row,) = _CLOCKWORK_LOCKED.all(tx)
+    return Clockwork(*row)
 
 
 def update_clockwork(tx: Tx, **values: object) -> None:
@@ -90,7 +94,7 @@ def update_clockwork(tx: Tx, **values: object) -> None:
     tx.connection.execute(update(clockwork).values(**values))
 
 
-_DUE = (
+_DUE = Prepared(
     select(subdomains.c.id, subdomains.c.user_id)
     .where(subdomains.c.due_at <= bindparam("now"))
     .order_by(subdomains.c.due_at)
@@ -100,10 +104,10 @@ _DUE = (
 
 def list_due(tx: Tx, limit: int) -> list[tuple[int, int]]:
     """Which names is the sweep to look at? Their ids and users, the longest waiting first."""
-    return [tuple(row) for row in tx.connection.execute(_DUE, {"now": tx.now, "at_most": limit})]
+    return [(row[0], row[1]) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
-_LOSSES = (
+_LOSSES = Prepared(
     select(subdomains.c.id, subdomains.c.user_id)
     .where(subdomains.c.loss_at <= bindparam("now"))
     .order_by(subdomains.c.loss_at)
@@ -113,7 +117,7 @@ _LOSSES = (
 
 def list_losses(tx: Tx, limit: int) -> list[tuple[int, int]]:
     """Which names do their dates put into the trash, or purge from it, by now? Their ids and users, the longest over first."""
-    return [tuple(row) for row in tx.connection.execute(_LOSSES, {"now": tx.now, "at_most": limit})]
+    return [(row[0], row[1]) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
@@ -184,7 +188,7 @@ def count_names(tx: Tx) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-_DATES = (
+_DATES = Prepared(
     update(subdomains)
     .where(subdomains.c.id == bindparam("of"))
     .values(due_at=bindparam("due"), loss_at=bindparam("loss"))
@@ -193,7 +197,7 @@ _DATES = (
 
 def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
     """Store when the sweep is to look at a name again, and when it is lost."""
-    tx.connection.execute(_DATES, {"of": subdomain_id, "due": due_at, "loss": loss_at})
+    _DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
 
 
 def date_anew(tx: Tx, platform_domain_id: int) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import (
     select,
 )
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.schema import BIG_ID, Instant, metadata
 from sublet.subdomains.model import Term
 
@@ -36,8 +36,8 @@ terms = Table(
 
 
 # Added to at every registration, and asked at every look at a name, so they are built once, as in `store.py`.
-_ADDED = insert(terms)
-_NEWEST = (
+_ADDED = Prepared(insert(terms))
+_NEWEST = Prepared(
     select(*(terms.c[name] for name in Term.__slots__))
     .where(terms.c.subdomain_id == bindparam("of"))
     .order_by(terms.c.id.desc())
@@ -47,10 +47,10 @@ _NEWEST = (
 
 def insert_term(tx: Tx, **values: object) -> None:
     """Add a term that a name was registered or renewed for; two of one name can't start at one instant."""
-    tx.connection.execute(_ADDED, {"created_at": tx.now, **values})
+    _ADDED.run(tx, **{"created_at": tx.now, **values})
 
 
 def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
     """Which terms has this name? The newest up to a limit, oldest first."""
-    rows = tx.connection.execute(_NEWEST, {"of": subdomain_id, "at_most": limit})
+    rows = _NEWEST.all(tx, of=subdomain_id, at_most=limit)
     return [Term(*row) for row in rows][::-1]
