@@ -1,8 +1,8 @@
 """Statements that are built once and run by the driver itself: what is asked of every request.
 
 SQLAlchemy builds and compiles each of them, so they read like all others and are the same on both engines; at a call only the driver is at
-work. Of a small question's time SQLAlchemy's own execution is four fifths (docs/performance.md). It remains right for everything
-that is composed at a call, or asked seldom.
+work. Of a small question's time SQLAlchemy's own execution is two thirds and more (docs/decisions/0010-prepared-statements.md). It
+remains right for everything that is composed at a call, or asked seldom.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
