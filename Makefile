@@ -8,6 +8,11 @@ WORKERS ?= 2
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2
 
+# What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
+ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
+	tests/contract/test_spec_general.py tests/contract/test_spec_register.py tests/contract/test_spec_changes.py \
+	tests/contract/test_spec_tickets.py tests/http/test_edge.py
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-postgresql soak bench bench-dns bench-copy check format lock clean
 
@@ -35,6 +40,7 @@ test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 	tools/install-system-packages $(TEST_PACKAGES)
 	rm -f .coverage .coverage.*
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q --database postgresql $(ON_POSTGRESQL_TOO)
 
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
 	tools/install-system-packages $(TEST_PACKAGES)

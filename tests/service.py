@@ -34,6 +34,8 @@ from sublet.invariants import Violation
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+PUBLISH_WAIT_MS = 10_000
+"""How long requests wait for their publication on PostgreSQL, where a test doesn't say."""
 STARTED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
@@ -237,6 +239,8 @@ def _initialise(service: RunningService) -> None:
 @contextmanager
 def running_service(database_url: str, **settings: Any) -> Iterator[RunningService]:
     """Run a service over a database that is initialised first, on free loopback ports; stop it as SIGTERM would."""
+    if database_url.startswith("postgresql"):  # slower than SQLite, and more so on a loaded machine
+        settings.setdefault("publish_wait_ms", PUBLISH_WAIT_MS)
     chosen = Settings(
         database_url=database_url,
         http_listen="127.0.0.1:0",
