@@ -23,8 +23,8 @@ from cryptography.x509.oid import NameOID
 from deployment import DEPLOY, find_program
 from postgresql import fresh_database
 from service import MovableClock, RunningService
-from serving import wait_until
 from serving import free_address as free_host_and_port
+from serving import wait_until
 from sublet.config import Settings
 
 EXAMPLE = DEPLOY / "nginx" / "sublet.conf"
