@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -30,7 +30,7 @@ from sublet.config import Settings
 EXAMPLE = DEPLOY / "nginx" / "sublet.conf"
 NAME = "names.example.net"
 READY_SECONDS = 60.0
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nginx")]
 
 
 @dataclass(slots=True)
@@ -213,20 +213,14 @@ def token(url: str) -> str:
         return str(registry.operator("token", "issue", "ada@example.org", "--name", "t")["token"])
 
 
-@contextmanager
-def two_apis(url: str, folder: Path) -> Iterator[tuple[Api, Api]]:
-    with ExitStack() as stack:
-        apis = tuple(stack.enter_context(started_api(url, folder, number)) for number in (1, 2))
-        for each in apis:
-            wait_until(each.is_ready, READY_SECONDS)
-        yield apis[0], apis[1]
-
-
 @pytest.fixture(scope="module")
 def apis(url: str, token: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
     _ = token  # the database is made by then
-    with two_apis(url, tmp_path_factory.mktemp("apis")) as both:
-        yield both
+    folder = tmp_path_factory.mktemp("apis")
+    with started_api(url, folder, 1) as first, started_api(url, folder, 2) as second:
+        for each in (first, second):
+            wait_until(each.is_ready, READY_SECONDS)
+        yield first, second
 
 
 @pytest.fixture
@@ -234,12 +228,10 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def test_requests_pass_and_one_api_is_enough(url: str, bearer: dict[str, str], tmp_path: Path) -> None:
-    with (
-        two_apis(url, tmp_path) as apis,
-        nginx(tmp_path, apis[0].address, apis[1].address) as proxy,
-        proxy.client() as client,
-    ):
+def test_api_alone_is_passed_and_by_tls_alone(
+    apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
+) -> None:
+    with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
         for _ in range(4):
             answer = client.get("/api/v1/subdomains", headers=bearer)
             assert answer.status_code == 200, answer.text
@@ -247,16 +239,6 @@ def test_requests_pass_and_one_api_is_enough(url: str, bearer: dict[str, str], t
         for path in ("/metrics", "/healthz", "/readyz", "/"):
             assert client.get(path).status_code == 404
         assert httpx.get(f"http://{proxy.http}/api/v1/subdomains", headers=bearer).status_code == 404
-        apis[0].end()
-        for number in range(4):  # a POST, too, where the connection is refused: nothing was sent
-            answer = client.post(
-                "/api/v1/subdomains", headers=bearer, json={"fqdn": f"n{number}.example.test"}
-            )
-            assert answer.status_code == 201, answer.text
-        apis[1].end()
-        answer = client.get("/api/v1/subdomains", headers=bearer)
-        assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
-        assert int(answer.headers["retry-after"]) > 0
 
 
 def test_the_clients_address_is_seen_through(apis: tuple[Api, Api], tmp_path: Path) -> None:
@@ -304,3 +286,18 @@ def test_too_much_is_refused_as_sublet_does_it(
             own = direct.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert set(own.json()) == set(answer.json())
         assert own.json()["message"] == answer.json()["message"]
+
+
+def test_one_api_is_enough(apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path) -> None:
+    """The last one: it ends the APIs."""
+    with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
+        apis[0].end()
+        for number in range(4):  # a POST, too, where the connection is refused: nothing was sent
+            answer = client.post(
+                "/api/v1/subdomains", headers=bearer, json={"fqdn": f"n{number}.example.test"}
+            )
+            assert answer.status_code == 201, answer.text
+        apis[1].end()
+        answer = client.get("/api/v1/subdomains", headers=bearer)
+        assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
+        assert int(answer.headers["retry-after"]) > 0
