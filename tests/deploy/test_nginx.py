@@ -29,7 +29,8 @@ from sublet.config import Settings
 
 EXAMPLE = DEPLOY / "nginx" / "sublet.conf"
 NAME = "names.example.net"
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
+"""How long two APIs and nginx may take to start on a machine that others load."""
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nginx")]
 
 
