@@ -6,7 +6,8 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 # Programs that the tests need, each with its Debian package.
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
-	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2
+	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2 \
+	systemd-analyze:systemd nginx:nginx-light
 
 # What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
 ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \

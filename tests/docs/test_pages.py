@@ -131,7 +131,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_files_and_functions_that_a_page_names_exist(path: Path) -> None:
     text = prose(path.read_text(encoding="utf-8"))
-    for name in re.findall(r"`((?:src|tests|docs|demo|tools)/[\w./-]+)`", text):
+    for name in re.findall(r"`((?:src|tests|docs|demo|tools|deploy)/[\w./-]+)`", text):
         if not re.search(r"[A-Z]{2}", name):  # NOUN, VERB stand for any
             assert (ROOT / name).exists(), f"{name} does not exist"
     for name, functions in re.findall(r"`(src/[\w/]+\.py)`:\s+((?:`\w+`(?:,\s+|\s+and\s+)?)+)", text):

@@ -1,0 +1,51 @@
+"""The pages on operating: all are in their index, and each command of `sublet` in them is one that there is."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from deployment import DEPLOY, parse_command
+
+OPERATING = DEPLOY.parent / "docs" / "operating"
+PAGES = sorted(OPERATING.glob("*.md"))
+_INLINE = re.compile(r"`(sublet [^`]+)`")
+_BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def commands(text: str) -> list[str]:
+    """Return the command lines of a page: whole lines of its blocks, and what stands in its sentences with words behind it."""
+    blocks = "\n".join(_BLOCK.findall(text)).replace("\\\n", " ").splitlines()
+    found = [line for line in blocks if line.startswith("sublet ")]
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return found + [each.replace("\n", " ") for each in _INLINE.findall(prose)]
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words after `sublet`, with something in the place of what the shell or the reader puts in."""
+    line = re.sub(r"\$\([^)]*\)", "x", re.split(r" [|>] ", line)[0])
+    words = [re.sub(r"^(ID|N)$", "1", word) for word in shlex.split(line, comments=True)[1:]]
+    # `…` stands for a value behind an option, else for further words.
+    pairs = zip(["", *words], words, strict=False)
+    return [word for before, word in pairs if word != "…" or before.startswith("--")]
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (OPERATING / "README.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+    assert linked == {page.name for page in PAGES} - {"README.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_is_there(page: Path) -> None:
+    for line in commands(page.read_text(encoding="utf-8")):
+        words = words_of(line)
+        if not words:
+            continue
+        try:
+            parse_command(words)
+        except Exception as error:
+            # In a sentence a command is often named without what it needs. (typer's own class of that name is not public.)
+            if type(error).__name__ != "MissingParameter":
+                raise AssertionError(f"{line}: {error!r}") from error
