@@ -86,9 +86,9 @@ async def check_on_primary(
 
 def _give_way() -> None:
     """Work only while nobody else wants the processors: the API, the publisher and name servers on this host go first."""
-    os.nice(19)
-    if sys.platform == "linux":
-        with suppress(PermissionError):  # a container may forbid it
+    with suppress(PermissionError):  # a container, or a unit's filter, may forbid it
+        os.nice(19)
+        if sys.platform == "linux":
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
