@@ -64,6 +64,15 @@ class Database(Protocol):
             Unavailable: the database can't be written now; nothing was changed, as far as can be known.
         """
 
+    async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function as `write` does, where it does no harm that it is done twice, or forgotten.
+
+        On PostgreSQL it has no mark, and nobody is told of it: what touches unlogged tables alone then waits for no disk and no standby.
+
+        Raises:
+            Refusal, Unavailable: as `write`.
+        """
+
     async def changed(self, timeout_seconds: float) -> bool:
         """Wait until something was committed through this object, or for the time given; tell which."""
 

@@ -110,6 +110,13 @@ class PostgresqlDatabase:
         self._announcements.tell()
         return result
 
+    async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def once() -> R:
+            with self._engine.connect() as connection, connection.begin():
+                return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
+
+        return await self._repeat(once, reads=False)
+
     def _confirm(self, mark: Mark) -> Any:
         """Return the result of an attempt whose commit is there, once it is as safe as one that is answered."""
         with self._engine.connect() as connection, connection.begin():
@@ -118,7 +125,7 @@ class PostgresqlDatabase:
             self._commit(connection, mark)
         return mark.result
 
-    async def _repeat(self, once: Callable[[], R], mark: Mark | None = None) -> R:
+    async def _repeat(self, once: Callable[[], R], mark: Mark | None = None, *, reads: bool = True) -> R:
         contentions = losses = 0
         ends = 0.0
         while True:
@@ -128,7 +135,7 @@ class PostgresqlDatabase:
                 raise unavailable(error) from error
             except (DBAPIError, Lost) as error:
                 fault = fault_of(error)
-                if fault is Fault.OURS or (mark is None and sqlstate(error) == READ_ONLY):
+                if fault is Fault.OURS or (mark is None and reads and sqlstate(error) == READ_ONLY):
                     raise  # a reading function that writes is a fault of ours
                 contentions += fault is Fault.CONTENTION
                 losses += fault is Fault.LOST

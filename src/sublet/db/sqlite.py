@@ -86,6 +86,9 @@ class SqliteDatabase:
         self._jobs.put(_Job(lambda tx: fn(tx, *args, **kwargs), future))
         return cast("R", await future)
 
+    async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self.write(fn, *args, **kwargs)
+
     async def changed(self, timeout_seconds: float) -> bool:
         return await self._changes.wait(timeout_seconds)
 

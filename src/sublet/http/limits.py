@@ -73,8 +73,8 @@ def borrow_from(settings: Settings, db: Database) -> Borrow:
         nonlocal loans
         loans += 1
         if loans % LOANS_BETWEEN_FORGETTING == 0:
-            await db.write(forget_ended, ENDED_MAX)
-        return await db.write(lend, policy, key, limit, wanted)
+            await db.jot(forget_ended, ENDED_MAX)
+        return await db.jot(lend, policy, key, limit, wanted)
 
     return borrow
 
