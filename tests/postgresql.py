@@ -64,7 +64,17 @@ def run_postgresql(folder: Path) -> Iterator[str]:
         "-N",
     ]
     subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)
-    words = [find_postgresql("postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
+    words = [
+        find_postgresql("postgres"),
+        "-D",
+        str(data),
+        "-p",
+        str(port),
+        "-h",
+        "127.0.0.1",
+        "-k",
+        str(folder),
+    ]
     # No test cuts the power, and each makes a database and drops it: waiting for the disk would be most of their time.
     words += ["-c", "fsync=off", "-c", "full_page_writes=off"]
     log = (folder / "log").open("wb")
