@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -188,8 +187,3 @@ def postgresql_pair(folder: Path, *, synchronous: bool = True) -> Iterator[Postg
         for server in servers:
             if server.process is not None:
                 server.kill()
-
-
-def seconds_since(moment: float) -> float:
-    """Return how long ago a moment of the monotonic clock was."""
-    return time.monotonic() - moment

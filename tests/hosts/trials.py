@@ -149,6 +149,26 @@ def _kill_standby(trial: Trial) -> None:
     pair.wait_for_standby()
 
 
+def _kill_both(trial: Trial) -> None:
+    """The standby dies, then the primary, and what the standby has is what is left.
+
+    While it was away nothing may have been acknowledged. The broken twin, which doesn't wait for its standby, does.
+    """
+    pair = trial.running.pair
+    pair.standby.kill()
+    if pair.synchronous:
+        before = trial.acknowledged + len(
+            trial.load.clients
+        )  # what was under way may just have been committed
+        time.sleep(AWAY_SECONDS)
+        assert trial.acknowledged <= before, "acknowledged without the standby"
+    else:
+        trial.wait_for_acknowledgements()
+    pair.primary.kill()
+    pair.standby.start()
+    pair.take_over()
+
+
 KILLS: dict[str, Callable[[Trial], None]] = {
     "API 1": lambda trial: _kill_part(trial.running.apis[0]),
     "API 2": lambda trial: _kill_part(trial.running.apis[1]),
@@ -160,6 +180,7 @@ KILLS: dict[str, Callable[[Trial], None]] = {
     "primary database, the standby promoted": _kill_database,
     "primary database, started again": _restart_database,
     "standby database": _kill_standby,
+    "standby database, then the primary, the standby promoted": _kill_both,
 }
 """What can be killed; a kill returns when the part works again."""
 
@@ -193,9 +214,63 @@ def killed_in_turn(folder: Path, what: Sequence[str], **options: Any) -> Iterato
         with under_load(running) as trial:
             for each in what:
                 yield str(trial.kill(each))
-                if each == "primary database, the standby promoted":
+                if each.endswith("promoted"):
                     running.pair.build_standby()
         yield summary(trial)
+
+
+def restarted_in_turn(folder: Path, *, rounds: int = 1, **options: Any) -> Iterator[str]:
+    """Restart everything of ours under load, one after the other, as for a new version; yield lines of a report.
+
+    Raises:
+        AssertionError: a client that follows `Retry-After`, and takes the other process where nobody listens, lost an answer.
+    """
+    with installation(folder, **options) as running:
+        with under_load(running) as trial:
+            for api in running.apis * rounds:
+                trial.wait_for_acknowledgements()
+                before = children_of(api.pid)
+                os.kill(api.pid, signal.SIGHUP)
+                wait_until(lambda of=api, old=before: _is_replaced(of, old), 60)  # type: ignore[misc]
+                api.wait_until_ready()
+                trial.wait_for_acknowledgements()
+                yield f"the children of {api.name} replaced"
+            for part in (*running.workers, *running.apis) * rounds:
+                code = part.restart()
+                assert code == 0, (part.name, code)
+                trial.wait_for_acknowledgements()
+                yield f"{part.name} restarted"
+        met = trial.load.traffic.met
+        assert not met["lost"], f"{met['lost']} answers were lost"
+        yield summary(trial)
+
+
+def _is_replaced(part: Part, before: Sequence[int]) -> bool:
+    now = children_of(part.pid)
+    return len(now) == len(before) and not set(now) & set(before)
+
+
+def answers_lost_after_commit(folder: Path, **options: Any) -> None:
+    """Kill the only API process while clients wait for the answers of what is committed: Knot hangs, and they wait for it.
+
+    With `keeps_key` False it is the broken twin, whose clients repeat under another key.
+    """
+    with (
+        installation(folder, apis=1, settings={"SUBLET_PUBLISH_WAIT_MS": "5000"}) as running,
+        under_load(running, **options) as trial,
+    ):
+        trial.wait_for_acknowledgements()
+        running.on.primary.freeze()
+        before = trial.acknowledged
+        wait_until(lambda: _waiting_names(running) >= len(trial.load.clients), 30)
+        assert trial.acknowledged >= before
+        _kill_part(running.apis[0])
+        running.on.primary.thaw()
+        trial.wait_for_acknowledgements()
+
+
+def _waiting_names(running: Installation) -> int:
+    return sum(each.names for each in running.service.read(count_waiting).values())
 
 
 def summary(trial: Trial) -> str:
