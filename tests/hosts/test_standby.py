@@ -45,7 +45,7 @@ def commits_that_wait(pair: PostgresqlPair) -> Iterator[list["Future[None]"]]:
     with ThreadPoolExecutor(len(timeouts)) as threads:
         address = pair.primary.address("registry")
         futures = [
-            threads.submit(execute, address, f"{timeout} INSERT INTO things VALUES ({number})"  # noqa: S608 - our own words)
+            threads.submit(execute, address, f"{timeout} INSERT INTO things VALUES ({number})")  # noqa: S608 - our own words
             for number, timeout in enumerate(timeouts, start=1)
         ]
         wait_until(lambda: waiting(pair.primary) == len(timeouts))
