@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-from hosts.standby import PostgresqlPair, children_of, postgresql_pair
+from hosts.standby import PostgresqlPair, postgresql_pair
 from name_servers import primary
 from service import MovableClock, RunningService
 from service_on import ZONE, ServiceOn, primary_settings, settings_file
@@ -155,9 +155,15 @@ def _answers(url: str) -> bool:
 
 @contextmanager
 def installation(
-    folder: Path, *, apis: int = 2, synchronous: bool = True, settings: dict[str, str] | None = None
+    folder: Path,
+    *,
+    apis: int = 2,
+    children: int = 2,
+    workers: int = 2,
+    synchronous: bool = True,
+    settings: dict[str, str] | None = None,
 ) -> Iterator[Installation]:
-    """An installation that runs: `apis` API processes, PostgreSQL with its standby, Knot with the zone `example.test`.
+    """An installation that runs: `apis` API processes of `children` each, `workers`, PostgreSQL with its standby, Knot with `example.test`.
 
     Folders have short names: the path of a socket has 107 characters at most.
     """
@@ -186,26 +192,43 @@ def installation(
             "SUBLET_PUBLISH_WAIT_MS": "100",
             **(settings or {}),
         }
-        parts = []
-        for number, ((host, port), url) in enumerate(zip(http, urls, strict=True), start=1):
-            own = {
-                **environment,
-                "SUBLET_HTTP_LISTEN": f"{host}:{port}",
-                "SUBLET_DNS_LISTEN": "127.0.0.1:0",
-            }
-            ready = url.removesuffix("/api/v1") + "/readyz"
-            log = folder / f"api{number}.log"
-            parts.append(Part(f"API {number}", ("serve",), own, log, lambda of=ready: _answers(of)))  # type: ignore[misc]
+        api_parts = [
+            _part(folder, f"API {number}", words, environment, "SUBLET_HTTP_LISTEN", address)
+            for number, address in enumerate(http, start=1)
+            for words in [("api", "--workers", str(children))]
+        ]
+        worker_parts = [
+            _part(
+                folder,
+                f"worker {number}",
+                ("worker",),
+                environment,
+                "SUBLET_WORKER_STATUS_LISTEN",
+                free_address(),
+            )
+            for number in range(1, workers + 1)
+        ]
         on = ServiceOn(service, knot, frozenset(knot.records()))
-        running = Installation(on, pair, parts, [], urls)
+        running = Installation(on, pair, api_parts, worker_parts, urls)
         with running.kept_running():
             yield running
         service.client.close()
 
 
+def _part(
+    folder: Path,
+    name: str,
+    words: tuple[str, ...],
+    environment: dict[str, str],
+    listen: str,
+    address: tuple[str, int],
+) -> Part:
+    """Return a process that tells of itself at an address, which the setting `listen` gives it."""
+    where = f"{address[0]}:{address[1]}"
+    log = folder / f"{name.replace(' ', '-')}.log"
+    return Part(name, words, {**environment, listen: where}, log, lambda: _answers(f"http://{where}/readyz"))
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-__all__ = ["Installation", "Part", "children_of", "installation"]

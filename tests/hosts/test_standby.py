@@ -81,9 +81,9 @@ def test_what_waited_when_the_primary_died_was_never_acknowledged(pair: Postgres
 def test_a_cancelled_wait_is_acknowledged_and_a_terminated_one_is_seen(pair: PostgresqlPair) -> None:
     with commits_that_wait(pair):
         pids = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' ORDER BY pid LIMIT 1"
-        pair.primary.ask(f"SELECT pg_cancel_backend(({pids}))")  # noqa: S608 - our own words
+        pair.primary.ask(f"SELECT pg_cancel_backend(({pids}))")
         wait_until(lambda: waiting(pair.primary) == 2)
-        pair.primary.ask(f"SELECT pg_terminate_backend(({pids}))")  # noqa: S608 - our own words
+        pair.primary.ask(f"SELECT pg_terminate_backend(({pids}))")
         wait_until(lambda: waiting(pair.primary) == 1)
         wait_until(lambda: len(things(pair.primary)) == 2)
 
