@@ -28,7 +28,7 @@ PRICES = {"free": 0, "plus": 10}
 GRANTED = 1_000_000
 ANSWER_SECONDS = 90.0
 """How long a client asks before it says that it was not answered: far longer than any outage of a trial."""
-REFUSED_PAUSE_SECONDS = 0.05
+REFUSED_PAUSE_SECONDS = 0.1
 
 
 class NotAnsweredError(Exception):

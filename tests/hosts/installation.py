@@ -178,13 +178,14 @@ def installation(
         urls = [f"http://{host}:{port}/api/v1" for host, port in http]
         service = RunningService(chosen, MovableClock(), urls[0])
         config = str(settings_file(folder, [primary_settings(folder, knot)]))
-        service.environment["SUBLET_CONFIG"] = config
+        service.environment |= {"SUBLET_CONFIG": config, "SUBLET_FREE_QUOTA": str(chosen.free_quota)}
         service.operator("init")
         service.add_domain(ZONE, "--primary", "main", "--renewal-window-days", "3650")
         environment = {
             "SUBLET_DATABASE_URL": pair.address,
             "SUBLET_CONFIG": config,
             "SUBLET_FREE_QUOTA": str(chosen.free_quota),
+            "SUBLET_LOG_LEVEL": "warning",
             # They count, but none is to be reached.
             "SUBLET_RATE_LIMIT_READ_PER_MINUTE": "1000000",
             "SUBLET_RATE_LIMIT_WRITE_PER_MINUTE": "1000000",
