@@ -10,6 +10,7 @@ from sqlalchemy.pool import NullPool
 from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
 from serving import wait_until
+from sublet.accounts import store as account_store
 from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
@@ -121,3 +122,24 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
     )
     assert registry.subdomain(item.subdomain_id).published_generation == 1
     assert registry.read(publish_store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
+
+
+def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:
+    """It changes a row twice, and for the second time PostgreSQL locks the row's user to look whether there is one."""
+    registry, engine = pair
+    domain_id = registry.domains[ZONE]
+    registry.register(SHOP, nameservers=("ns1.example.org",))
+    batch = registry.write(begin_publication, domain_id)
+    assert batch is not None
+    (item,) = batch.items
+
+    def record() -> None:
+        with engine.begin() as connection:
+            record_publication(
+                Tx(connection, registry.now), {item.subdomain_id: Result(item, serial=7)}, batch
+            )
+
+    with ThreadPoolExecutor(1) as threads, engine.begin() as connection:
+        account_store.lock_user(Tx(connection, registry.now), registry.users["ann"])
+        threads.submit(record).result(20)
+    assert registry.subdomain(item.subdomain_id).published_generation == 1

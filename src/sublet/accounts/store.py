@@ -90,7 +90,9 @@ _TOKEN = (
 )
 # Asked at every request, so they are built once: building a statement takes longer than running it.
 _USER_BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
-_USER_LOCKED = _USER_BY_ID.with_for_update()
+# FOR NO KEY UPDATE, as with every row that is locked: whoever writes a row that refers to this one locks it FOR KEY SHARE (also when
+# changing such a row twice), without regard to the order of our locks. That must not wait for this, or they would deadlock.
+_USER_LOCKED = _USER_BY_ID.with_for_update(key_share=True)
 _REGISTRANT_BY_DIGEST = (
     select(*_USER, *_ORGANIZATION, *_TOKEN)
     .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))

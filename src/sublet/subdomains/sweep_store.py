@@ -82,7 +82,7 @@ def find_clockwork(tx: Tx) -> Clockwork:
 
 def lock_clockwork(tx: Tx) -> Clockwork:
     """What is the state of the sweep? Locked, so that of several workers one sweeps."""
-    return Clockwork(*tx.connection.execute(_CLOCKWORK.with_for_update()).one())
+    return Clockwork(*tx.connection.execute(_CLOCKWORK.with_for_update(key_share=True)).one())
 
 
 def update_clockwork(tx: Tx, **values: object) -> None:
