@@ -145,6 +145,11 @@ class PostgresqlPair:
             self.primary.ask("SELECT pg_reload_conf()")
             wait_until(lambda: self._standbys("sync_state = 'sync'") == 1, READY_SECONDS)
 
+    def deadlocks(self) -> list[str]:
+        """Return what the servers' logs say of deadlocks: each cost its transactions a second."""
+        logs = [(each.folder / "log").read_text(errors="replace") for each in (self.primary, self.standby)]
+        return [part[:2000] for log in logs for part in log.split("ERROR:  deadlock detected")[1:]]
+
     def wait_for_standby(self) -> None:
         """Wait until the standby follows the primary."""
         wait_until(lambda: self._standbys("state = 'streaming'") == 1, READY_SECONDS)

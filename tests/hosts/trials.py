@@ -191,7 +191,7 @@ def under_load(running: Installation, **options: Any) -> Iterator[Trial]:
 
     Raises:
         AssertionError: a request failed, something acknowledged is missing or there twice, something is there that nobody was
-            told of, an invariant is broken, or the zone is not the registry.
+            told of, an invariant is broken, the zone is not the registry, or transactions waited for each other.
     """
     service = running.service
     accounts = [
@@ -203,6 +203,7 @@ def under_load(running: Installation, **options: Any) -> Iterator[Trial]:
         with load.running():
             yield Trial(running, load, prober)
         check(running, accounts)
+        assert running.pair.deadlocks() == []
     except BaseException as error:
         error.add_note(running.logs())
         raise
@@ -282,7 +283,7 @@ def summary(trial: Trial) -> str:
         f"{trial.acknowledged} writes acknowledged, each there once: {len(names)} names registered, "
         f"{sum(name.renewals for name in names)} renewed, {sum(name.is_deleted for name in names)} deleted, "
         f"{sum(len(account.charges) for account in accounts)} charges, {len(tickets)} tickets with "
-        f"{sum(map(len, tickets))} messages; doctor clean, zone equal to the registry; clients met {_told(trial.load.traffic.met)}"
+        f"{sum(map(len, tickets))} messages; doctor clean, zone equal to the registry, no deadlock; clients met {_told(trial.load.traffic.met)}"
     )
 
 
