@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
@@ -14,7 +15,7 @@ from sublet.accounts import store as account_store
 from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.subdomains import publish_store
+from sublet.subdomains import publish_store, store, sweep_store
 from sublet.subdomains.publishing import (
     Result,
     begin_publication,
@@ -24,6 +25,7 @@ from sublet.subdomains.publishing import (
     settle_fence,
 )
 from sublet.subdomains.retry import retry
+from sublet.subdomains.sweep import sweep
 
 ZONE = "example.test"
 SHOP = f"shop.{ZONE}"
@@ -143,3 +145,29 @@ def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry
         account_store.lock_user(Tx(connection, registry.now), registry.users["ann"])
         threads.submit(record).result(20)
     assert registry.subdomain(item.subdomain_id).published_generation == 1
+
+
+def test_the_sweep_and_a_publication_do_not_wait_for_each_other(pair: tuple[Registry, Engine]) -> None:
+    """The sweep works on what waits longest first, the publisher goes by the ids; both lock the names before that."""
+    registry, engine = pair
+    domain_id = registry.domains[ZONE]
+    held = [
+        registry.register(f"name{number}.{ZONE}", nameservers=("ns1.example.org",)) for number in range(2)
+    ]
+    batch = registry.write(begin_publication, domain_id)
+    assert batch is not None
+    due = [
+        registry.now - timedelta(seconds=number) for number in (1, 2)
+    ]  # the later name is the first in its turn
+    for each, due_at in zip(held, due, strict=True):
+        registry.write(sweep_store.set_dates, each.id, due_at=due_at, loss_at=None)
+    _interleave(
+        registry,
+        engine,
+        lambda tx: store.lock_subdomains(tx, [held[0].id]),
+        sweep,
+        lambda tx: record_publication(
+            tx, {item.subdomain_id: Result(item, serial=7) for item in batch.items}, batch
+        ),
+    )
+    assert [registry.subdomain(each.id).published_generation for each in held] == [1, 1]
