@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hosts.trials import KILLS, answers_lost_after_commit, killed_in_turn, restarted_in_turn
+from hosts.trials import KILLS, answers_lost_after_commit, killed_in_turn
 from machine.soak import commit
 from postgresql import find_postgresql
 from primaries.soak import version
@@ -23,7 +23,7 @@ def _killed(folder: Path, rounds: int) -> Iterator[str]:
 
 
 def _restarted(folder: Path, rounds: int) -> Iterator[str]:
-    yield from restarted_in_turn(folder, rounds=rounds)
+    yield from killed_in_turn(folder, [], restarts=rounds)
 
 
 def _answers_lost(folder: Path, _rounds: int) -> Iterator[str]:

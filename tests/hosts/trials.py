@@ -100,6 +100,30 @@ class Trial:
         silence = self.load.traffic.longest_silence(began, time.monotonic())
         return Survived(what, back - began, silence, published - began, self.load.traffic.met - met)
 
+    def restart_all(self) -> Iterator[str]:
+        """Restart everything of ours, one after the other, as for a new version: first by SIGHUP, then whole processes.
+
+        Raises:
+            AssertionError: a client that follows `Retry-After`, and takes the other process where nobody listens, lost an answer.
+        """
+        met = Counter(self.load.traffic.met)
+        for api in self.running.apis:
+            self.wait_for_acknowledgements()
+            before = children_of(api.pid)
+            os.kill(api.pid, signal.SIGHUP)
+            wait_until(lambda of=api, old=before: _is_replaced(of, old), 90)  # type: ignore[misc]
+            api.wait_until_ready()
+            yield f"the processes of {api.name} replaced by SIGHUP"
+        for part in (*self.running.workers, *self.running.apis):
+            self.wait_for_acknowledgements()
+            code = part.restart()
+            assert code == 0, (part.name, code)
+            yield f"{part.name} restarted"
+        self.wait_for_acknowledgements()
+        met = self.load.traffic.met - met
+        assert not met["lost"], f"{met['lost']} answers were lost"
+        yield f"all restarted, and no request failed; clients met {_told(met)}"
+
 
 def _kill_part(part: Part) -> None:
     before = part.starts
@@ -209,40 +233,16 @@ def under_load(running: Installation, **options: Any) -> Iterator[Trial]:
         raise
 
 
-def killed_in_turn(folder: Path, what: Sequence[str], **options: Any) -> Iterator[str]:
-    """Kill each part in turn under load; yield a line for each kill, and one for what stood in the end."""
+def killed_in_turn(folder: Path, what: Sequence[str], *, restarts: int = 0, **options: Any) -> Iterator[str]:
+    """Kill each part in turn under load, then restart everything so many times; yield a line for each, and one for the end."""
     with installation(folder, **options) as running:
         with under_load(running) as trial:
             for each in what:
                 yield str(trial.kill(each))
                 if each.endswith("promoted"):
                     running.pair.build_standby()
-        yield summary(trial)
-
-
-def restarted_in_turn(folder: Path, *, rounds: int = 1, **options: Any) -> Iterator[str]:
-    """Restart everything of ours under load, one after the other, as for a new version; yield lines of a report.
-
-    Raises:
-        AssertionError: a client that follows `Retry-After`, and takes the other process where nobody listens, lost an answer.
-    """
-    with installation(folder, **options) as running:
-        with under_load(running) as trial:
-            for api in running.apis * rounds:
-                trial.wait_for_acknowledgements()
-                before = children_of(api.pid)
-                os.kill(api.pid, signal.SIGHUP)
-                wait_until(lambda of=api, old=before: _is_replaced(of, old), 60)  # type: ignore[misc]
-                api.wait_until_ready()
-                trial.wait_for_acknowledgements()
-                yield f"the children of {api.name} replaced"
-            for part in (*running.workers, *running.apis) * rounds:
-                code = part.restart()
-                assert code == 0, (part.name, code)
-                trial.wait_for_acknowledgements()
-                yield f"{part.name} restarted"
-        met = trial.load.traffic.met
-        assert not met["lost"], f"{met['lost']} answers were lost"
+            for _ in range(restarts):
+                yield from trial.restart_all()
         yield summary(trial)
 
 
@@ -257,7 +257,9 @@ def answers_lost_after_commit(folder: Path, **options: Any) -> None:
     With `keeps_key` False it is the broken twin, whose clients repeat under another key.
     """
     with (
-        installation(folder, apis=1, settings={"SUBLET_PUBLISH_WAIT_MS": "5000"}) as running,
+        installation(
+            folder, apis=1, children=1, workers=1, settings={"SUBLET_PUBLISH_WAIT_MS": "5000"}
+        ) as running,
         under_load(running, **options) as trial,
     ):
         trial.wait_for_acknowledgements()
