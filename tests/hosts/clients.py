@@ -66,6 +66,8 @@ class Traffic:
     """When each write was acknowledged, by the monotonic clock."""
     met: Counter[str] = field(default_factory=Counter)
     """How often: `refused` (nobody listened), `lost` (no answer after it was sent), `503`, `429`, `in_progress`, `replayed`."""
+    lost: list[str] = field(default_factory=list)
+    """Each lost answer: the request, the process, how long after it was sent, and the error."""
     faults: list[str] = field(default_factory=list)
 
     def longest_silence(self, since: float, until: float) -> float:
@@ -213,6 +215,7 @@ class Client:
                 continue
             except httpx.TransportError as error:
                 met["lost"] += 1
+                self.traffic.lost.append(f"{method} {url} after {time.monotonic() - sent:.1f} s: {error!r}")
                 tries.append(type(error).__name__)
                 if not self.repeats and method != "GET":
                     raise NotAnsweredError(f"{method} {path}") from error

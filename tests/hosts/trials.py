@@ -106,7 +106,7 @@ class Trial:
         Raises:
             AssertionError: a client that follows `Retry-After`, and takes the other process where nobody listens, lost an answer.
         """
-        met = Counter(self.load.traffic.met)
+        met, lost = Counter(self.load.traffic.met), len(self.load.traffic.lost)
         for api in self.running.apis:
             self.wait_for_acknowledgements()
             before = children_of(api.pid)
@@ -121,7 +121,7 @@ class Trial:
             yield f"{part.name} restarted"
         self.wait_for_acknowledgements()
         met = self.load.traffic.met - met
-        assert not met["lost"], f"{met['lost']} answers were lost"
+        assert not met["lost"], self.load.traffic.lost[lost:]
         yield f"all restarted, and no request failed; clients met {_told(met)}"
 
 
