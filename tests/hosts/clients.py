@@ -201,12 +201,10 @@ class Client:
             headers = {"authorization": f"Bearer {self.account.who.token}"}
             if method != "GET":
                 headers["idempotency-key"] = key if self.keeps_key else uuid.uuid4().hex
+            url, sent = self._next_url() + path, time.monotonic()
             try:
                 answer = await http.request(
-                    method,
-                    self._next_url() + path,
-                    headers=headers,
-                    **({} if body is None else {"json": body}),
+                    method, url, headers=headers, **({} if body is None else {"json": body})
                 )
             except httpx.ConnectError:  # nothing was sent
                 met["refused"] += 1
