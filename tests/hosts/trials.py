@@ -30,6 +30,8 @@ TAKEOVER_SECONDS = 1.0
 """How long after the primary's end somebody decides to promote the standby."""
 AWAY_SECONDS = 2.0
 """How long the standby or the name server is away."""
+GIVEN_UP_SECONDS = 9.0
+"""How long it is away for processes to give up waiting for it, and to say so."""
 STEADY_ACKNOWLEDGEMENTS = 20
 """So many writes are acknowledged before and after each kill."""
 
@@ -184,7 +186,7 @@ def _kill_both(trial: Trial) -> None:
         before = trial.acknowledged + len(
             trial.load.clients
         )  # what was under way may just have been committed
-        time.sleep(AWAY_SECONDS)
+        time.sleep(GIVEN_UP_SECONDS)
         assert trial.acknowledged <= before, "acknowledged without the standby"
     else:
         trial.wait_for_acknowledgements()
