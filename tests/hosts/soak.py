@@ -28,7 +28,7 @@ def _restarted(folder: Path, rounds: int) -> Iterator[str]:
 
 def _answers_lost(folder: Path, _rounds: int) -> Iterator[str]:
     answers_lost_after_commit(folder)
-    yield "the only API process killed while clients waited for the answers of what was committed: nothing done twice"
+    yield "the only process of the API killed while clients waited for the answers of what was committed: nothing done twice"
 
 
 TRIALS: dict[str, Trial] = {
