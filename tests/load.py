@@ -76,11 +76,11 @@ class Load:
                     with self._lock:
                         self._sent += 1
                         fqdn = f"n{self._sent}.{ZONE}"
-                    body, records = _draw(draws, fqdn)
+                    body, records = draw_delegation(draws, fqdn)
                     done = self._send(client, fqdn, records, "POST", "", {"fqdn": fqdn, **body})
                     own += [fqdn] if done else []
                 elif draws.random() < 0.7:
-                    body, records = _draw(draws, fqdn)
+                    body, records = draw_delegation(draws, fqdn)
                     done = self._send(client, fqdn, records, "PUT", f"/{fqdn}/nameservers", body)
                     if not done:
                         own.remove(fqdn)
@@ -126,7 +126,7 @@ class Load:
         cursor = ""
         while True:
             page = self.service.call(self.who, "GET", f"/subdomains?limit=500{cursor}").json()
-            found |= {each["fqdn"]: Shown(each["status"], _records(each)) for each in page["subdomains"]}
+            found |= {each["fqdn"]: Shown(each["status"], records_of(each)) for each in page["subdomains"]}
             if not page["page"]["has_more"]:
                 return found
             cursor = f"&cursor={page['page']['next_cursor']}"
@@ -156,7 +156,7 @@ class Load:
         return shown
 
 
-def _records(subdomain: dict[str, Any]) -> Records:
+def records_of(subdomain: dict[str, Any]) -> Records:
     """Return the records that a subdomain of the API's answers means; written apart from the registry's own rules."""
     fqdn = subdomain["fqdn"]
     records = {(fqdn, "NS", f"{host}.") for host in subdomain["nameservers"]}
@@ -169,7 +169,7 @@ def _records(subdomain: dict[str, Any]) -> Records:
     return frozenset(records)
 
 
-def _draw(draws: random.Random, fqdn: str) -> tuple[dict[str, Any], Records]:
+def draw_delegation(draws: random.Random, fqdn: str) -> tuple[dict[str, Any], Records]:
     """Draw a delegation as it is sent, and return it with the records that it means."""
     hosts = [f"ns{draws.randrange(1000)}.provider.example" for _ in range(2)]
     records = {(fqdn, "NS", f"{host}.") for host in hosts}

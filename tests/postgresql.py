@@ -10,18 +10,33 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 _NUMBERS = itertools.count(1)
 
 
-def _program(name: str) -> str:
+def find_postgresql(name: str) -> str:
+    """Return the path of one of PostgreSQL's programs; Debian has most of them outside any PATH."""
     found = shutil.which(name) or next(
         (str(p) for p in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None
     )
     assert found, f"{name} is missing: install Debian's package postgresql (`make test` does)"
     return found
+
+
+def hand_over(folder: Path) -> dict[str, Any]:
+    """Give a folder to the user that PostgreSQL is to run as; return what `subprocess` is told to run as that user."""
+    if os.getuid() != 0:
+        return {}
+    # PostgreSQL refuses to run as root.
+    nobody = pwd.getpwnam("postgres")
+    for each in (folder, *folder.parents):
+        if each.stat().st_uid == 0 and each != Path("/") and str(each).startswith("/tmp"):  # noqa: S108
+            each.chmod(each.stat().st_mode | 0o011)
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 def _free_port() -> int:
@@ -34,17 +49,10 @@ def _free_port() -> int:
 def run_postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
     """Run a server, which waits for the disk where it is `durable`; gives the address of its database `postgres`."""
     data = folder / "data"
-    user: dict[str, object] = {}
-    if os.getuid() == 0:  # PostgreSQL refuses to run as root
-        nobody = pwd.getpwnam("postgres")
-        for each in (folder, *folder.parents):
-            if each.stat().st_uid == 0 and each != Path("/") and str(each).startswith("/tmp"):  # noqa: S108
-                each.chmod(each.stat().st_mode | 0o011)
-        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    user = hand_over(folder)
     port = _free_port()
     initdb = [
-        _program("initdb"),
+        find_postgresql("initdb"),
         "-D",
         str(data),
         "-U",
@@ -55,12 +63,22 @@ def run_postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
         "--locale=C.UTF-8",
         "-N",
     ]
-    subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)  # type: ignore[call-overload]
-    words = [_program("postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
+    subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)
+    words = [
+        find_postgresql("postgres"),
+        "-D",
+        str(data),
+        "-p",
+        str(port),
+        "-h",
+        "127.0.0.1",
+        "-k",
+        str(folder),
+    ]
     # No test cuts the power, and each makes a database and drops it: waiting for the disk would be most of their time.
     words += [] if durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
     log = (folder / "log").open("wb")
-    server = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, **user)  # type: ignore[call-overload]
+    server = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, **user)
     url = f"postgresql://sublet@127.0.0.1:{port}/postgres"
     try:
         _wait_for(url, server)

@@ -8,6 +8,7 @@
     make soak PART=fence                 old updates against newer ones, 100 trials on each name server
     make soak PART=kills SERVER=knot     25 SIGKILLs of Knot under load, and of the service at each point of publishing into it
     make soak PART=outage                1,000 names registered while the primary is away for three minutes
+    make soak PART=hosts                 many processes, PostgreSQL with a standby, Knot: each killed in turn under load, 3 rounds
 
 A part is a function that takes the options, prints what it does, and returns whether nothing was violated.
 """
@@ -24,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import process_trials
+from hosts import soak as many_hosts
 from machine import soak as machine
 from name_servers import KINDS
 from postgresql import fresh_database, run_postgresql
@@ -109,6 +111,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "fence": primaries.fence,
     "kills": primaries.kills,
     "outage": primaries.outage,
+    "hosts": many_hosts.hosts,
 }
 
 

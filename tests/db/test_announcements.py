@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from postgresql import _program, fresh_database, run_postgresql
+from postgresql import find_postgresql, fresh_database, run_postgresql
 from serving import wait_until
 from sublet.db import PostgresqlDatabase, Tx, announcements, open_database, postgresql
 from sublet.errors import Unavailable
@@ -207,7 +207,7 @@ def _started(folder: Path, url: str) -> Iterator[int]:
         user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
     port = url.rpartition("/")[0].rpartition(":")[2]
     words = [
-        _program("postgres"),
+        find_postgresql("postgres"),
         "-D",
         str(folder / "data"),
         "-p",

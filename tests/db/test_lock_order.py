@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine, text
@@ -10,10 +11,11 @@ from sqlalchemy.pool import NullPool
 from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
 from serving import wait_until
+from sublet.accounts import store as account_store
 from sublet.db import Tx, postgresql_engine
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.subdomains import publish_store
+from sublet.subdomains import publish_store, store, sweep_store
 from sublet.subdomains.publishing import (
     Result,
     begin_publication,
@@ -23,6 +25,7 @@ from sublet.subdomains.publishing import (
     settle_fence,
 )
 from sublet.subdomains.retry import retry
+from sublet.subdomains.sweep import sweep
 
 ZONE = "example.test"
 SHOP = f"shop.{ZONE}"
@@ -121,3 +124,50 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
     )
     assert registry.subdomain(item.subdomain_id).published_generation == 1
     assert registry.read(publish_store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
+
+
+def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:
+    """It changes a row twice, and for the second time PostgreSQL locks the row's user to look whether there is one."""
+    registry, engine = pair
+    domain_id = registry.domains[ZONE]
+    registry.register(SHOP, nameservers=("ns1.example.org",))
+    batch = registry.write(begin_publication, domain_id)
+    assert batch is not None
+    (item,) = batch.items
+
+    def record() -> None:
+        with engine.begin() as connection:
+            record_publication(
+                Tx(connection, registry.now), {item.subdomain_id: Result(item, serial=7)}, batch
+            )
+
+    with ThreadPoolExecutor(1) as threads, engine.begin() as connection:
+        account_store.lock_user(Tx(connection, registry.now), registry.users["ann"])
+        threads.submit(record).result(20)
+    assert registry.subdomain(item.subdomain_id).published_generation == 1
+
+
+def test_the_sweep_and_a_publication_do_not_wait_for_each_other(pair: tuple[Registry, Engine]) -> None:
+    """The sweep works on what waits longest first, the publisher goes by the ids; both lock the names before that."""
+    registry, engine = pair
+    domain_id = registry.domains[ZONE]
+    held = [
+        registry.register(f"name{number}.{ZONE}", nameservers=("ns1.example.org",)) for number in range(2)
+    ]
+    batch = registry.write(begin_publication, domain_id)
+    assert batch is not None
+    due = [
+        registry.now - timedelta(seconds=number) for number in (1, 2)
+    ]  # the later name is the first in its turn
+    for each, due_at in zip(held, due, strict=True):
+        registry.write(sweep_store.set_dates, each.id, due_at=due_at, loss_at=None)
+    _interleave(
+        registry,
+        engine,
+        lambda tx: store.lock_subdomains(tx, [held[0].id]),
+        sweep,
+        lambda tx: record_publication(
+            tx, {item.subdomain_id: Result(item, serial=7) for item in batch.items}, batch
+        ),
+    )
+    assert [registry.subdomain(each.id).published_generation for each in held] == [1, 1]

@@ -91,7 +91,9 @@ _TOKEN = (
 # Asked at every request, so they are built once: building a statement takes longer than running it.
 _BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
 _USER_BY_ID = Prepared(_BY_ID)
-_USER_LOCKED = Prepared(_BY_ID.with_for_update())
+# FOR NO KEY UPDATE, as with every row that is locked: whoever writes a row that refers to this one locks it FOR KEY SHARE (also when
+# changing such a row twice), without regard to the order of our locks. That must not wait for this, or they would deadlock.
+_USER_LOCKED = Prepared(_BY_ID.with_for_update(key_share=True))
 _REGISTRANT_BY_DIGEST = Prepared(
     select(*_USER, *_ORGANIZATION, *_TOKEN)
     .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))

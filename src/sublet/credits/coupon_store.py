@@ -61,7 +61,7 @@ _COUPON = tuple(coupons.c[name] for name in Coupon.__slots__)
 def lock_coupon(tx: Tx, code: str) -> Coupon | None:
     """Which coupon has this code? Locked, so that its uses are counted one after the other."""
     row = tx.connection.execute(
-        select(*_COUPON).where(coupons.c.code == code).with_for_update()
+        select(*_COUPON).where(coupons.c.code == code).with_for_update(key_share=True)
     ).one_or_none()
     return Coupon(*row) if row is not None else None
 

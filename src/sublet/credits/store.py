@@ -67,7 +67,7 @@ transfers = Table(
 # Asked at nearly every request, so they are built once: building a statement takes longer than running it.
 _OF_USER = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == bindparam("of"))
 _BALANCE = Prepared(_OF_USER)
-_BALANCE_LOCKED = Prepared(_OF_USER.with_for_update())
+_BALANCE_LOCKED = Prepared(_OF_USER.with_for_update(key_share=True))
 
 
 def lock_balance(tx: Tx, user_id: int) -> int:

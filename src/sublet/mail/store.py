@@ -105,7 +105,7 @@ def find_by_reference(tx: Tx, reference: str) -> Mail | None:
 
 def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
     """Which mail has this id? Locked, so that nobody claims it meanwhile."""
-    query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update()
+    query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update(key_share=True)
     return _mail(tx.connection.execute(query).one_or_none())
 
 
@@ -120,7 +120,7 @@ _FIRST_DUE = (
     .where(_DUE)
     .order_by(mails.c.next_attempt_at, mails.c.id)
     .limit(1)
-    .with_for_update(skip_locked=True)
+    .with_for_update(skip_locked=True, key_share=True)
 )
 
 

@@ -272,7 +272,7 @@ _GENERATIONS = (
     select(subdomains.c.id, subdomains.c.generation, subdomains.c.published_generation)
     .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
     .order_by(subdomains.c.id)
-    .with_for_update()
+    .with_for_update(key_share=True)
 )
 _PUBLISHED = (
     update(subdomains)

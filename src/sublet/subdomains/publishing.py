@@ -24,7 +24,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.processes.model import Lease
-from sublet.subdomains import publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.hand_over import hand_over
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Placed
@@ -213,6 +213,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
         state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
         if state.problem is not None or state.next_attempt_at is not None:
             zone_state_store.update_zone_state(tx, batch.platform_domain_id, **NO_PROBLEM)
+    store.lock_subdomains(tx, results)
     published = []
     for result in results.values():
         item = result.item
@@ -267,6 +268,7 @@ def record_zone_fault(
         attempts=state.attempts + 1,
         next_attempt_at=next_attempt_at,
     )
+    store.lock_subdomains(tx, (each.subdomain_id for each in items))
     for item in items:
         _record_failure(tx, Result(item, error=sentence, cause=cause), next_attempt_at)
 

@@ -213,6 +213,19 @@ def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
     return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
+_LOCKED = (
+    select(subdomains.c.id)
+    .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(subdomains.c.id)
+    .with_for_update(key_share=True)
+)
+
+
+def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
+    """Lock these names in the one order in which whoever changes several of them locks them (PostgreSQL)."""
+    tx.connection.execute(_LOCKED, {"ids": sorted(subdomain_ids)})
+
+
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
     """Which subdomain holds this name: live, in the trash or cooling off?"""
     return _one(tx, _UNRELEASED, name=fqdn)

@@ -16,7 +16,7 @@ from sublet.accounts.model import User
 from sublet.audit import SYSTEM
 from sublet.db import Tx, is_lost
 from sublet.mail.outbox import enqueue
-from sublet.subdomains import milestone_store, sweep_store
+from sublet.subdomains import milestone_store, store, sweep_store
 from sublet.subdomains.apply_brake import (
     SEEN_EVERY,
     settle,
@@ -94,6 +94,8 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
 def _work(tx: Tx, found: list[tuple[int, int]], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
     # All users first, in one order: whoever holds one of them, and waits for a ledger account, is not waited for.
     users = {user_id: account_store.lock_user(tx, user_id) for user_id in sorted({each[1] for each in found})}
+    # Then the names, which the publisher may have locked and not those users.
+    store.lock_subdomains(tx, (each[0] for each in found))
     done: Counter[str] = Counter()
     faults: list[tuple[int, Exception]] = []
     for subdomain_id, user_id in found:

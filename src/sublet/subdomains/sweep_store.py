@@ -74,7 +74,7 @@ class Clockwork:
 # What is asked every second, or of each name that is swept, is built once, as in `store.py`.
 _STATE = select(*(clockwork.c[name] for name in Clockwork.__slots__))
 _CLOCKWORK = Prepared(_STATE)
-_CLOCKWORK_LOCKED = Prepared(_STATE.with_for_update())
+_CLOCKWORK_LOCKED = Prepared(_STATE.with_for_update(key_share=True))
 
 
 def find_clockwork(tx: Tx) -> Clockwork:
