@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from apart import Apart, RoleProcess, apart, is_running
@@ -141,3 +142,20 @@ def test_without_a_schema_a_role_is_refused(postgresql_server: str) -> None:
         )
         assert ended.returncode == 3
         assert "sublet init" in ended.stderr
+
+
+def test_nobody_waits_for_a_process_that_is_not_ready(postgresql_server: str, tmp_path: Path) -> None:
+    """Connections are refused until they are answered: none is taken that has to wait, so a client goes on to another process."""
+    with apart(postgresql_server, tmp_path) as roles:
+        url = f"http://{roles.service.settings.http_listen}/healthz"
+        api = roles.start("api", "--workers", str(WORKERS), said="")
+        refused, status = 0, 0
+        while not status:
+            assert api.process.poll() is None, api.text
+            try:
+                status = httpx.get(
+                    url, timeout=1
+                ).status_code  # in a queue it would take seconds, and fail here
+            except httpx.ConnectError:
+                refused += 1
+        assert (refused > 0, status) == (True, 200)

@@ -38,7 +38,7 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
     replace = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, replace.set)
     with (
-        closing(api_socket(settings)) as listening,
+        closing(api_socket(settings, listens=False)) as listening,
         tempfile.TemporaryDirectory(prefix="sublet-api-") as folder,
     ):
         starter = _Starter(listening, folder, config)
