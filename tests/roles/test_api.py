@@ -155,3 +155,17 @@ def test_nobody_waits_for_a_process_that_is_not_ready() -> None:
             socket.create_connection(taken.getsockname(), 30)
         taken.listen()  # as the first process does that is ready
         socket.create_connection(taken.getsockname(), 30).close()
+
+
+def test_at_its_end_it_refuses_connections_and_loses_no_request(
+    postgresql_server: str, tmp_path: Path
+) -> None:
+    """Whoever comes while its processes drain is refused, rather than taken into a queue that nobody serves any more."""
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.start("api", "--workers", str(WORKERS))
+        token = roles.service.add_user().token
+        with hammering(f"{roles.service.base_url}/me", token) as hammer:
+            hammer.wait_for_more(20)
+            assert api.end() == 0
+            wait_until(lambda: bool(hammer.failures), 60)
+        assert {each.partition("(")[0] for each in hammer.failures} == {"ConnectionRefusedError"}
