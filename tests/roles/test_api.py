@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from apart import Apart, RoleProcess, apart, is_running
 from hammer import hammering
 from serving import free_address, wait_until
+from sublet.cli.api_part import api_socket
+from sublet.config import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -141,3 +145,27 @@ def test_without_a_schema_a_role_is_refused(postgresql_server: str) -> None:
         )
         assert ended.returncode == 3
         assert "sublet init" in ended.stderr
+
+
+def test_nobody_waits_for_a_process_that_is_not_ready() -> None:
+    """The address is taken at once, and connections are refused until they are answered: a client goes on to another process."""
+    settings = Settings(http_listen="127.0.0.1:0")
+    with closing(api_socket(settings, listens=False)) as taken:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(taken.getsockname(), 30)
+        taken.listen()  # as the first process does that is ready
+        socket.create_connection(taken.getsockname(), 30).close()
+
+
+def test_at_its_end_it_refuses_connections_and_loses_no_request(
+    postgresql_server: str, tmp_path: Path
+) -> None:
+    """Whoever comes while its processes drain is refused, rather than taken into a queue that nobody serves any more."""
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.start("api", "--workers", str(WORKERS))
+        token = roles.service.add_user().token
+        with hammering(f"{roles.service.base_url}/me", token) as hammer:
+            hammer.wait_for_more(20)
+            assert api.end() == 0
+            wait_until(lambda: bool(hammer.failures), 60)
+        assert {each.partition("(")[0] for each in hammer.failures} == {"ConnectionRefusedError"}

@@ -39,7 +39,7 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
     replace = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, replace.set)
     with (
-        closing(api_socket(settings)) as listening,
+        closing(api_socket(settings, listens=False)) as listening,
         tempfile.TemporaryDirectory(prefix="sublet-api-") as folder,
     ):
         starter = _Starter(listening, folder, config)
@@ -48,7 +48,7 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
             log.info("serving", http=origin_of(listening) + BASE_PATH, processes=processes)
             notify("READY=1")
 
-        await supervise(starter.start, processes, stop, replace, ready)
+        await supervise(starter.start, processes, stop, replace, ready, listening.close)
     log.info("stopped")
 
 
@@ -78,6 +78,8 @@ class _Starter:
         return Child(process, channel, lambda: self._taken.discard(place))
 
     async def _start_at(self, place: int) -> tuple[Process, socket.socket]:
+        if self._listening.fileno() < 0:
+            raise OSError("the socket is closed: the parent is told to stop")
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         handed = HandedDown(

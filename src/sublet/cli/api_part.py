@@ -15,29 +15,33 @@ from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
 from sublet.http.limits import Limits, borrow_from
 from sublet.http.observe import Metrics
-from sublet.http.serve import listen, serve_http
+from sublet.http.serve import bind, listen, serve_http
 from sublet.platform_domains.name_servers import name_servers
 
 FLUSH_SECONDS = 30.0
 
 
-def api_socket(settings: Settings) -> socket.socket:
+def api_socket(settings: Settings, *, listens: bool = True) -> socket.socket:
     """Return the socket that the API is served on: the one that systemd passed, or one that listens on `http_listen`.
+
+    With `listens` False the latter only has its address, and who connects is refused until it is served: so a client takes another
+    process, rather than wait for this one to begin.
 
     Raises:
         Unavailable: it can't be listened on; or what was passed isn't one listening socket.
     """
-    return passed_socket() or http_socket(settings.http_listen, "http_listen")
+    return passed_socket() or http_socket(settings.http_listen, "http_listen", listens=listens)
 
 
-def http_socket(address: str, setting: str) -> socket.socket:
-    """Return a socket that listens for HTTP on the address of a setting.
+def http_socket(address: str, setting: str, *, listens: bool = True) -> socket.socket:
+    """Return a socket for HTTP on the address of a setting, as `api_socket`.
 
     Raises:
         Unavailable: it can't be listened on.
     """
+    make = listen if listens else bind
     try:
-        return listen(*parse_listen(setting, address))
+        return make(*parse_listen(setting, address))
     except OSError as error:
         raise Unavailable(f"Can't listen on {address} for HTTP: {error.strerror}.") from error
 

@@ -1,7 +1,7 @@
 """The parent of `sublet api`: keeps a number of processes running on one listening socket, and replaces them without a gap.
 
-It accepts no connection itself. The socket is open for as long as it lives, so while processes are replaced clients wait in the
-socket's queue and none is refused.
+It accepts no connection itself. The socket is open until it is told to stop, so while processes are replaced clients wait in the
+socket's queue and none is refused. Then it is closed before they end: who came into the queue after that would wait for nobody.
 """
 
 import asyncio
@@ -133,8 +133,11 @@ async def supervise(
     stop: asyncio.Event,
     replace: asyncio.Event,
     on_ready: Callable[[], None],
+    on_stopping: Callable[[], None] = lambda: None,
 ) -> None:
     """Keep `count` processes running until `stop` is set, then end all; `on_ready` is told once all are ready for the first time.
+
+    `on_stopping` is told before the processes are: whatever the parent holds that would keep clients coming is to be closed there.
 
     Each time that `replace` is set, as many new ones are started, and once all of them are ready the old ones end. If one of the
     new dies before that, or they take longer than `READY_SECONDS`, the new ones end and the old ones stay.
@@ -163,6 +166,7 @@ async def supervise(
             leaving.add(ending)
             ending.add_done_callback(leaving.discard)
     finally:
+        on_stopping()
         await asyncio.gather(current.end(), *leaving)
 
 

@@ -212,8 +212,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 picks a free one.
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that has its address and does not listen: connections are refused until `serve_http` begins; port 0 picks a free one.
 
     Raises:
         OSError: the address is in use or not ours.
@@ -228,7 +228,21 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError:
         listening.close()
         raise
-    listening.listen(BACKLOG)
+    return listening
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket, as `bind` does otherwise: connections wait in its queue from now on.
+
+    Raises:
+        OSError: the address is in use or not ours.
+    """
+    listening = bind(host, port)
+    try:
+        listening.listen(BACKLOG)
+    except OSError:  # since its `bind` somebody else has come to listen
+        listening.close()
+        raise
     return listening
 
 
