@@ -57,7 +57,7 @@ def service_with_outage(
         return made[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr("sublet.cli.worker_part.Publisher", make)
+        patch.setattr("sublet.service.worker_part.Publisher", make)
         with running_service(database_url, **{"free_quota": 10_000, **settings}) as service:
             service.add_domain("example.test")
             yield Outage(service, made[0])

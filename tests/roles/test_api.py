@@ -13,8 +13,8 @@ import pytest
 from apart import Apart, RoleProcess, apart, is_running
 from hammer import hammering
 from serving import free_address, wait_until
-from sublet.cli.api_part import api_socket
 from sublet.config import Settings
+from sublet.service.api_part import api_socket
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from serving import wait_until
-from sublet.cli import supervisor
-from sublet.cli.supervisor import Child, supervise
+from sublet.service import supervisor
+from sublet.service.supervisor import Child, supervise
 
 READY_THEN_SLEEP = 'printf ready >&"$0"; exec sleep 60'
 DIES = "exit 7"

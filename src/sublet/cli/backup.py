@@ -8,8 +8,9 @@ import typer
 
 from sublet.cli.examine import embedded_path, examine
 from sublet.cli.output import Answer, as_json_value
-from sublet.cli.session import REFUSED, Session, question, refuse_missing
+from sublet.cli.session import Session, question, refuse_missing
 from sublet.errors import Conflict
+from sublet.service.exit_codes import REFUSED
 from sublet.sqlite_copy import BESIDE, copy_online, give_name, refuse_unfinished, unfinished
 
 app = typer.Typer()

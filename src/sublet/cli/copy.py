@@ -7,9 +7,10 @@ import typer
 
 from sublet import audit
 from sublet.cli.output import Answer, Table
-from sublet.cli.session import REFUSED, Session, question
+from sublet.cli.session import Session, question
 from sublet.db import Tx
 from sublet.invariants import Violation
+from sublet.service.exit_codes import REFUSED
 
 app = typer.Typer()
 

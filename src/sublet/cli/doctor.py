@@ -4,12 +4,13 @@ import typer
 
 from sublet.accounts.check_accounts import check_accounts, check_audit
 from sublet.cli.output import Answer, Table
-from sublet.cli.session import REFUSED, Session, question
+from sublet.cli.session import Session, question
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
 from sublet.http.check_store import list_foreign_outcomes
 from sublet.invariants import Violation
 from sublet.mail.check_mail import check_mail
+from sublet.service.exit_codes import REFUSED
 from sublet.subdomains.check_registry import check_registry
 from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.check_zones import check_watch

@@ -14,7 +14,7 @@ def serve_until_signal(
     """Run what serves in an event loop of its own, whose event is set by SIGTERM or SIGINT."""
     import uvloop  # noqa: PLC0415 - what only a server needs is loaded by none of the other commands
 
-    from sublet.cli.logs import configure_logs  # noqa: PLC0415
+    from sublet.service.logs import configure_logs  # noqa: PLC0415
 
     configure_logs(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -24,7 +24,7 @@ def serve_until_signal(
 
 async def until_signal(settings: Settings, run: Callable[[Settings, asyncio.Event], Awaitable[None]]) -> None:
     """Run what serves until its event is set by SIGTERM or SIGINT."""
-    from sublet.cli.systemd import notify  # noqa: PLC0415
+    from sublet.service.systemd import notify  # noqa: PLC0415
 
     stop = asyncio.Event()
 

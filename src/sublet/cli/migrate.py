@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sublet.cli.output import Answer
-from sublet.cli.session import REFUSED, Session, change, refuse_missing
+from sublet.cli.session import Session, change, refuse_missing
 from sublet.errors import Unavailable
 from sublet.schema_revision import why_unusable
+from sublet.service.exit_codes import REFUSED
 
 if TYPE_CHECKING:
     from sublet.migrations.plan import Plan

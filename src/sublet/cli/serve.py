@@ -12,6 +12,6 @@ app = typer.Typer()
 @question(app, "serve")
 def serve(session: Session) -> Answer:
     """Serve API, worker and name server in one process until SIGTERM; the first line of the log says where."""
-    from sublet.cli.service import run_service  # noqa: PLC0415 - what only a server needs
+    from sublet.service.roles import run_service  # noqa: PLC0415 - what only a server needs
 
     return serve_until_signal(session.settings, run_service)

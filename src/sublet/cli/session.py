@@ -19,10 +19,10 @@ from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal, Unavailable
 from sublet.schema_revision import refuse_unusable
+from sublet.service.exit_codes import REFUSED, UNAVAILABLE, USAGE
 
 P = ParamSpec("P")
 R = TypeVar("R")
-REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,6 @@ app = typer.Typer()
 @question(app, "worker")
 def worker(session: Session) -> Answer:
     """Publish, sweep, mail and watch until SIGTERM, beside processes that serve the API; needs PostgreSQL."""
-    from sublet.cli.service import run_worker  # noqa: PLC0415 - what only a server needs
+    from sublet.service.roles import run_worker  # noqa: PLC0415 - what only a server needs
 
     return serve_until_signal(session.settings, run_worker)

@@ -8,7 +8,7 @@ from sublet.audit import Actor
 from sublet.cli import zone_config, zone_status
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer
-from sublet.cli.session import REFUSED, Session, change, question
+from sublet.cli.session import Session, change, question
 from sublet.cli.zone_advice import OF_CAUSE
 from sublet.db import Database, Tx
 from sublet.dns.primary import CAUSES, PrimaryFault
@@ -16,6 +16,7 @@ from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.primaries import find_primary
+from sublet.service.exit_codes import REFUSED
 from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
 from sublet.worker.zone_check import Outcome, check_on_primary

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sublet.cli.output import Answer, Table, facts, shown_cell
-from sublet.cli.session import REFUSED, Session
+from sublet.cli.session import Session
 from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
 from sublet.db import Tx
@@ -20,6 +20,7 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.service.exit_codes import REFUSED
 from sublet.subdomains import publish_store
 from sublet.subdomains.publish_store import Waiting
 

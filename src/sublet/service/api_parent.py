@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from sublet.cli.api_part import api_socket, origin_of
-from sublet.cli.api_process import HandedDown
-from sublet.cli.dns_part import built_in_addresses
-from sublet.cli.service import refuse_sqlite
-from sublet.cli.supervisor import Child, supervise
-from sublet.cli.systemd import notify
 from sublet.config import Settings
 from sublet.http.endpoints import BASE_PATH
 from sublet.migrations import refuse_unusable_database
+from sublet.service.api_part import api_socket, origin_of
+from sublet.service.api_process import HandedDown
+from sublet.service.dns_part import built_in_addresses
+from sublet.service.roles import refuse_sqlite
+from sublet.service.supervisor import Child, supervise
+from sublet.service.systemd import notify
 
 log = structlog.get_logger()
 
@@ -93,7 +93,7 @@ class _Starter:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "sublet.cli.api_process",
+                "sublet.service.api_process",
                 msgspec.json.encode(handed).decode(),
                 pass_fds=(handed.listening_fd, handed.channel_fd),
             )

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
-from sublet.cli.running import running
-from sublet.cli.systemd import passed_socket
 from sublet.config import Settings, parse_listen
 from sublet.db import Database
 from sublet.errors import Unavailable
@@ -17,6 +15,8 @@ from sublet.http.limits import Limits, borrow_from
 from sublet.http.observe import Metrics
 from sublet.http.serve import bind, listen, serve_http
 from sublet.platform_domains.name_servers import name_servers
+from sublet.service.running import running
+from sublet.service.systemd import passed_socket
 
 FLUSH_SECONDS = 30.0
 

@@ -1,4 +1,4 @@
-"""One of the processes of `sublet api`; as a program (`python -m sublet.cli.api_process`) it is started by their parent alone.
+"""One of the processes of `sublet api`; as a program (`python -m sublet.service.api_process`) it is started by their parent alone.
 
 It ends gracefully at SIGTERM, and when its channel to the parent closes: so a parent that was killed leaves nobody behind.
 """
@@ -13,13 +13,13 @@ import msgspec
 import structlog
 import uvloop
 
-from sublet.cli.logs import configure_logs
-from sublet.cli.service import run_api_process
-from sublet.cli.session import UNAVAILABLE, USAGE
-from sublet.cli.supervisor import READY
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.errors import Refusal
 from sublet.http.observe import Metrics, share_counts
+from sublet.service.exit_codes import UNAVAILABLE, USAGE
+from sublet.service.logs import configure_logs
+from sublet.service.roles import run_api_process
+from sublet.service.supervisor import READY
 
 log = structlog.get_logger()
 

@@ -6,8 +6,8 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from sublet.cli.worker_metrics import counter
 from sublet.dns.primary import CAUSES
+from sublet.service.worker_metrics import counter
 from sublet.worker.publisher import Publisher
 from sublet.worker.server_watch import SECONDARY, ServerWatch
 from sublet.worker.zone_keeper import ZoneKeeper

@@ -6,14 +6,14 @@ from functools import partial
 
 from prometheus_client import Histogram
 
-from sublet.cli.announced import Presence
-from sublet.cli.running import running
-from sublet.cli.worker_metrics import WorkerMetrics
-from sublet.cli.zone_metrics import PUBLISH_BUCKETS, ZoneMetrics
 from sublet.config import Settings
 from sublet.db import Database
 from sublet.http.observe import Metrics
 from sublet.platform_domains.primaries import find_primary
+from sublet.service.announced import Presence
+from sublet.service.running import running
+from sublet.service.worker_metrics import WorkerMetrics
+from sublet.service.zone_metrics import PUBLISH_BUCKETS, ZoneMetrics
 from sublet.worker.clockwork import Clockwork, Monotonic
 from sublet.worker.mailer import Mailer
 from sublet.worker.publisher import Publisher

@@ -8,11 +8,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from sublet.cli.announced import Presence, announced
-from sublet.cli.api_part import api_socket, http_socket, origin_of, serve_api, shown
-from sublet.cli.dns_part import built_in_addresses, name_server_running
-from sublet.cli.systemd import notify
-from sublet.cli.worker_part import mail_transport, worker_running
 from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, open_database, utc_now
 from sublet.http.app import build_status_app
@@ -21,6 +16,11 @@ from sublet.http.serve import serve_http
 from sublet.http.status import Status
 from sublet.migrations import refuse_unusable_database
 from sublet.serve_lock import serve_lock
+from sublet.service.announced import Presence, announced
+from sublet.service.api_part import api_socket, http_socket, origin_of, serve_api, shown
+from sublet.service.dns_part import built_in_addresses, name_server_running
+from sublet.service.systemd import notify
+from sublet.service.worker_part import mail_transport, worker_running
 from sublet.sqlite_copy import sqlite_path
 from sublet.worker.clockwork import Monotonic, monotonic_seconds
 
