@@ -124,6 +124,7 @@ def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[A
         http, dns = free_address(), [free_address() for _ in range(name_servers)]
         settings = Settings(
             database_url=url,
+            database_may_lose_writes="yes",
             http_listen=f"{http[0]}:{http[1]}",
             dns_listen=f"{dns[0][0]}:{dns[0][1]}",
             rate_limits="off",

@@ -29,6 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[databases.VARIABLE] = config.getoption("--database")
 
 
+os.environ["SUBLET_DATABASE_MAY_LOSE_WRITES"] = "yes"
+"""For commands and processes of the service that tests start: the tests' own PostgreSQL doesn't wait for the disk."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail where a program is missing in CI: there a part that is not tried must not pass for one that works."""

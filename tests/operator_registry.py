@@ -63,7 +63,7 @@ class Registry:
 
     def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
         async def run() -> R:
-            database = open_database(self.url, lambda: self.now)
+            database = open_database(self.url, lambda: self.now, may_lose_writes=True)
             try:
                 return await (database.write(fn) if mode == "write" else database.read(fn))
             finally:

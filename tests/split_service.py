@@ -81,7 +81,11 @@ def logins(owner_url: str) -> Iterator[Logins]:
 def split_service(found: Logins) -> Iterator[RunningService]:
     """Run API, worker and name server, each over its own login; the operator's commands come with the operator's."""
     settings = Settings(
-        database_url=found.url("operator"), http_listen="127.0.0.1:0", rate_limits="off", log_level="error"
+        database_url=found.url("operator"),
+        database_may_lose_writes="yes",
+        http_listen="127.0.0.1:0",
+        rate_limits="off",
+        log_level="error",
     )
     service = RunningService(settings, MovableClock())
     ready, stops, failures = threading.Event(), list[Callable[[], object]](), list[BaseException]()
@@ -91,7 +95,8 @@ def split_service(found: Logins) -> Iterator[RunningService]:
         stops.append(lambda: loop.call_soon_threadsafe(stop.set))
         async with AsyncExitStack() as stack:
             api, worker, dns = (
-                open_database(found.url(role), service.clock) for role in ("api", "worker", "dns")
+                open_database(found.url(role), service.clock, may_lose_writes=True)
+                for role in ("api", "worker", "dns")
             )
             for database in (api, worker, dns):
                 stack.push_async_callback(database.close)
