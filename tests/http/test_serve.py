@@ -14,7 +14,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from sublet.http import serve
-from sublet.http.serve import HEAD_MAX_BYTES, listen, serve_http
+from sublet.http.serve import HEAD_MAX_BYTES, bind, listen, serve_http
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -349,3 +349,38 @@ def test_a_taken_address_is_an_error() -> None:
 def test_ipv6() -> None:
     with listen("::1", 0) as listening:
         assert listening.getsockname()[0] == "::1"
+
+
+async def _nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Answer nobody."""
+
+
+def test_it_is_told_that_it_listens_once_it_does() -> None:
+    connected = []
+
+    async def story() -> None:
+        stop, listening = asyncio.Event(), bind("127.0.0.1", 0)
+        address = listening.getsockname()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+
+        def told() -> None:
+            with socket.create_connection(address):
+                connected.append(address)
+            stop.set()
+
+        await serve_http(_nothing, listening, stop, on_listening=told)
+
+    asyncio.run(story())
+    assert connected
+
+
+def test_an_address_that_somebody_else_listens_on_by_then_is_an_error() -> None:
+    async def story() -> None:
+        late = bind("127.0.0.1", 0)
+        with bind(*late.getsockname()) as first, late:
+            first.listen()
+            with pytest.raises(OSError, match="in use"):
+                await serve_http(_nothing, late, asyncio.Event())
+
+    asyncio.run(story())

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httptools
@@ -183,10 +183,18 @@ class _Server(uvicorn.Server):
     says `Connection: close`.
     """
 
-    def __init__(self, config: uvicorn.Config, drain_seconds: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, drain_seconds: float, on_listening: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._drain_seconds = drain_seconds
+        self._on_listening = on_listening
         self.server_state: _State = _State()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and tell so."""
+        await super().startup(sockets)
+        self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no new connections, have those there are end by themselves for a while, then close them."""
@@ -247,13 +255,23 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def serve_http(
-    app: ASGIApp, listening: socket.socket, stop: asyncio.Event, *, drain_seconds: float | None = None
+    app: ASGIApp,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    *,
+    drain_seconds: float | None = None,
+    on_listening: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer requests until `stop` is set; then take no new connections, and end those there are.
+
+    `on_listening` is told once no connection is refused any more.
 
     Each may send one more request within `drain_seconds` (`DRAIN_SECONDS`), which is answered with `Connection: close`; this ends at
     once where no connection is left. What is in flight then is finished within `GRACE_SECONDS`. What is not done by then is
     cancelled; what it gave the database to write is written all the same.
+
+    Raises:
+        OSError: somebody else listens there by now.
     """
     config = uvicorn.Config(
         app,
@@ -271,7 +289,7 @@ async def serve_http(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    server = _Server(config, DRAIN_SECONDS if drain_seconds is None else drain_seconds)
+    server = _Server(config, DRAIN_SECONDS if drain_seconds is None else drain_seconds, on_listening)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

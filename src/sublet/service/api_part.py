@@ -68,9 +68,12 @@ async def serve_api(
     readiness: Mapping[str, Callable[[], bool]],
     on_ready: Callable[[str], None],
 ) -> None:
-    """Answer requests until `stop` is set, and finish what is under way; `on_ready` is told `{base_url}` before the first.
+    """Answer requests until `stop` is set, and finish what is under way; `on_ready` is told `{base_url}` once it listens.
 
     `built_in` is where the built-in name servers answer, `readiness` what `/readyz` asks besides the database.
+
+    Raises:
+        Unavailable: it can't be listened on: somebody else came first.
     """
     context = Context(
         settings=settings,
@@ -84,9 +87,11 @@ async def serve_api(
     )
     origin = origin_of(listening)
     app = build_app(context, (settings.public_url.rstrip("/") or origin) + BASE_PATH)
-    on_ready(origin + BASE_PATH)
     async with running(_flush_token_uses(context)):
-        await serve_http(app, listening, stop)
+        try:
+            await serve_http(app, listening, stop, on_listening=lambda: on_ready(origin + BASE_PATH))
+        except OSError as error:
+            raise Unavailable(f"Can't listen on {origin}: {error.strerror}.") from error
     await _flush(context)
 
 
