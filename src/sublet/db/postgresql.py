@@ -7,11 +7,9 @@ writes behind their mark (`marks.py`), so that nothing is ever done twice. Both 
 
 import asyncio
 import random
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import psycopg
@@ -22,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.announcements import Announcements
 from sublet.db.changes import Changes
+from sublet.db.commit_watch import CommitWatch
 from sublet.db.connect import WARNINGS, LosesWrites, begin_session, libpq_address, postgresql_engine
 from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.marks import CommittedBefore, Lost, Mark
@@ -38,9 +37,6 @@ CONTENTIONS_MAX = 8
 LOST_SECONDS = 3.0
 """After the first loss of its connection, how long a transaction is begun again."""
 PAUSE_MAX_SECONDS = 0.5
-COMMIT_SECONDS = 5.0
-"""How long a COMMIT may wait for a synchronous standby; PostgreSQL's own timeouts don't bound that."""
-WATCH_SECONDS = 1.0
 UNHEARD_SECONDS = 0.1
 """How long one waits for a change at most while notifications don't come in."""
 
@@ -66,6 +62,7 @@ class PostgresqlDatabase:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sublet-reader")
         self._changes = Changes()
         self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
+        self._commits = CommitWatch()
         self._is_closing = False
 
     def check(self) -> None:
@@ -147,22 +144,9 @@ class PostgresqlDatabase:
             await asyncio.sleep(pause)
 
     async def _run_in_thread(self, once: Callable[[], R], mark: Mark | None) -> R:
-        loop = asyncio.get_running_loop()
-        if mark is None:
-            return await loop.run_in_executor(self._readers, once)
-
-        timers: list[asyncio.TimerHandle] = []
-
-        def watch() -> None:
-            if mark.commits_since is not None and time.monotonic() - mark.commits_since > COMMIT_SECONDS:
-                threading.Thread(target=_give_up_commit, args=(mark,), daemon=True).start()
-            timers[:] = [loop.call_later(WATCH_SECONDS, watch)]
-
-        timers.append(loop.call_later(WATCH_SECONDS, watch))
-        try:
-            return await loop.run_in_executor(self._writers, once)
-        finally:
-            timers[0].cancel()
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers if mark is None else self._writers, once
+        )
 
     def _commit(self, connection: Connection, mark: Mark) -> None:
         """Commit, and believe only what is answered without a doubt.
@@ -176,18 +160,21 @@ class PostgresqlDatabase:
             # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
             mark.is_sent = False
             raise RuntimeError("a statement of the transaction failed, and nobody was told")
-        connection.info[WARNINGS].clear()
-        mark.commits_since, mark.committing = time.monotonic(), raw
-        try:
-            connection.commit()
-        except DBAPIError as error:
-            if fault_of(error) is not Fault.LOST:
-                mark.is_sent = False  # PostgreSQL itself said that it didn't commit
-            raise
-        finally:
-            mark.commits_since = mark.committing = None
-        if connection.info[WARNINGS]:
-            raise Lost("; ".join(connection.info[WARNINGS]))
+        warnings = connection.info[WARNINGS]
+        warnings.clear()
+        with self._commits.over(raw) as wait:
+            try:
+                connection.commit()
+            except DBAPIError as error:
+                if fault_of(error) is not Fault.LOST:
+                    mark.is_sent = False  # PostgreSQL itself said that it didn't commit
+                raise
+            finally:
+                wait.end()
+                if wait.is_given_up:
+                    connection.invalidate()
+        if warnings:
+            raise Lost("; ".join(warnings))
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
@@ -222,14 +209,6 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
         if connection.invalidated:  # whatever the function made of it
             raise Lost(str(error)) from error
         raise
-
-
-def _give_up_commit(mark: Mark) -> None:
-    """Have PostgreSQL give up a COMMIT's wait; it then answers with a warning."""
-    raw = mark.committing
-    if raw is not None:
-        with suppress(psycopg.Error):
-            raw.cancel_safe(timeout=WATCH_SECONDS)
 
 
 def open_postgresql(
