@@ -11,7 +11,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from postgresql import fresh_database
 from postgresql_proxy import Proxy, run_proxy
 from serving import wait_until
-from sublet.db import PostgresqlDatabase, Tx, connect
+from sublet.db import PostgresqlDatabase, Tx, connect, postgresql
+from sublet.db.connect import LosesWrites
 from sublet.db.marks import Mark
 from sublet.errors import Conflict, Unavailable
 from things import (
@@ -125,6 +126,68 @@ def test_a_connection_that_is_lost_again_and_again(url: str, proxy: Proxy, times
         proxy.lose(b"UPDATE commit_marks", "after")
         assert [await database.write(add)] == ids(url)
         assert proxy.rules == []
+
+    tell(proxy.url, story)
+
+
+@pytest.mark.parametrize("state", ["53100", "40001", "23514", "P0001"])
+def test_what_refuses_to_confirm_a_commit_undoes_nothing(url: str, proxy: Proxy, state: str) -> None:
+    """Whatever the second COMMIT comes to, a full disk or a fault of ours, the first one stands."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '{state}'; END $$"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON commit_marks DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+
+    async def story(database: PostgresqlDatabase) -> None:
+        proxy.lose(COMMIT, "after")
+        with pytest.raises(Unavailable, match=UNKNOWN):
+            await database.write(add)
+        assert ids(url) == [1]
+
+    tell(proxy.url, story)
+
+
+def test_a_server_that_may_lose_writes_doesnt_settle_a_commit(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise LosesWrites("fsync is off")
+
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(lambda _: None)
+        monkeypatch.setattr(postgresql, "begin_session", refuse)
+        proxy.lose(COMMIT, "after")
+        with pytest.raises(Unavailable, match=UNKNOWN):
+            await database.write(add)
+        assert ids(url) == [1]
+
+    tell(proxy.url, story)
+
+
+def test_what_is_to_be_tried_again_while_the_database_is_closed_is_told(url: str, proxy: Proxy) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        loop = asyncio.get_running_loop()
+        closing = []
+
+        def begin_to_close(tx: Tx) -> int:
+            closing.append(asyncio.run_coroutine_threadsafe(database.close(), loop))
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()  # it has begun
+            return add(tx)
+
+        proxy.lose(COMMIT, "after")
+        with pytest.raises(Unavailable, match=UNKNOWN):
+            await database.write(begin_to_close)
+        await asyncio.wrap_future(closing[0])
+        assert ids(url) == [1]
+        for call in (database.read, database.write, database.jot):
+            with pytest.raises(Unavailable) as raised:
+                await call(add)
+            assert UNKNOWN not in raised.value.message
 
     tell(proxy.url, story)
 

@@ -10,8 +10,9 @@ from sqlalchemy import text
 
 from postgresql import fresh_database
 from serving import wait_until
-from sublet.db import PostgresqlDatabase, Tx, commit_watch
-from things import add, commits_waiting, has_standby, ids, prepared_things, tell
+from sublet.db import PostgresqlDatabase, Tx, commit_watch, postgresql
+from sublet.errors import Unavailable
+from things import UNKNOWN, add, commits_waiting, has_standby, ids, prepared_things, tell
 
 END_SECONDS = 60
 """By when what has an end has come to it, on a machine that others load."""
@@ -88,3 +89,63 @@ def test_a_cancel_that_comes_late_meets_no_other_transaction(
         assert await database.write(pid) != first  # where the cancel may come later still
 
     tell(url, story)
+
+
+def test_writes_for_which_no_thread_gets_free_are_refused_and_not_run(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", END_SECONDS)
+    monkeypatch.setattr(postgresql, "BEGIN_SECONDS", 2)
+    run: list[int] = []
+
+    def fill(tx: Tx, number: int) -> None:
+        run.append(number)
+        add(tx)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(lambda _: None)
+        has_standby(url, "nobody")
+        filling = [asyncio.create_task(database.write(fill, n)) for n in range(postgresql.WRITERS)]
+        await asyncio.to_thread(wait_until, lambda: len(commits_waiting(url)) == postgresql.WRITERS)
+        ends = await asyncio.gather(
+            *(database.write(fill, n) for n in range(100, 116)), return_exceptions=True
+        )
+        assert len(commits_waiting(url)) == postgresql.WRITERS  # they were refused although nothing has moved
+        for end in ends:
+            assert isinstance(end, Unavailable)
+            assert UNKNOWN not in end.message
+        has_standby(url, "")
+        await asyncio.gather(*filling)
+        assert sorted(run) == list(range(postgresql.WRITERS))
+        assert len(ids(url)) == postgresql.WRITERS
+        await database.write(fill, 8)
+
+    try:
+        tell(url, story)
+    finally:
+        has_standby(url, "")
+
+
+def test_a_write_that_is_cancelled_before_it_is_run_is_never_run(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", END_SECONDS)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(lambda _: None)
+        has_standby(url, "nobody")
+        filling = [asyncio.create_task(database.write(add)) for _ in range(postgresql.WRITERS)]
+        await asyncio.to_thread(wait_until, lambda: len(commits_waiting(url)) == postgresql.WRITERS)
+        queued = asyncio.create_task(database.write(add))
+        await asyncio.sleep(0)
+        queued.cancel()
+        await asyncio.wait({queued})
+        has_standby(url, "")
+        await asyncio.gather(*filling)
+        await database.close()
+        assert len(ids(url)) == postgresql.WRITERS
+
+    try:
+        tell(url, story)
+    finally:
+        has_standby(url, "")
