@@ -47,6 +47,10 @@ class _NotBegunError(Exception):
     """It was not run, nor will be."""
 
 
+class _GivenUp(Lost):
+    """A COMMIT's wait for the standby was given up."""
+
+
 class PostgresqlDatabase:
     """PostgreSQL: each call on a worker thread with a pooled connection."""
 
@@ -150,7 +154,8 @@ class PostgresqlDatabase:
                 contentions += fault is Fault.CONTENTION
                 losses += fault is Fault.LOST
                 if losses and not lost_by:
-                    lost_by = time.monotonic() + LOST_SECONDS
+                    # The next COMMIT would wait for the standby as long again.
+                    lost_by = begun_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begun_by)
                 if fault in (Fault.AWAY, Fault.OURS) or not in_time:
@@ -179,7 +184,7 @@ class PostgresqlDatabase:
         """Commit, and believe only what is answered without a doubt.
 
         Raises:
-            Lost: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
+            _GivenUp: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
                 change would be gone if the standby took over.
         """
         raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
@@ -193,7 +198,7 @@ class PostgresqlDatabase:
                 if wait.is_given_up:
                     connection.invalidate()
         if warnings:
-            raise Lost("; ".join(warnings))
+            raise _GivenUp("; ".join(warnings))
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
