@@ -1,10 +1,7 @@
 """PostgreSQL's connection is lost at every point of a write: one effect, and the answer that belongs to it; or nobody is told it failed."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -14,23 +11,30 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from postgresql import fresh_database
 from postgresql_proxy import Proxy, run_proxy
 from serving import wait_until
-from sublet.db import PostgresqlDatabase, Tx, connect, open_database
+from sublet.db import PostgresqlDatabase, Tx, connect, postgresql
+from sublet.db.connect import LosesWrites
 from sublet.db.marks import Mark
 from sublet.errors import Conflict, Unavailable
-from sublet.migrations import upgrade
+from things import (
+    UNKNOWN,
+    add,
+    ask,
+    commits_waiting,
+    has_standby,
+    ids,
+    meanwhile,
+    prepared_things,
+    tell,
+    waiting_pids,
+)
 
-Story = Callable[[PostgresqlDatabase], Coroutine[Any, Any, None]]
 COMMIT = b"COMMIT"
 INSERT = b"INSERT INTO things"
-UNKNOWN = "isn't known"
 
 
 @pytest.fixture(scope="module")
 def prepared(postgresql_server: str) -> Iterator[str]:
-    with fresh_database(postgresql_server) as url:
-        upgrade(url)
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("CREATE TABLE things (id int GENERATED ALWAYS AS IDENTITY, name text UNIQUE)")
+    with prepared_things(postgresql_server) as url:
         yield url
 
 
@@ -44,61 +48,6 @@ def url(postgresql_server: str, prepared: str) -> Iterator[str]:
 def proxy(url: str) -> Iterator[Proxy]:
     with run_proxy(url) as running:
         yield running
-
-
-def tell(url: str, story: Story, **options: Any) -> None:
-    async def run() -> None:
-        database = open_database(url, may_lose_writes=True, **options)
-        assert isinstance(database, PostgresqlDatabase)
-        try:
-            await story(database)
-        finally:
-            await database.close()
-
-    asyncio.run(run())
-
-
-def add(tx: Tx, name: str | None = None) -> int:
-    statement = text("INSERT INTO things (name) VALUES (:name) RETURNING id")
-    return int(tx.connection.execute(statement, {"name": name}).scalar_one())
-
-
-def ask(url: str, question: str) -> list[Any]:
-    """Ask the server past the proxy."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        return [row[0] for row in connection.execute(question)]
-
-
-def ids(url: str) -> list[int]:
-    return ask(url, "SELECT id FROM things ORDER BY id")
-
-
-def waiting_pids(url: str, kind: str) -> list[int]:
-    return ask(
-        url,
-        f"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = '{kind}'",  # noqa: S608
-    )
-
-
-@contextmanager
-def meanwhile(run: Callable[[], None]) -> Iterator[None]:
-    """Do something in another thread; what it raises is raised at the end."""
-    failures: list[BaseException] = []
-
-    def guarded() -> None:
-        try:
-            run()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            failures.append(error)
-
-    thread = threading.Thread(target=guarded)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert failures == []
 
 
 @pytest.mark.parametrize("lost_at", [b"BEGIN", b"INSERT INTO commit_marks", INSERT, COMMIT])
@@ -177,6 +126,68 @@ def test_a_connection_that_is_lost_again_and_again(url: str, proxy: Proxy, times
         proxy.lose(b"UPDATE commit_marks", "after")
         assert [await database.write(add)] == ids(url)
         assert proxy.rules == []
+
+    tell(proxy.url, story)
+
+
+@pytest.mark.parametrize("state", ["53100", "40001", "23514", "P0001"])
+def test_what_refuses_to_confirm_a_commit_undoes_nothing(url: str, proxy: Proxy, state: str) -> None:
+    """Whatever the second COMMIT comes to, a full disk or a fault of ours, the first one stands."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '{state}'; END $$"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON commit_marks DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+
+    async def story(database: PostgresqlDatabase) -> None:
+        proxy.lose(COMMIT, "after")
+        with pytest.raises(Unavailable, match=UNKNOWN):
+            await database.write(add)
+        assert ids(url) == [1]
+
+    tell(proxy.url, story)
+
+
+def test_a_server_that_may_lose_writes_doesnt_settle_a_commit(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise LosesWrites("fsync is off")
+
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(lambda _: None)
+        monkeypatch.setattr(postgresql, "begin_session", refuse)
+        proxy.lose(COMMIT, "after")
+        with pytest.raises(Unavailable, match=UNKNOWN):
+            await database.write(add)
+        assert ids(url) == [1]
+
+    tell(proxy.url, story)
+
+
+def test_what_is_to_be_tried_again_while_the_database_is_closed_is_told(url: str, proxy: Proxy) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        loop = asyncio.get_running_loop()
+        closing = []
+
+        def begin_to_close(tx: Tx) -> int:
+            closing.append(asyncio.run_coroutine_threadsafe(database.close(), loop))
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()  # it has begun
+            return add(tx)
+
+        proxy.lose(COMMIT, "after")
+        with pytest.raises(Unavailable, match=UNKNOWN):
+            await database.write(begin_to_close)
+        await asyncio.wrap_future(closing[0])
+        assert ids(url) == [1]
+        for call in (database.read, database.write, database.jot):
+            with pytest.raises(Unavailable) as raised:
+                await call(add)
+            assert UNKNOWN not in raised.value.message
 
     tell(proxy.url, story)
 
@@ -317,30 +328,19 @@ def test_a_server_that_can_only_be_read_is_left_for_one_that_can_be_written(
 
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_a_commit_whose_wait_for_the_standby_was_given_up_is_not_believed(
-    url: str, postgresql_server: str, *, comes_back: bool
+    url: str, *, comes_back: bool
 ) -> None:
-    def has_standby(names: str) -> None:
-        with psycopg.connect(postgresql_server, autocommit=True) as connection:
-            connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
-            connection.execute("SELECT pg_reload_conf()")
-
-    def waits() -> list[int]:
-        return ask(
-            url,
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep'",
-        )
-
     async def story(database: PostgresqlDatabase) -> None:
         await database.write(lambda _: None)
-        has_standby("nobody")
+        has_standby(url, "nobody")
 
         def give_up() -> None:
-            wait_until(lambda: len(waits()) == 1)
-            first = waits()[0]
+            wait_until(lambda: len(commits_waiting(url)) == 1)
+            first = commits_waiting(url)[0]
             ask(url, f"SELECT pg_cancel_backend({first})")
             if comes_back:  # it is there, and the next attempt finds it: it must be made sure of
-                wait_until(lambda: bool(ask(url, "SELECT id FROM things")) and len(waits()) == 1)
-                has_standby("")
+                wait_until(lambda: bool(ask(url, "SELECT id FROM things")) and len(commits_waiting(url)) == 1)
+                has_standby(url, "")
 
         with meanwhile(give_up):
             if comes_back:
@@ -348,10 +348,10 @@ def test_a_commit_whose_wait_for_the_standby_was_given_up_is_not_believed(
             else:
                 with pytest.raises(Unavailable, match=UNKNOWN):
                     await database.write(add)
-        has_standby("")
+        has_standby(url, "")
         assert len(ids(url)) == 1
 
     try:
         tell(url, story)
     finally:
-        has_standby("")
+        has_standby(url, "")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import psycopg
 from sqlalchemy import Column, Connection, Index, String, Table
 from sqlalchemy.exc import IntegrityError
 
@@ -71,9 +70,6 @@ class Mark:
     made_at: datetime | None = None
     is_sent: bool = False
     result: Any = None
-    commits_since: float | None = None
-    committing: "psycopg.Connection[Any] | None" = None
-    """Since when, in seconds of `time.monotonic`, its COMMIT waits, and on which connection; None: it doesn't."""
 
     def add(self, connection: Connection) -> None:
         """Add the mark as the transaction's first statement; wait where an earlier attempt may still commit it.

@@ -7,11 +7,9 @@ writes behind their mark (`marks.py`), so that nothing is ever done twice. Both 
 
 import asyncio
 import random
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import psycopg
@@ -22,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.announcements import Announcements
 from sublet.db.changes import Changes
+from sublet.db.commit_watch import CommitWatch
 from sublet.db.connect import WARNINGS, LosesWrites, begin_session, libpq_address, postgresql_engine
 from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.marks import CommittedBefore, Lost, Mark
@@ -38,11 +37,18 @@ CONTENTIONS_MAX = 8
 LOST_SECONDS = 3.0
 """After the first loss of its connection, how long a transaction is begun again."""
 PAUSE_MAX_SECONDS = 0.5
-COMMIT_SECONDS = 5.0
-"""How long a COMMIT may wait for a synchronous standby; PostgreSQL's own timeouts don't bound that."""
-WATCH_SECONDS = 1.0
+BEGIN_SECONDS = 10.0
+"""How long after a call it is begun at last: all threads may wait for a standby that is away, or for locks."""
 UNHEARD_SECONDS = 0.1
 """How long one waits for a change at most while notifications don't come in."""
+
+
+class _NotBegunError(Exception):
+    """It was not run, nor will be."""
+
+
+class _GivenUp(Lost):
+    """A COMMIT's wait for the standby was given up."""
 
 
 class PostgresqlDatabase:
@@ -66,6 +72,7 @@ class PostgresqlDatabase:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sublet-reader")
         self._changes = Changes()
         self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
+        self._commits = CommitWatch()
         self._is_closing = False
 
     def check(self) -> None:
@@ -99,8 +106,14 @@ class PostgresqlDatabase:
                 with self._engine.connect() as connection, connection.begin():
                     mark.add(connection)
                     result = _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
+                    _refuse_failed(connection)
                     mark.is_sent, mark.result = True, result
-                    self._commit(connection, mark)
+                    try:
+                        self._commit(connection)
+                    except DBAPIError as error:
+                        # Else PostgreSQL itself said that it didn't commit, and no attempt before this one had.
+                        mark.is_sent = fault_of(error) is Fault.LOST
+                        raise
             except CommittedBefore:
                 return cast("R", self._confirm(mark))
             return result
@@ -122,72 +135,70 @@ class PostgresqlDatabase:
         with self._engine.connect() as connection, connection.begin():
             if not mark.touch(connection):
                 raise Lost("the mark was there a moment ago: this is another server")
-            self._commit(connection, mark)
+            self._commit(connection)  # whatever becomes of it, the attempt that it confirms was sent
         return mark.result
 
     async def _repeat(self, once: Callable[[], R], mark: Mark | None = None, *, reads: bool = True) -> R:
         contentions = losses = 0
-        ends = 0.0
+        begun_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
         while True:
             try:
-                return await self._run_in_thread(once, mark)
-            except LosesWrites as error:
-                raise unavailable(error) from error
-            except (DBAPIError, Lost) as error:
-                fault = fault_of(error)
-                if fault is Fault.OURS or (mark is None and reads and sqlstate(error) == READ_ONLY):
+                return await self._run_in_thread(once, mark, max(begun_by, lost_by))
+            except Exception as error:
+                fault = Fault.AWAY if isinstance(error, LosesWrites | _NotBegunError) else fault_of(error)
+                is_unknown = mark is not None and mark.is_sent
+                if fault is Fault.OURS and not is_unknown:
+                    raise
+                if mark is None and reads and sqlstate(error) == READ_ONLY:
                     raise  # a reading function that writes is a fault of ours
                 contentions += fault is Fault.CONTENTION
                 losses += fault is Fault.LOST
-                ends = ends or time.monotonic() + LOST_SECONDS
+                if losses and not lost_by:
+                    # The next COMMIT would wait for the standby as long again.
+                    lost_by = begun_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
-                in_time = contentions < CONTENTIONS_MAX and (not losses or time.monotonic() + pause < ends)
-                if fault is Fault.AWAY or not in_time or self._is_closing:
-                    raise unavailable(error, is_unknown=mark is not None and mark.is_sent) from error
+                in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begun_by)
+                if fault in (Fault.AWAY, Fault.OURS) or not in_time:
+                    raise unavailable(error, is_unknown=is_unknown) from error
             await asyncio.sleep(pause)
 
-    async def _run_in_thread(self, once: Callable[[], R], mark: Mark | None) -> R:
-        loop = asyncio.get_running_loop()
-        if mark is None:
-            return await loop.run_in_executor(self._readers, once)
+    async def _run_in_thread(self, once: Callable[[], R], mark: Mark | None, begun_by: float) -> R:
+        """Run it on the next thread that is free.
 
-        timers: list[asyncio.TimerHandle] = []
-
-        def watch() -> None:
-            if mark.commits_since is not None and time.monotonic() - mark.commits_since > COMMIT_SECONDS:
-                threading.Thread(target=_give_up_commit, args=(mark,), daemon=True).start()
-            timers[:] = [loop.call_later(WATCH_SECONDS, watch)]
-
-        timers.append(loop.call_later(WATCH_SECONDS, watch))
+        Raises:
+            _NotBegunError: the database is being closed; none was free until then (seconds of `time.monotonic`).
+        """
+        if self._is_closing:
+            raise _NotBegunError("the database is being closed")
+        running = (self._readers if mark is None else self._writers).submit(once)
+        answer = asyncio.wrap_future(running)
         try:
-            return await loop.run_in_executor(self._writers, once)
+            await asyncio.wait((answer,), timeout=begun_by - time.monotonic())
+            if not answer.done() and running.cancel():
+                raise _NotBegunError("all connections are in use")
+            return await answer
         finally:
-            timers[0].cancel()
+            answer.cancel()  # where who asked is cancelled: it isn't begun, or nobody hears its answer
 
-    def _commit(self, connection: Connection, mark: Mark) -> None:
+    def _commit(self, connection: Connection) -> None:
         """Commit, and believe only what is answered without a doubt.
 
         Raises:
-            Lost: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
+            _GivenUp: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
                 change would be gone if the standby took over.
         """
         raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
-        if raw.info.transaction_status is TransactionStatus.INERROR:
-            # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
-            mark.is_sent = False
-            raise RuntimeError("a statement of the transaction failed, and nobody was told")
-        connection.info[WARNINGS].clear()
-        mark.commits_since, mark.committing = time.monotonic(), raw
-        try:
-            connection.commit()
-        except DBAPIError as error:
-            if fault_of(error) is not Fault.LOST:
-                mark.is_sent = False  # PostgreSQL itself said that it didn't commit
-            raise
-        finally:
-            mark.commits_since = mark.committing = None
-        if connection.info[WARNINGS]:
-            raise Lost("; ".join(connection.info[WARNINGS]))
+        warnings = connection.info[WARNINGS]
+        warnings.clear()
+        with self._commits.over(raw) as wait:
+            try:
+                connection.commit()
+            finally:
+                wait.end()
+                if wait.is_given_up:
+                    connection.invalidate()
+        if warnings:
+            raise _GivenUp("; ".join(warnings))
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
@@ -196,11 +207,12 @@ class PostgresqlDatabase:
         return await self._changes.wait(timeout_seconds)
 
     async def close(self) -> None:
-        self._is_closing = True
+        self._is_closing = True  # nothing is begun from here on; threads finish what they have
         await asyncio.to_thread(self.discard)
 
     def discard(self) -> None:
         """Do what `close` does, in place."""
+        self._is_closing = True
         for threads in (self._writers, self._readers):
             threads.shutdown(wait=True)
         self._announcements.close()
@@ -224,12 +236,11 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
         raise
 
 
-def _give_up_commit(mark: Mark) -> None:
-    """Have PostgreSQL give up a COMMIT's wait; it then answers with a warning."""
-    raw = mark.committing
-    if raw is not None:
-        with suppress(psycopg.Error):
-            raw.cancel_safe(timeout=WATCH_SECONDS)
+def _refuse_failed(connection: Connection) -> None:
+    raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
+    if raw.info.transaction_status is TransactionStatus.INERROR:
+        # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
+        raise RuntimeError("a statement of the transaction failed, and nobody was told")
 
 
 def open_postgresql(

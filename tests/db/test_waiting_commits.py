@@ -1,0 +1,151 @@
+"""COMMITs wait for a synchronous standby that is away: each wait has an end, and its answer says no more than is known."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from postgresql import fresh_database
+from serving import wait_until
+from sublet.db import PostgresqlDatabase, Tx, commit_watch, postgresql
+from sublet.errors import Unavailable
+from things import UNKNOWN, add, commits_waiting, has_standby, ids, prepared_things, tell
+
+END_SECONDS = 60
+"""By when what has an end has come to it, on a machine that others load."""
+
+
+@pytest.fixture(scope="module")
+def prepared(postgresql_server: str) -> Iterator[str]:
+    with prepared_things(postgresql_server) as url:
+        yield url
+
+
+@pytest.fixture
+def url(postgresql_server: str, prepared: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", 0.5)
+    monkeypatch.setattr(commit_watch, "WATCH_SECONDS", 0.1)
+    with fresh_database(postgresql_server, like=prepared) as made:
+        try:
+            yield made
+        finally:
+            has_standby(made, "")
+
+
+async def begin_write(database: PostgresqlDatabase, url: str) -> "asyncio.Task[int]":
+    """Begin a write, and return once its COMMIT waits for a standby that is away."""
+    await database.write(lambda _: None)
+    has_standby(url, "nobody")
+    writing = asyncio.create_task(database.write(add))
+    await asyncio.to_thread(wait_until, lambda: len(commits_waiting(url)) == 1)
+    return writing
+
+
+def test_a_commit_is_given_up_when_who_asked_for_it_was_cancelled(url: str) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        writing = await begin_write(database, url)
+        writing.cancel()
+        await asyncio.wait({writing})
+        assert writing.cancelled()
+        closing = asyncio.create_task(database.close())
+        done, _ = await asyncio.wait({closing}, timeout=END_SECONDS)
+        assert done, "close() waits for ever"
+        has_standby(url, "")
+        assert ids(url) == [1]
+
+    try:
+        tell(url, story)
+    finally:
+        has_standby(url, "")  # else a thread that waits for ever keeps the tests from ending
+
+
+def test_a_cancel_that_comes_late_meets_no_other_transaction(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    answered = threading.Event()
+    cancel = psycopg.Connection.cancel_safe
+
+    def cancel_late(raw: "psycopg.Connection[object]", *, timeout: float) -> None:
+        has_standby(url, "")
+        wait_until(lambda: not commits_waiting(url))
+        answered.wait(1)  # which must not come
+        cancel(raw, timeout=timeout)
+        order.append("cancelled")
+
+    def pid(tx: Tx) -> int:
+        return int(tx.connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+
+    async def story(database: PostgresqlDatabase) -> None:
+        first = await database.write(pid)
+        monkeypatch.setattr(psycopg.Connection, "cancel_safe", cancel_late)
+        assert [await (await begin_write(database, url))] == ids(url)
+        order.append("answered")
+        answered.set()
+        assert order == ["cancelled", "answered"]
+        assert await database.write(pid) != first  # where the cancel may come later still
+
+    tell(url, story)
+
+
+def test_writes_for_which_no_thread_gets_free_are_refused_and_not_run(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", END_SECONDS)
+    monkeypatch.setattr(postgresql, "BEGIN_SECONDS", 2)
+    run: list[int] = []
+
+    def fill(tx: Tx, number: int) -> None:
+        run.append(number)
+        add(tx)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(lambda _: None)
+        has_standby(url, "nobody")
+        filling = [asyncio.create_task(database.write(fill, n)) for n in range(postgresql.WRITERS)]
+        await asyncio.to_thread(wait_until, lambda: len(commits_waiting(url)) == postgresql.WRITERS)
+        ends = await asyncio.gather(
+            *(database.write(fill, n) for n in range(100, 116)), return_exceptions=True
+        )
+        assert len(commits_waiting(url)) == postgresql.WRITERS  # they were refused although nothing has moved
+        for end in ends:
+            assert isinstance(end, Unavailable)
+            assert UNKNOWN not in end.message
+        has_standby(url, "")
+        await asyncio.gather(*filling)
+        assert sorted(run) == list(range(postgresql.WRITERS))
+        assert len(ids(url)) == postgresql.WRITERS
+        await database.write(fill, 8)
+
+    try:
+        tell(url, story)
+    finally:
+        has_standby(url, "")
+
+
+def test_a_write_that_is_cancelled_before_it_is_run_is_never_run(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", END_SECONDS)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        await database.write(lambda _: None)
+        has_standby(url, "nobody")
+        filling = [asyncio.create_task(database.write(add)) for _ in range(postgresql.WRITERS)]
+        await asyncio.to_thread(wait_until, lambda: len(commits_waiting(url)) == postgresql.WRITERS)
+        queued = asyncio.create_task(database.write(add))
+        await asyncio.sleep(0)
+        queued.cancel()
+        await asyncio.wait({queued})
+        has_standby(url, "")
+        await asyncio.gather(*filling)
+        await database.close()
+        assert len(ids(url)) == postgresql.WRITERS
+
+    try:
+        tell(url, story)
+    finally:
+        has_standby(url, "")
