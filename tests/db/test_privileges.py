@@ -1,5 +1,6 @@
 """The roles of `sublet grants` on a real PostgreSQL: the service works under them, and what they are not to do is refused."""
 
+import asyncio
 import json
 import re
 import shlex
@@ -16,13 +17,18 @@ from typer.testing import CliRunner
 from docs.test_api_page import test_the_examples_get_the_answers_that_are_printed as check_api_page
 from docs.test_cli_page import examples, prepare
 from postgresql import fresh_database
+from postgresql_proxy import Proxy, run_proxy
 from service import RunningService, running_service
 from serving import wait_until
 from split_service import Logins, logins, split_service
 from sublet.cli.main import app
+from sublet.db import open_database
+from sublet.db.marks import DELETE_OLD
+from sublet.processes.announce import Announce, announce
 from sublet.registry.copy_store import list_copied, list_other
 from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
+from sublet.schema_revision import needed_revision
 from sublet.subdomains import sweep_store
 
 pytestmark = pytest.mark.slow
@@ -130,6 +136,28 @@ def test_serve_works_with_its_own_login(found: Logins) -> None:
         service.register(member, "blog.example.test", nameservers=["ns1.provider.example"])
         wait_until(lambda: service.delegation("blog.example.test") == {"ns1.provider.example"}, 30)
         assert service.doctor() == []
+
+
+def test_each_login_may_settle_a_lost_commit_and_delete_old_marks(found: Logins) -> None:
+    async def announce_through(proxy: Proxy, role: str) -> None:
+        database = open_database(proxy.url, may_lose_writes=True)
+        try:
+            lost = proxy.lose(b"COMMIT", "after")
+            await database.write(announce, Announce(f"{role}-1", role, "host-a", 1, "1", needed_revision()))
+            assert lost.reached.is_set()
+        finally:
+            await database.close()
+
+    with psycopg.connect(found.owner, autocommit=True) as owner:
+        for role in [each.name for each in ROLES]:
+            with run_proxy(found.url(role)) as proxy:
+                asyncio.run(announce_through(proxy, role))
+            assert owner.execute("SELECT id FROM processes").fetchall() == [(f"{role}-1",)], role
+            owner.execute("DELETE FROM processes")
+            owner.execute("UPDATE commit_marks SET made_at = now() - interval '11 minutes'")
+            with psycopg.connect(found.url(role), autocommit=True) as connection:
+                assert connection.execute(DELETE_OLD.encode()).rowcount > 0, role
+            assert owner.execute("SELECT count(*) FROM commit_marks").fetchone() == (0,), role
 
 
 CHANGES = ("UPDATE {} SET id = id", "DELETE FROM {}", "TRUNCATE {} CASCADE")
