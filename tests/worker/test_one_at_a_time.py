@@ -1,13 +1,16 @@
 """Of several workers one sweeps, and one keeps a zone: the other has no say, whatever its clock says, until the first is gone."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+import structlog
 
 from lease_rows import find, run_out
 from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
+from serving import wait_until
 from sublet.db import open_database
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
@@ -71,6 +74,26 @@ def test_without_the_lease_it_does(shared: tuple[Registry, str], monkeypatch: py
     monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
     with pytest.raises(AssertionError):
         registry.run(_beside_a_wrong_clock(registry, url))
+
+
+def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the program, as a privilege that is missing: it is told, and the next renewal is tried."""
+    tried: list[str] = []
+
+    def renew_lease(_tx: object, lease: Lease, _lasts: timedelta) -> Lease:
+        tried.append(lease.name)
+        raise RuntimeError("a fault")
+
+    async def story() -> None:
+        async with leased.kept(
+            registry.db, Lease("publish:1", "a", 1, registry.now), timedelta(seconds=0.01)
+        ):
+            await asyncio.to_thread(wait_until, lambda: len(tried) > 1)
+
+    monkeypatch.setattr(leased, "renew_lease", renew_lease)
+    with structlog.testing.capture_logs() as logs:
+        registry.run(story())
+    assert {each["event"] for each in logs} == {"lease_fault"}
 
 
 def test_a_zone_is_looked_at_by_the_one_that_keeps_it(registry: Registry) -> None:
