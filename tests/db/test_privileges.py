@@ -98,7 +98,15 @@ def _is_idle(service: RunningService) -> bool:
         state = sweep_store.find_clockwork(tx)
         return state.seen_at is not None and (tx.now - state.seen_at).total_seconds() < 86_400
 
+    if service.read(_clocks_went_apart):
+        service.operator("sweep", "resume")
     return service.read(ask)
+
+
+def _clocks_went_apart(tx: Any) -> bool:
+    """The worker reads its two clocks one after the other, and the test may have put both on in between."""
+    state = sweep_store.find_clockwork(tx)
+    return not state.resumed and str(state.stopped_reason).startswith("The clock jumped")
 
 
 def _count(tx: Any) -> dict[str, int]:
@@ -186,6 +194,7 @@ FORBIDDEN = {
         "DELETE FROM tickets",
         "UPDATE clockwork SET resumed = true",
         "DELETE FROM leases",
+        "UPDATE leases SET expires_at = now()",
         "ALTER TABLE transfers DISABLE TRIGGER ALL",
         "DROP TRIGGER transfers_no_update ON transfers",
         "CREATE TABLE mine (id int)",
@@ -207,6 +216,7 @@ FORBIDDEN = {
         "SELECT fqdn FROM subdomains",
         "SELECT digest FROM tokens",
         "UPDATE platform_domains SET serial = 1",
+        "UPDATE leases SET expires_at = now()",
         "UPDATE zone_records SET rdata = 'x'",
         "INSERT INTO audit_events (action) VALUES ('x')",
     ),

@@ -5,7 +5,7 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import metadata
@@ -22,7 +22,7 @@ from sublet.processes.see_process import see_process
 from sublet.schema_revision import needed_revision
 
 WORKING = frozenset({"serve", "worker"})
-"""The roles of those that publish, sweep and send mail."""
+"""The roles of those that publish, sweep and send mail: they alone hold leases."""
 LEAVE_SECONDS = 3.0
 """How long the end of a process waits for the database to take note of it."""
 log = structlog.get_logger()
@@ -61,10 +61,18 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
     finally:
         seeing.cancel()
         await asyncio.gather(seeing, return_exceptions=True)
-        # Else its leases run out, and the others forget it.
-        with suppress(Unavailable, TimeoutError):
-            async with asyncio.timeout(LEAVE_SECONDS):
-                await db.write(leave, presence.id)
+        await _leave(db, command)
+
+
+async def _leave(db: Database, command: Announce) -> None:
+    """Take note of the end, if that can be done: else its leases run out, and the others forget it."""
+    try:
+        async with asyncio.timeout(LEAVE_SECONDS):
+            await db.write(leave, command.id, may_hold=command.role in WORKING)
+    except (Unavailable, TimeoutError):
+        pass
+    except Exception:
+        log.exception("leave_fault")
 
 
 async def _see_again(db: Database, presence: Presence, command: Announce) -> None:
