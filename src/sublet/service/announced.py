@@ -12,8 +12,9 @@ from importlib import metadata
 
 import structlog
 
-from sublet.db import Database
+from sublet.db import Database, Tx
 from sublet.errors import Unavailable
+from sublet.migrations import hold_schema
 from sublet.processes.announce import Announce, announce
 from sublet.processes.leave import leave
 from sublet.processes.model import Process
@@ -48,12 +49,12 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
     `alone` says that a lock keeps all others away, as with SQLite: what was held by one that was killed is free at once.
 
     Raises:
-        Unavailable: the database can't be written.
+        Unavailable: the database can't be written; as `hold_schema`, or an upgrade under way takes too long.
     """
     version = metadata.version("sublet")
     command = Announce(str(uuid.uuid4()), role, socket.gethostname(), os.getpid(), version, needed_revision())
     presence = Presence(command.id)
-    await db.write(announce, command, alone=alone)
+    await db.write(_announce_on_schema, command, alone=alone)
     await _see(db, presence, command)
     seeing = asyncio.create_task(_see_again(db, presence, command))
     try:
@@ -62,6 +63,12 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
         seeing.cancel()
         await asyncio.gather(seeing, return_exceptions=True)
         await _leave(db, command)
+
+
+def _announce_on_schema(tx: Tx, command: Announce, *, alone: bool) -> None:
+    """Announce a process so that no upgrade overlooks it: one that comes sees it, one that was under way has ended."""
+    hold_schema(tx)
+    announce(tx, command, alone=alone)
 
 
 async def _leave(db: Database, command: Announce) -> None:
