@@ -1,39 +1,25 @@
-"""A service whose parts each have a login of their own in PostgreSQL, with the privileges that `sublet grants` gives, no more."""
+"""A service whose processes each have a login of their own in PostgreSQL, with the privileges that `sublet grants` gives, no more."""
 
 import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 
+import httpx
 import psycopg
 
-from service import MovableClock, RunningService
-from sublet.accounts.authenticate import authenticate
+from service import PUBLISH_WAIT_MS, MovableClock, RunningService
+from serving import free_address, wait_until
 from sublet.config import Settings
-from sublet.db import Database, open_database
-from sublet.dns.nameserver import NameServer
-from sublet.dns.types import ZoneView
-from sublet.http.app import build_app
-from sublet.http.endpoints import BASE_PATH, Context
-from sublet.http.limits import Limits
+from sublet.http.endpoints import BASE_PATH
 from sublet.http.observe import Metrics
-from sublet.http.serve import listen, serve_http
+from sublet.http.serve import listen
 from sublet.migrations import upgrade
-from sublet.platform_domains.name_servers import name_servers
-from sublet.platform_domains.primaries import find_primary
-from sublet.platform_domains.view_zone import view_zone
 from sublet.registry.copy_store import list_copied, list_numbered, list_other
 from sublet.registry.privileges import ROLES, grant_statements
-from sublet.worker.clockwork import Clockwork
-from sublet.worker.mailer import Mailer
-from sublet.worker.publisher import Publisher
-from sublet.worker.server_watch import ServerWatch
-from sublet.worker.transport import LogTransport
-from sublet.worker.zone_keeper import ZoneKeeper
-from sublet.worker.zone_watch import ZoneWatch
+from sublet.service.roles import run_api_process, run_dns, run_worker
 
 _NUMBERS = itertools.count(1)
 
@@ -79,58 +65,39 @@ def logins(owner_url: str) -> Iterator[Logins]:
 
 @contextmanager
 def split_service(found: Logins) -> Iterator[RunningService]:
-    """Run API, worker and name server, each over its own login; the operator's commands come with the operator's."""
+    """Run `sublet api`'s process, `sublet worker` and `sublet dns`, each with its own login; the operator's commands have the operator's.
+
+    All must be ready before, and must have taken their leave in the end.
+    """
+    dns, statuses = free_address(), [free_address() for _ in range(2)]
     settings = Settings(
         database_url=found.url("operator"),
         database_may_lose_writes="yes",
-        http_listen="127.0.0.1:0",
+        dns_listen=f"{dns[0]}:{dns[1]}",
+        worker_status_listen=f"{statuses[0][0]}:{statuses[0][1]}",
+        dns_status_listen=f"{statuses[1][0]}:{statuses[1][1]}",
+        publish_wait_ms=PUBLISH_WAIT_MS,
         rate_limits="off",
         log_level="error",
     )
-    service = RunningService(settings, MovableClock())
+    api, worker, name_server = (
+        replace(settings, database_url=found.url(role)) for role in ("api", "worker", "dns")
+    )
+    service = RunningService(settings, MovableClock(), dns=dns)
+    clock = service.clock
     ready, stops, failures = threading.Event(), list[Callable[[], object]](), list[BaseException]()
 
     async def serve() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.append(lambda: loop.call_soon_threadsafe(stop.set))
-        async with AsyncExitStack() as stack:
-            api, worker, dns = (
-                open_database(found.url(role), service.clock, may_lose_writes=True)
-                for role in ("api", "worker", "dns")
-            )
-            for database in (api, worker, dns):
-                stack.push_async_callback(database.close)
-            server = NameServer(partial(_read_zone, dns))
-            service.dns = ("127.0.0.1", await server.start("127.0.0.1", 0))
-            stack.push_async_callback(server.close)
-            primary_of = partial(find_primary, settings.primaries)
-            parts = (
-                Publisher(worker, [service.dns], primary_of, batch_max={}, on_published=lambda _: None),
-                Clockwork(worker, service.clock.monotonic),
-                Mailer(worker, LogTransport()),
-                ZoneWatch(worker),
-                ServerWatch(worker, primary_of, service.clock.monotonic),
-                ZoneKeeper(worker, found.url("worker"), primary_of),
-            )
-            tasks = [asyncio.create_task(part.run()) for part in parts]
-            context = Context(
-                settings,
-                api,
-                authenticate,
-                Limits(settings),
-                Metrics(),
-                stopping=stop,
-                readiness={"worker": lambda: not any(task.done() for task in tasks)},
-                name_servers=lambda each: name_servers(each, [service.dns], ()),
-            )
-            listening = listen("127.0.0.1", 0)
+        with closing(listen("127.0.0.1", 0)) as listening:
             service.base_url = f"http://127.0.0.1:{listening.getsockname()[1]}{BASE_PATH}"
-            ready.set()
-            await serve_http(build_app(context, service.base_url), listening, stop)
-            assert not any(task.done() for task in tasks), "a part of the worker ended"
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(run_dns(name_server, stop, clock=clock))
+                tasks.create_task(run_worker(worker, stop, clock=clock, monotonic=clock.monotonic))
+                tasks.create_task(
+                    run_api_process(api, listening, stop, metrics=Metrics(), on_ready=ready.set, clock=clock)
+                )
 
     def run() -> None:
         try:
@@ -140,12 +107,23 @@ def split_service(found: Logins) -> Iterator[RunningService]:
         finally:
             ready.set()
 
+    def is_ready() -> bool:
+        if failures:
+            raise failures[0]
+        origins = [
+            service.base_url.removesuffix(BASE_PATH),
+            *(f"http://{host}:{port}" for host, port in statuses),
+        ]
+        try:
+            return all(service.client.get(f"{each}/readyz").status_code == 200 for each in origins)
+        except httpx.TransportError:
+            return False
+
     thread = threading.Thread(target=run, name="split-service", daemon=True)
     thread.start()
-    assert ready.wait(20), "the service did not start"
-    if failures:
-        raise failures[0]
     try:
+        assert ready.wait(20), "the service did not start"
+        wait_until(is_ready, 20)
         yield service
     finally:
         service.client.close()
@@ -153,7 +131,6 @@ def split_service(found: Logins) -> Iterator[RunningService]:
         thread.join(20)
         if failures:
             raise failures[0]
-
-
-async def _read_zone(database: Database, name: str) -> ZoneView | None:
-    return await database.read(view_zone, name, ())
+    with psycopg.connect(found.owner) as connection:
+        left = connection.execute("SELECT role FROM processes").fetchall()
+    assert left == [], "a process could not take its leave"

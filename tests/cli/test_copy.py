@@ -26,10 +26,13 @@ from serving import serve_process
 from sublet.cli.copy import shown_address
 from sublet.cli.main import app
 from sublet.db import sqlite_engine
+from sublet.errors import Unavailable
 from sublet.migrations import upgrade
+from sublet.registry.connection_store import open_target
 from sublet.registry.copy_store import NOT_COPIED, list_copied
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
+from sublet.serve_lock import serve_lock
 
 NAMES = 120
 KILLED = Path(__file__).parents[1] / "faults" / "killed_copy.py"
@@ -223,6 +226,14 @@ def test_a_registry_that_is_served_is_not_copied(source: str, tmp_path: Path, po
             )
         assert "api on host-b" in copy(source, url, expect=1)["message"]
         assert "api on host-b" in copy(url, f"sqlite:///{tmp_path}/new.db", expect=1)["message"]
+
+
+def test_a_target_that_another_makes_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "target.db"
+    with serve_lock(path):
+        with pytest.raises(Unavailable), open_target(f"sqlite:///{path}", path):
+            raise AssertionError("it is locked")
+        assert [each.name for each in tmp_path.iterdir()] == ["target.db.serve-lock"]
 
 
 @pytest.mark.slow

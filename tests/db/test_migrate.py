@@ -1,5 +1,6 @@
 """`sublet migrate` by a made-up next version, over registries that this version serves."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,13 @@ from postgresql import fresh_database
 from service_on import ZONE
 from serving import serve_process, wait_until
 from sublet.cli.main import app
-from sublet.db import sqlite_engine, utc_now
-from sublet.migrations import upgrade
+from sublet.db import Tx, open_database, sqlite_engine, utc_now
+from sublet.errors import Unavailable
+from sublet.migrations import open_engine, take_advisory_lock, upgrade
+from sublet.processes.process_store import list_running
 from sublet.processes.store import processes
 from sublet.schema_revision import needed_revision
+from sublet.service.announced import announced
 
 MEANWHILE = 60
 """Requests that are to be answered after the schema was changed under the service."""
@@ -110,6 +114,38 @@ def test_a_schema_that_older_code_can_not_work_with_is_refused(database_url: str
         assert f"has the schema {REVISION}" in refused["message"], words
         assert "use the newer one" in refused["message"], words
     assert newer.run(database_url, "doctor")["healthy"]
+
+
+def test_a_process_that_begins_while_the_schema_is_upgraded_waits_and_is_refused(postgresql_url: str) -> None:
+    upgrade(postgresql_url)
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+
+    async def begin() -> None:
+        db = open_database(postgresql_url, may_lose_writes=True)
+        try:
+            async with announced(db, "worker"):
+                raise AssertionError("it works with a schema that it doesn't know")
+        finally:
+            await db.close()
+
+    async def story() -> None:
+        with open_engine(postgresql_url).begin() as connection:
+            take_advisory_lock(connection)
+            assert list_running(Tx(connection, utc_now())) == []
+            beginning = asyncio.create_task(begin())
+
+            def waits() -> bool:
+                with psycopg.connect(postgresql_url) as other:
+                    return other.execute(waiting).fetchone() == (1,)
+
+            await asyncio.to_thread(wait_until, waits, 4)
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        with pytest.raises(Unavailable, match="9999"):
+            await beginning
+
+    asyncio.run(story())
+    with psycopg.connect(postgresql_url) as connection:
+        assert connection.execute("SELECT count(*) FROM processes").fetchone() == (0,)
 
 
 def test_an_older_schema_is_refused_until_it_is_migrated(database_url: str, tmp_path: Path) -> None:

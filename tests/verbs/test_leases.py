@@ -16,6 +16,7 @@ from sublet.processes.leases import PUBLISH_FOR
 from sublet.processes.leave import leave
 from sublet.processes.list_held import list_held_by_others
 from sublet.processes.model import Lease, LeaseLost, Process
+from sublet.processes.process_store import list_running
 from sublet.processes.processes import FORGOTTEN_AFTER, GONE_AFTER
 from sublet.processes.renew_lease import renew_lease
 from sublet.processes.see_process import see_process
@@ -180,5 +181,6 @@ def test_the_clock_of_all_is_the_databases_where_it_has_one(registry: Registry) 
     is_server = registry.read(lambda tx: tx.connection.dialect.name) == "postgresql"
     assert (_take(registry, "b") is None) is is_server
     _announce(registry, "a")
+    assert [each.role for each in registry.read(list_running)] == ["worker"]
     ahead = registry.write(see_process, "a").clock_ahead
     assert (ahead == timedelta()) is not is_server

@@ -1,22 +1,30 @@
 """Of several workers one sweeps, and one keeps a zone: the other has no say, whatever its clock says, until the first is gone."""
 
+import asyncio
+import signal
+import subprocess
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
+import structlog
 
 from lease_rows import find, run_out
 from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
-from sublet.db import open_database
+from serving import wait_until
+from sublet.db import open_database, utc_now
 from sublet.dns.primary import PrimaryFault
-from sublet.dns.types import Primary
+from sublet.dns.types import Primary, TsigKey
 from sublet.platform_domains import zone_state_store
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
 from sublet.subdomains import sweep_store
 from sublet.worker import leased
 from sublet.worker.clockwork import Clockwork
+from sublet.worker.zone_check import Task
 from sublet.worker.zone_keeper import ZoneKeeper
 
 NO_DATABASE = "sqlite:////nowhere/at-all.db"
@@ -71,6 +79,57 @@ def test_without_the_lease_it_does(shared: tuple[Registry, str], monkeypatch: py
     monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
     with pytest.raises(AssertionError):
         registry.run(_beside_a_wrong_clock(registry, url))
+
+
+def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the program, as a privilege that is missing: it is told, and the next renewal is tried."""
+    tried: list[str] = []
+
+    def renew_lease(_tx: object, lease: Lease, _lasts: timedelta) -> Lease:
+        tried.append(lease.name)
+        raise RuntimeError("a fault")
+
+    async def story() -> None:
+        async with leased.kept(
+            registry.db, Lease("publish:1", "a", 1, registry.now), timedelta(seconds=0.01)
+        ):
+            await asyncio.to_thread(wait_until, lambda: len(tried) > 1)
+
+    monkeypatch.setattr(leased, "renew_lease", renew_lease)
+    with structlog.testing.capture_logs() as logs:
+        registry.run(story())
+    assert {each["event"] for each in logs} == {"lease_fault"}
+
+
+def test_a_check_that_is_cancelled_while_it_begins_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    reached, released = threading.Event(), threading.Event()
+    begin = subprocess.Popen
+
+    def begin_slowly(*words: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        started.append(begin(*words, **options))
+        reached.set()
+        assert released.wait(20)
+        return started[0]
+
+    async def story() -> None:
+        def find_primary(name: str) -> Primary:
+            raise PrimaryFault("settings", f"there is no {name}", certain=True)
+
+        database = open_database("sqlite:///:memory:")
+        keeper = ZoneKeeper(database, NO_DATABASE, find_primary)
+        primary = Primary("main", "127.0.0.1", 1, TsigKey("key", "hmac-sha256", "eA=="))
+        checking = asyncio.create_task(keeper._run(Task(NO_DATABASE, 1, primary, utc_now())))
+        assert await asyncio.to_thread(reached.wait, 20)
+        checking.cancel()
+        await asyncio.wait([checking])
+        released.set()
+        await asyncio.to_thread(wait_until, lambda: started[0].poll() is not None)
+        await database.close()
+
+    monkeypatch.setattr(subprocess, "Popen", begin_slowly)
+    asyncio.run(story())
+    assert started[0].returncode == -signal.SIGKILL
 
 
 def test_a_zone_is_looked_at_by_the_one_that_keeps_it(registry: Registry) -> None:

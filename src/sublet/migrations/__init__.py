@@ -116,6 +116,19 @@ def take_advisory_lock(connection: Connection) -> None:
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'"))
 
 
+def hold_schema(tx: Tx) -> None:
+    """Keep upgrades away until the transaction ends, and refuse a schema with which this code can't work.
+
+    Where an upgrade is under way it is waited for, as long as for any lock. SQLite's is kept away by the lock of its file.
+
+    Raises:
+        Unavailable: as `refuse_unusable`.
+    """
+    if tx.connection.dialect.name == "postgresql":
+        tx.connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({ADVISORY_LOCK})"))
+    refuse_unusable(tx)
+
+
 def plan_of(url: str) -> Plan:
     """Find out what `upgrade` would do with the database of this address, and change nothing.
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import inspect, select
 
 from sublet.db import Tx
-from sublet.processes.store import processes
+from sublet.processes.store import find_clock, processes
 
 RUNNING = timedelta(seconds=30)
 """Who was seen within this time is taken to run: several times the time between two signs of life."""
@@ -30,12 +30,15 @@ class RunningProcess:
 
 
 def list_running(tx: Tx) -> list[RunningProcess]:
-    """Which processes were seen lately? By host and id. None is known where the schema is older than the table."""
+    """Which processes were seen lately? By host and id. None is known where the schema is older than the table.
+
+    By the clock of all, as what they tell of themselves: this host's may differ.
+    """
     if not inspect(tx.connection).has_table(processes.name):
         return []
     query = (
         select(*(processes.c[name] for name in RunningProcess.__slots__))
-        .where(processes.c.seen_at > tx.now - RUNNING)
+        .where(processes.c.seen_at > find_clock(tx) - RUNNING)
         .order_by(processes.c.host, processes.c.pid)
     )
     return [RunningProcess(*row) for row in tx.connection.execute(query)]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from sublet.db import Tx, utc_now
@@ -49,22 +50,30 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
     Raises:
         Unavailable: it is served, or can't be written.
     """
-    is_new = path is not None and not path.exists()
     engine = open_engine(url)
-    done = False
     try:
-        with _lock(path):
+        with _lock(path), _removed_unless_done(path, engine):
             try:
                 with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
                     yield Tx(connection, utc_now())
-                done = True
             except DBAPIError as error:
                 raise as_refusal("Writing the target", error) from error
     finally:
         engine.dispose()
-        if path is not None and is_new and not done:
+
+
+@contextmanager
+def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
+    """Remove a file that isn't there yet, when what makes it fails; its lock is held, so nobody else can have made it."""
+    is_new = path is not None and not path.exists()
+    try:
+        yield
+    except BaseException:
+        engine.dispose()
+        if path is not None and is_new:
             for suffix in ("", *BESIDE, ".serve-lock"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
+        raise
 
 
 def _lock(path: Path | None) -> AbstractContextManager[None]:

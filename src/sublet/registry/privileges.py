@@ -63,7 +63,8 @@ _OF_A_PROCESS: Grants = {
     "alembic_version": _READ,
     "schema_compatible_with": _READ,
     "processes": _OWN,
-    "commit_marks": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+    # Touched where a COMMIT's answer was lost; and the old ones are locked before they are deleted.
+    "commit_marks": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("made_at",), "DELETE": WHOLE},
 }
 _OF_THE_LEDGER: Grants = {
     "transfers": _ADD,

@@ -5,15 +5,16 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import metadata
 
 import structlog
 
-from sublet.db import Database
+from sublet.db import Database, Tx
 from sublet.errors import Unavailable
+from sublet.migrations import hold_schema
 from sublet.processes.announce import Announce, announce
 from sublet.processes.leave import leave
 from sublet.processes.model import Process
@@ -22,7 +23,7 @@ from sublet.processes.see_process import see_process
 from sublet.schema_revision import needed_revision
 
 WORKING = frozenset({"serve", "worker"})
-"""The roles of those that publish, sweep and send mail."""
+"""The roles of those that publish, sweep and send mail: they alone hold leases."""
 LEAVE_SECONDS = 3.0
 """How long the end of a process waits for the database to take note of it."""
 log = structlog.get_logger()
@@ -48,12 +49,12 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
     `alone` says that a lock keeps all others away, as with SQLite: what was held by one that was killed is free at once.
 
     Raises:
-        Unavailable: the database can't be written.
+        Unavailable: the database can't be written; as `hold_schema`, or an upgrade under way takes too long.
     """
     version = metadata.version("sublet")
     command = Announce(str(uuid.uuid4()), role, socket.gethostname(), os.getpid(), version, needed_revision())
     presence = Presence(command.id)
-    await db.write(announce, command, alone=alone)
+    await db.write(_announce_on_schema, command, alone=alone)
     await _see(db, presence, command)
     seeing = asyncio.create_task(_see_again(db, presence, command))
     try:
@@ -61,10 +62,24 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
     finally:
         seeing.cancel()
         await asyncio.gather(seeing, return_exceptions=True)
-        # Else its leases run out, and the others forget it.
-        with suppress(Unavailable, TimeoutError):
-            async with asyncio.timeout(LEAVE_SECONDS):
-                await db.write(leave, presence.id)
+        await _leave(db, command)
+
+
+def _announce_on_schema(tx: Tx, command: Announce, *, alone: bool) -> None:
+    """Announce a process so that no upgrade overlooks it: one that comes sees it, one that was under way has ended."""
+    hold_schema(tx)
+    announce(tx, command, alone=alone)
+
+
+async def _leave(db: Database, command: Announce) -> None:
+    """Take note of the end, if that can be done: else its leases run out, and the others forget it."""
+    try:
+        async with asyncio.timeout(LEAVE_SECONDS):
+            await db.write(leave, command.id, may_hold=command.role in WORKING)
+    except (Unavailable, TimeoutError):
+        pass
+    except Exception:
+        log.exception("leave_fault")
 
 
 async def _see_again(db: Database, presence: Presence, command: Announce) -> None:

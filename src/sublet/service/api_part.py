@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
+import structlog
+
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
 from sublet.config import Settings, parse_listen
@@ -19,6 +21,7 @@ from sublet.service.running import running
 from sublet.service.systemd import passed_socket
 
 FLUSH_SECONDS = 30.0
+log = structlog.get_logger()
 
 
 def api_socket(settings: Settings, *, listens: bool = True) -> socket.socket:
@@ -109,5 +112,8 @@ async def _flush(context: Context) -> None:
         await context.db.write(account_store.touch_tokens, used)
     except Unavailable:
         return  # nothing depends on it; the next flush tries again
+    except Exception:
+        log.exception("token_uses_fault")
+        return
     for token_id in used:
         context.used_tokens.pop(token_id, None)

@@ -91,6 +91,7 @@ async def run_api_process(
     *,
     metrics: Metrics,
     on_ready: Callable[[], None],
+    clock: Clock = utc_now,
 ) -> None:
     """Be one of the processes of `sublet api` until `stop` is set, on a socket that they all accept from.
 
@@ -99,7 +100,7 @@ async def run_api_process(
         Unavailable: as `refuse_unusable_database`; or the database can't be opened.
     """
     refuse_sqlite(settings, "api")
-    async with _opened(settings, "api") as (db, _):
+    async with _opened(settings, "api", clock) as (db, _):
         await serve_api(
             settings,
             db,
@@ -112,7 +113,13 @@ async def run_api_process(
         )
 
 
-async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
+async def run_worker(
+    settings: Settings,
+    stop: asyncio.Event,
+    *,
+    clock: Clock = utc_now,
+    monotonic: Monotonic = monotonic_seconds,
+) -> None:
     """Be the worker alone until `stop` is set.
 
     Raises:
@@ -124,9 +131,9 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     metrics = Metrics()
     readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
     async with (
-        _opened(settings, "worker") as (db, presence),
+        _opened(settings, "worker", clock) as (db, presence),
         _status_served(settings, "worker_status_listen", Status(db, metrics, stop, readiness)) as status,
-        worker_running(settings, db, metrics, transport, built_in, monotonic_seconds, presence) as runs,
+        worker_running(settings, db, metrics, transport, built_in, monotonic, presence) as runs,
     ):
         readiness["worker"] = runs
         log.info("serving", status=status)
@@ -135,7 +142,7 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     log.info("stopped")
 
 
-async def run_dns(settings: Settings, stop: asyncio.Event) -> None:
+async def run_dns(settings: Settings, stop: asyncio.Event, *, clock: Clock = utc_now) -> None:
     """Be a built-in name server alone until `stop` is set.
 
     Raises:
@@ -145,7 +152,7 @@ async def run_dns(settings: Settings, stop: asyncio.Event) -> None:
     refuse_sqlite(settings, "dns")
     metrics = Metrics()
     async with (
-        _opened(settings, "dns") as (db, _),
+        _opened(settings, "dns", clock) as (db, _),
         name_server_running(settings, db, metrics) as dns,
         _status_served(settings, "dns_status_listen", Status(db, metrics, stop, {})) as status,
     ):

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Concatenate, ParamSpec, TypeVar
 
+import structlog
+
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.processes import store
@@ -23,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 RENEWALS = 3
 """How often a lease is looked at while it lasts, by whoever works under it: two looks may fail."""
+log = structlog.get_logger()
 
 
 def under(
@@ -64,7 +67,10 @@ async def kept(db: Database, lease: Lease, lasts: timedelta) -> AsyncIterator[No
     async def renew_again() -> None:
         while True:
             await asyncio.sleep(lasts.total_seconds() / RENEWALS)
-            await renew(db, lease, lasts)
+            try:
+                await renew(db, lease, lasts)
+            except Exception:
+                log.exception("lease_fault", lease=lease.name)
 
     renewing = asyncio.create_task(renew_again())
     try:

@@ -10,6 +10,7 @@ Of several workers one keeps a zone, and stays at it: else each would transfer i
 import asyncio
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import Counter
@@ -78,7 +79,6 @@ class ZoneKeeper:
         self._watched: dict[int, _Watched] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()
-        self.process: subprocess.Popen[bytes] | None = None
         self.checks: Counter[str] = Counter()
         self.drift: Counter[str] = Counter()
 
@@ -180,23 +180,32 @@ class ZoneKeeper:
             watched.next_check_at = time.monotonic() + pause
 
     async def _run(self, task: Task) -> Outcome:
-        """Have a process do the check; it is ended in any case.
+        """Have a process do the check; it is ended in any case, also one that is only being started.
 
         Raises:
             PrimaryFault: as `check_on_primary`.
             CheckFailed: the process died, or took too long.
         """
-        self.process = process = await asyncio.to_thread(
-            subprocess.Popen,
-            [sys.executable, "-m", "sublet.worker.zone_check"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        is_over = threading.Event()
+        started: list[subprocess.Popen[bytes]] = []
+
+        def check() -> Outcome | Failure:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "sublet.worker.zone_check"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            started.append(process)  # before it asks: whoever ends it tells so first and looks then
+            if is_over.is_set():
+                process.kill()
+            return _talk(process, task)
+
         try:
-            report = await asyncio.to_thread(_talk, process, task)
+            report = await asyncio.to_thread(check)
         finally:
-            process.kill()
-            self.process = None
+            is_over.set()
+            for process in started:
+                process.kill()
         if isinstance(report, Failure):
             raise PrimaryFault(report.cause, report.detail)
         return report
