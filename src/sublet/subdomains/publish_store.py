@@ -15,7 +15,6 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
-    exists,
     false,
     func,
     insert,
@@ -63,8 +62,15 @@ _DUE = or_(
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
+# Not by `exists`: PostgreSQL takes nearly all names for unpublished (it knows nothing of two columns being equal), and would look
+# through the table until it finds one. For the first in the index's order it asks the index, in which those alone are.
 _WAITING_PLATFORM_DOMAINS = select(platform_domains.c.id).where(
-    exists().where((subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _DUE)
+    select(subdomains.c.id)
+    .where((subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _DUE)
+    .order_by(subdomains.c.generation_at, subdomains.c.id)
+    .limit(1)
+    .scalar_subquery()
+    .is_not(None)
 )
 _WAITING = (
     select_subdomains()
