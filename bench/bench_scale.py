@@ -85,7 +85,10 @@ def cpu_ms(pid: int) -> float:
 
 def tree(pid: int) -> list[int]:
     """Return the ids of a process and of all below it."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # it has ended
+        return []
     return [pid, *(each for child in children for each in tree(int(child)))]
 
 
@@ -93,7 +96,8 @@ def megabytes(pid: int) -> float:
     """Return the memory of a process and those below it, what they share counted once (PSS)."""
     total = 0
     for each in tree(pid):
-        found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{each}/smaps_rollup").read_text(), re.MULTILINE)
+        rollup = Path(f"/proc/{each}/smaps_rollup").read_text()
+        found = re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)
         total += int(found[1]) if found else 0
     return total / 1024
 
