@@ -147,6 +147,7 @@ def sizes(url: str) -> dict[str, tuple[int, int, int]]:
 REST = """
 UPDATE subdomains SET due_at = NULL, loss_at = NULL;
 UPDATE mails SET next_attempt_at = NULL, logged_at = created_at WHERE next_attempt_at IS NOT NULL;
+UPDATE clockwork SET seen_at = NULL;
 UPDATE users SET free_quota = 1000000;
 UPDATE ledger_accounts SET balance = balance + 100000 WHERE kind = 'user'
 """
