@@ -63,8 +63,7 @@ _DUE = or_(
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
-# Not by `exists`: PostgreSQL takes nearly all names for unpublished (it knows nothing of two columns being equal), and would look
-# through the table until it finds one. For the first in the index's order it asks the index, in which those alone are.
+# Not by `exists`: PostgreSQL takes nearly all names for unpublished, and would read them until it finds one. In an order, it asks the index.
 _WAITING_PLATFORM_DOMAINS = select(platform_domains.c.id).where(
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _DUE)
@@ -375,14 +374,11 @@ def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+_OF_NAME = subdomains.c.fqdn == bindparam("name")
 _WAITS = (
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
-    .where(
-        # Two halves, of which each has its index: of those that wait PostgreSQL takes nearly all names for one, and would read them all.
-        (subdomains.c.fqdn == bindparam("name")) & subdomains.c.released_at.is_(None)
-        | (subdomains.c.fqdn == bindparam("name")) & RELEASED
-    )
+    .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
     .limit(1)
 )
 
