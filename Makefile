@@ -15,7 +15,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-postgresql soak bench bench-dns bench-copy check format lock clean
+.PHONY: help run test test-fast test-postgresql soak bench bench-dns bench-copy bench-scale check format lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -62,6 +62,9 @@ bench-dns: $(VENV)/dev.stamp ## Measure publishing into real, signed zones besid
 
 bench-copy: $(VENV)/dev.stamp ## Copy a registry of 100,000 names to PostgreSQL and back, and measure; NAMES= chooses
 	@$(BIN)/python bench/bench_copy.py $(if $(NAMES),--names $(NAMES))
+
+bench-scale: $(VENV)/dev.stamp ## Measure what requests and names cost over a registry of 100,000 names; NAMES= chooses
+	@$(BIN)/python bench/bench_scale.py $(if $(NAMES),--names $(NAMES))
 
 check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check

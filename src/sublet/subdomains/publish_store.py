@@ -15,7 +15,6 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
-    exists,
     false,
     func,
     insert,
@@ -31,6 +30,7 @@ from sublet.platform_domains.zone_state_store import REST_MAX
 from sublet.schema import STREAMED, metadata
 from sublet.subdomains.model import PlacedName, Subdomain
 from sublet.subdomains.store import (
+    RELEASED,
     UNPUBLISHED,
     fetch,
     next_generation,
@@ -63,8 +63,14 @@ _DUE = or_(
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
+# Not by `exists`: PostgreSQL takes nearly all names for unpublished, and would read them until it finds one. In an order, it asks the index.
 _WAITING_PLATFORM_DOMAINS = select(platform_domains.c.id).where(
-    exists().where((subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _DUE)
+    select(subdomains.c.id)
+    .where((subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _DUE)
+    .order_by(subdomains.c.generation_at, subdomains.c.id)
+    .limit(1)
+    .scalar_subquery()
+    .is_not(None)
 )
 _WAITING = (
     select_subdomains()
@@ -368,16 +374,17 @@ def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+_OF_NAME = subdomains.c.fqdn == bindparam("name")
 _WAITS = (
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
-    .where(subdomains.c.fqdn == bindparam("name"))
+    .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
     .limit(1)
 )
 
 
 def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """Does any row of this name wait for its publication? Asked by the index of those that wait, which are few."""
+    """Does any row of this name wait for its publication?"""
     return tx.connection.execute(_WAITS, {"of": platform_domain_id, "name": fqdn}).first() is not None
 
 
