@@ -105,6 +105,7 @@ class Apart:
             "SUBLET_DNS_LISTEN": chosen.dns_listen,
             "SUBLET_DNS_SERVERS": ",".join(f"{host}:{port}" for host, port in self.name_servers),
             "SUBLET_RATE_LIMITS": "off",
+            "SUBLET_PUBLISH_WAIT_MS": "10000",
             "SUBLET_FREE_QUOTA": "100000",
             **{f"SUBLET_{name.upper()}": value for name, value in settings.items()},
         }

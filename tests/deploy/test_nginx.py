@@ -83,6 +83,7 @@ def started_api(url: str, folder: Path, number: int) -> Iterator[Api]:
         "PATH": "/usr/bin:/bin",
         "PYTHONPATH": ":".join(each for each in sys.path if each),
         "SUBLET_DATABASE_URL": url,
+        "SUBLET_DATABASE_MAY_LOSE_WRITES": "yes",
         "SUBLET_HTTP_LISTEN": address,
         "SUBLET_TRUSTED_PROXIES": "127.0.0.1",
         "SUBLET_RATE_LIMIT_FAILED_AUTH_PER_MINUTE": "3",
@@ -206,7 +207,7 @@ def url(postgresql_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def token(url: str) -> str:
-    registry = RunningService(Settings(database_url=url), MovableClock())
+    registry = RunningService(Settings(database_url=url, database_may_lose_writes="yes"), MovableClock())
     with registry.client:
         registry.operator("init")
         registry.operator("domain", "add", "example.test")
