@@ -114,6 +114,7 @@ def serve_process(
         database_url=database_url,
         http_listen=f"{http[0]}:{http[1]}",
         dns_listen=f"{dns[0]}:{dns[1]}",
+        database_may_lose_writes="yes",  # the tests' own PostgreSQL does not wait for the disk
         rate_limits="off",
         free_quota=free_quota,
     )

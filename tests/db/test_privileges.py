@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_the_operators_commands_work_with_the_operators_login(
 
 def test_serve_works_with_its_own_login(found: Logins) -> None:
     with running_service(found.url("serve")) as service:
-        service.settings = type(service.settings)(database_url=found.owner)
+        service.settings = replace(service.settings, database_url=found.owner)
         service.add_domain()
         member = service.add_user()
         service.register(member, "blog.example.test", nameservers=["ns1.provider.example"])
