@@ -6,8 +6,10 @@ from sublet.processes.model import Lease
 
 PUBLISH_FOR = timedelta(seconds=10)
 """For how long a zone is one worker's to publish: this long it waits for the next when that one is killed."""
+SWEEP_FOR = timedelta(seconds=15)
+"""The same of the sweep."""
 WATCH_FOR = timedelta(minutes=1)
-"""The same of what is in no hurry: a zone's checks, the sweep. It is renewed twice as often, and each renewal is a write."""
+"""The same of what is in no hurry: a zone's checks. It is renewed twice as often, and each renewal is a write."""
 FOR_MAX = timedelta(minutes=1)
 """No lease is longer: one that ends later than this was taken by a clock that was wrong and has been put right since."""
 SWEEP = "sweep"

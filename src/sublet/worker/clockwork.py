@@ -17,7 +17,7 @@ import structlog
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
-from sublet.processes.leases import SWEEP, WATCH_FOR
+from sublet.processes.leases import SWEEP, SWEEP_FOR
 from sublet.processes.model import Lease, LeaseLost
 from sublet.subdomains import sweep_store
 from sublet.subdomains.brake import jump_reason
@@ -71,7 +71,7 @@ class Clockwork:
 
         Nothing is done where another worker sweeps.
         """
-        lease = await take(self._db, SWEEP, self._holder, WATCH_FOR)
+        lease = await take(self._db, SWEEP, self._holder, SWEEP_FOR)
         try:
             if lease is not None:
                 return await self._sweep(lease)
