@@ -205,7 +205,11 @@ def _own(site: Site) -> ServerConfig:
                 of_machine=True,
             ),
             Step("cat primary.toml >> /etc/sublet.toml", "Into the settings file.", of_machine=True),
-            Step("systemctl restart sublet", "It reads its settings at the start.", of_machine=True),
+            Step(
+                "systemctl restart sublet",
+                "It reads its settings at the start. With the roles apart: sublet-worker and sublet-api.",
+                of_machine=True,
+            ),
             Step(f"sublet domain edit {zone} --primary {name}{watched}", "From now on it publishes there."),
         ),
     )
