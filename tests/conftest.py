@@ -54,6 +54,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 LONGEST = (
     "test_fourteen_months.py",
     "test_machine.py",
+    "test_hosts.py",
+    "test_privileges.py",
     "test_every_state_and_action.py",
     "test_killed.py",
     "test_schemathesis.py",

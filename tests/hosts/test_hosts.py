@@ -11,7 +11,7 @@ from hosts.trials import answers_lost_after_commit, killed_in_turn
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
-IN_TURN = ("API 1", "worker 1", "primary database, the standby promoted")
+IN_TURN = ("worker 1", "primary database, the standby promoted")
 
 
 def test_killed_and_restarted_in_turn(short_folder: Path) -> None:
