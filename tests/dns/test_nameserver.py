@@ -547,7 +547,10 @@ def test_a_port_taken_for_udp_is_not_kept_for_tcp() -> None:
             with pytest.raises(OSError):  # noqa: PT011 - the address is in use
                 await server.start("127.0.0.1", port)
             with socket.socket() as free:
+                # Somebody else's connection may have had this number; one that listens still is in the way.
+                free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 free.bind(("127.0.0.1", port))
+                free.listen()
 
     asyncio.run(story())
 
