@@ -4,12 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 WORKERS ?= 2
+# Where this is set, each command that a test starts compiles all of the service anew.
+export PYTHONDONTWRITEBYTECODE :=
 # The whole suite waits for real servers' timers a good part of its time, so it takes one worker more than there are cores.
 TEST_WORKERS ?= 3
+# A file's tests stay together, since they share what they start; in the order of tests/conftest.py.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 # Programs that the tests need, each with its Debian package.
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2 \
-	systemd-analyze:systemd nginx:nginx-light
+	systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace
+# What the bench needs: the load's program, and the servers beside ours.
+BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils
 
 # What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
 ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
@@ -17,7 +23,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-postgresql soak bench bench-dns bench-copy bench-scale check format lock clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full bench-dns bench-copy bench-scale check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -42,22 +48,42 @@ run: $(VENV)/run.stamp ## Start the service with demo data, and print what to tr
 test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 	tools/install-system-packages $(TEST_PACKAGES)
 	rm -f .coverage .coverage.*
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup -q --database postgresql $(ON_POSTGRESQL_TOO)
+	@failed=0; \
+	run() { echo "pytest $$*"; $(BIN)/pytest -n $(TEST_WORKERS) $(BY_FILE) -q "$$@" || failed=1; }; \
+	run --covered not; \
+	run --covered only --cov --cov-report=term:skip-covered; \
+	run --database postgresql $(ON_POSTGRESQL_TOO); \
+	exit $$failed
+
+test-whole: $(VENV)/dev.stamp ## Run every test with all of what `make test` does a share of
+	tools/install-system-packages $(TEST_PACKAGES)
+	TESTS_WHOLE=yes $(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q
 
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
 	tools/install-system-packages $(TEST_PACKAGES)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q -m "not slow"
 
 test-postgresql: $(VENV)/dev.stamp ## Run every test with its services on PostgreSQL
 	tools/install-system-packages $(TEST_PACKAGES)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q --database postgresql
+	$(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q --database postgresql
 
 soak: $(VENV)/dev.stamp ## Run randomised checks for long; PART=, SERVER=, SEED= and COUNT= choose
 	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs/reports
 
-bench: $(VENV)/dev.stamp ## Measure the speed, as ratios against a bare application in the same run
-	@$(BIN)/python bench/bench.py
+fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; SECONDS=, REQUESTS=, PACKETS= and SEED= choose
+	$(BIN)/python tests/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PACKETS),--packets $(PACKETS)) $(if $(SEED),--seed $(SEED)) --report docs/reports
+
+faults: $(VENV)/dev.stamp ## Make named faults at real services for a quarter of an hour or more; ONLY=, COUNT= and SEED= choose
+	tools/install-system-packages $(TEST_PACKAGES)
+	$(BIN)/python tests/fault_run.py $(if $(ONLY),--only '$(ONLY)') $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) --report docs/reports
+
+bench: $(VENV)/dev.stamp ## Measure the speed in ten minutes, as ratios against references in the same run; writes docs/performance.md
+	@tools/install-system-packages $(BENCH_PACKAGES)
+	@$(BIN)/python bench/bench.py --write docs
+
+bench-full: $(VENV)/dev.stamp ## Measure it within an hour, up to a million names on both databases
+	@tools/install-system-packages $(BENCH_PACKAGES)
+	@$(BIN)/python bench/bench.py --full --write docs
 
 bench-dns: $(VENV)/dev.stamp ## Measure publishing into real, signed zones beside bare updates; SERVER= and DELEGATIONS= choose
 	@$(BIN)/python bench/bench_dns.py $(if $(SERVER),--server $(SERVER)) $(if $(DELEGATIONS),--delegations $(DELEGATIONS))
@@ -82,6 +108,18 @@ lock: $(BIN)/python ## Resolve the dependencies anew, with hashes and without in
 	$(PIP) install uv
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements.lock -o requirements-dev.lock
+	$(PIP) install -r requirements.lock
+	$(BIN)/python tools/supply_chain.py licences
+
+audit: $(VENV)/run.stamp ## Ask the databases of known flaws about the dependencies; says so where none can be reached
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/pip --disable-pip-version-check --quiet install pip-audit
+	$(BIN)/python tools/supply_chain.py audit $(VENV)/audit/bin/pip-audit
+
+build: $(VENV)/dev.stamp ## Build the wheel, the same octets for the same commit, and its bill of materials, into dist/
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && $(BIN)/hatchling build -t wheel -d dist && \
+		$(BIN)/python tools/supply_chain.py sbom dist/sublet.cdx.json
+	cd dist && sha256sum *.whl *.cdx.json
 
 clean: ## Remove what was built and the demo's data
-	rm -rf $(VENV) .run .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) dist .run .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

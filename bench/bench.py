@@ -1,212 +1,127 @@
-"""How fast the service is, as ratios against a bare web application on the same server in the same run: `make bench`.
+"""How fast the service is, as ratios against references measured in the same run: `make bench`, `make bench-full`.
 
-Both run as processes of their own on loopback; the load comes from this one, bounded in count and time. Absolute figures differ
-from machine to machine and from day to day; the ratios hold.
+Real processes on loopback, load by `wrk`. Prints tables; with `--write` they go into docs/performance.md, and the figures as JSON and pictures
+into docs/performance/. docs/performance.md says what is measured, and how to read it.
 """
 
-import asyncio
+import argparse
 import json
 import os
-import subprocess
+import platform
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-SUBLET = str(Path(sys.executable).parent / "sublet")
-SECONDS = float(os.environ.get("BENCH_SECONDS", "4"))
-NAMES = 400
-REFERENCE = """
-import socket, sys, uvicorn
-from starlette.applications import Starlette
-from starlette.responses import JSONResponse
-from starlette.routing import Route
-async def hello(request):
-    return JSONResponse({"ok": True})
-s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-s.bind(("127.0.0.1", 0)); s.listen(2048)
-print(f"http://127.0.0.1:{s.getsockname()[1]}", flush=True)
-uvicorn.Server(uvicorn.Config(Starlette(routes=[Route("/", hello)]), log_level="error", access_log=False, loop="uvloop")).run(sockets=[s])
-"""
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import structlog
+from speed.figures import Results, as_json
+from speed.measure import Effort, measure, say
+from speed.pictures import pictures
+from speed.places import POSTGRESQL, SQLITE, place
+from speed.primary import measure_primary
+from speed.table import put_between, render
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One row: answers a second, and how long one took, in milliseconds."""
-
-    what: str
-    per_second: float
-    p50_ms: float
-    p99_ms: float
+DOCS = Path(__file__).parents[1] / "docs"
+USUAL = Effort()
+MAIN = replace(USUAL, workloads=("one", "page", "mixed", "register", "paid"), clients=(1, 16, 64))
+QUICK = replace(
+    USUAL, rounds=2, seconds=1, recorded=24, domains=3, clients=(1, 16), half_seconds=1, answers=5, starts=1
+)
+PLANS: dict[str, tuple[tuple[str, int, Effort], ...]] = {
+    "usual": ((SQLITE, 1000, USUAL), (SQLITE, 100_000, USUAL), (POSTGRESQL, 1000, MAIN)),
+    "full": tuple(
+        (database, names, USUAL) for database in (SQLITE, POSTGRESQL) for names in (1000, 100_000, 1_000_000)
+    ),
+    "quick": ((SQLITE, 300, replace(QUICK, workloads=("one", "register"))),),
+}
+"""What `make bench`, `make bench-full` and a trial measure: database, names, effort."""
 
 
-class Connection:
-    """A kept HTTP connection that sends one request at a time; as little client as will do."""
-
-    def __init__(self, url: str, token: str) -> None:
-        self._url = urlsplit(url)
-        self._token = token
-
-    async def open(self) -> None:
-        """Connect."""
-        assert self._url.hostname is not None
-        self._reader, self._writer = await asyncio.open_connection(self._url.hostname, self._url.port)
-
-    async def send(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
-        """Send a request and return the answer's status and body."""
-        content = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {self._token}\r\ncontent-length: {len(content)}\r\n"
-        if content:
-            head += "content-type: application/json\r\n"
-        self._writer.write(head.encode() + b"\r\n" + content)
-        received = await self._reader.readuntil(b"\r\n\r\n")
-        length = int(received.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        return int(received[9:12]), await self._reader.readexactly(length)
-
-    async def close(self) -> None:
-        """Disconnect."""
-        self._writer.close()
-        await self._writer.wait_closed()
+def parse(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="up to a million names, on both databases")
+    parser.add_argument("--quick", action="store_true", help="a small run, to try the bench itself")
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], help="on this database alone")
+    parser.add_argument("--names", type=int, help="a registry with so many names alone")
+    parser.add_argument("--workloads", help="these workloads alone, by name, with commas: one,register,…")
+    parser.add_argument("--no-primary", action="store_true", help="leave out publishing into Knot")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write table, JSON and pictures there")
+    return parser.parse_args(words)
 
 
-async def measure(
-    what: str, url: str, token: str, clients: int, request: Callable[[Connection], Awaitable[bool]]
-) -> Measured:
-    """Let clients send requests one after the other for a while, or until `request` says that there are no more."""
-    durations: list[float] = []
-    ends = time.perf_counter() + SECONDS
-
-    async def client() -> None:
-        connection = Connection(url, token)
-        await connection.open()
-        while time.perf_counter() < ends:
-            started = time.perf_counter()
-            if not await request(connection):
-                break
-            durations.append(time.perf_counter() - started)
-        await connection.close()
-
-    started = time.perf_counter()
-    await asyncio.gather(*(client() for _ in range(clients)))
-    elapsed = time.perf_counter() - started
-    durations.sort()
-    return Measured(
-        what,
-        len(durations) / elapsed,
-        durations[len(durations) // 2] * 1000,
-        durations[int(len(durations) * 0.99)] * 1000,
-    )
-
-
-def get(path: str) -> Callable[[Connection], Awaitable[bool]]:
-    """Return a request that reads one path, and fails the run when it isn't answered with 200."""
-
-    async def request(connection: Connection) -> bool:
-        status, body = await connection.send("GET", path)
-        assert status == 200, body
-        return True
-
-    return request
-
-
-def register(prefix: str, base: str) -> Callable[[Connection], Awaitable[bool]]:
-    """Return a request that registers the next name with its delegation, which must be active when it is answered."""
-    numbers = iter(range(NAMES))
-
-    async def request(connection: Connection) -> bool:
-        number = next(numbers, None)
-        if number is None:
-            return False
-        body = {
-            "fqdn": f"{prefix}{number}.example.test",
-            "nameservers": ["ns1.provider.example", "ns2.provider.example"],
-        }
-        status, answer = await connection.send("POST", base + "/subdomains", body)
-        assert status == 201, answer
-        return True
-
-    return request
-
-
-@contextmanager
-def process(words: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a process, and stop it by its process id."""
-    running = subprocess.Popen(
-        words, env={**os.environ, **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        yield running
-    finally:
-        running.terminate()
-        running.wait(20)
-
-
-def sublet(environment: dict[str, str], *words: str) -> Any:
-    """Run a command of the operator's."""
-    done = subprocess.run(
-        [SUBLET, *words, "--json"], env={**os.environ, **environment}, check=True, capture_output=True
-    )
-    return json.loads(done.stdout)
-
-
-async def run(reference_url: str, url: str, token: str) -> list[Measured]:
-    """Measure everything, the reference first."""
-    base = "/api/v1"
-    rows = [await measure("reference: bare application", reference_url, token, 16, get("/"))]
-    rows.append(await measure("register, 1 client, until active", url, token, 1, register("one", base)))
-    rows.append(await measure("register, 16 clients, until active", url, token, 16, register("many", base)))
-    rows.append(await measure("GET /me", url, token, 16, get(base + "/me")))
-    rows.append(
-        await measure("GET /subdomains/{fqdn}", url, token, 16, get(base + "/subdomains/one0.example.test"))
-    )
-    rows.append(
-        await measure("GET /subdomains?limit=100", url, token, 16, get(base + "/subdomains?limit=100"))
-    )
-    return rows
+def plan(chosen: argparse.Namespace) -> list[tuple[str, int, Effort]]:
+    """Return what is to be measured."""
+    kind = "quick" if chosen.quick else "full" if chosen.full else "usual"
+    steps = list(PLANS[kind])
+    databases = {"sqlite": SQLITE, "postgresql": POSTGRESQL}
+    if chosen.names is not None:
+        database = databases[chosen.database or "sqlite"]
+        steps = [(database, chosen.names, steps[0][2])]
+    elif chosen.database is not None:
+        of_it = [each for each in steps if each[0] == databases[chosen.database]]
+        steps = of_it or [(databases[chosen.database], names, effort) for _, names, effort in steps[:1]]
+    if chosen.workloads:
+        names = tuple(chosen.workloads.split(","))
+        less: dict[str, Any] = {"workloads": names}
+        less |= {} if "register" in names else {"clients": ()}
+        less |= {} if {"one", "register"} <= set(names) else {"half_seconds": 0}
+        steps = [(database, count, replace(effort, **less)) for database, count, effort in steps]
+    if "BENCH_SECONDS" in os.environ:
+        seconds = int(os.environ["BENCH_SECONDS"])
+        steps = [(database, count, replace(effort, seconds=seconds)) for database, count, effort in steps]
+    return steps
 
 
 def main() -> None:
-    """Start both, measure, print the table."""
+    """Measure what the command line asks for, and show it."""
+    chosen = parse()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(50)
+    )  # of what is run in this process
+    began = time.monotonic()
+    found: list[Results] = []
     with tempfile.TemporaryDirectory(prefix="sublet-bench-") as folder:
-        environment = {
-            "SUBLET_DATABASE_URL": f"sqlite:///{folder}/registry.db",
-            "SUBLET_HTTP_LISTEN": "127.0.0.1:0",
-            "SUBLET_DNS_LISTEN": "127.0.0.1:0",
-            "SUBLET_RATE_LIMITS": "off",
-            "SUBLET_LOG_FORMAT": "json",
-        }
-        sublet(environment, "init")
-        sublet(environment, "user", "add", "bench@example.org", "--name", "Bench")
-        sublet(environment, "user", "edit", "bench@example.org", "--free-quota", "100000")
-        sublet(environment, "domain", "add", "example.test", "--public-name", "Example")
-        token = sublet(environment, "token", "issue", "bench@example.org", "--name", "bench")["token"]
-        with (
-            process([sys.executable, "-c", REFERENCE], {}) as reference,
-            process([SUBLET, "serve"], environment) as service,
-        ):
-            assert reference.stdout is not None
-            assert service.stderr is not None
-            reference_url = reference.stdout.readline().strip()
-            parts = urlsplit(json.loads(service.stderr.readline())["http"])
-            _drain(service)
-            rows = asyncio.run(run(reference_url, f"http://{parts.netloc}", token))
-    print(f"{'':40} {'per second':>10} {'to reference':>13} {'p50 ms':>8} {'p99 ms':>8}")
-    for row in rows:
-        ratio = f"1/{rows[0].per_second / row.per_second:.1f}"
-        print(f"{row.what:40} {row.per_second:10.0f} {ratio:>13} {row.p50_ms:8.1f} {row.p99_ms:8.1f}")
+        for number, (database, names, effort) in enumerate(plan(chosen)):
+            with place(database, Path(folder) / f"{number}") as where:
+                found.append(measure(where, database, names, effort))
+    if not chosen.no_primary and not chosen.quick:
+        say("Knot: publishing")
+        found.append(measure_primary("knot", 1000, 1000, USUAL.rounds))
+    about = describe(time.monotonic() - began)
+    print(render(found, about))
+    if chosen.write:
+        write(chosen.write, found, about)
 
 
-def _drain(service: "subprocess.Popen[str]") -> None:
-    """Read the service's log away, so that its pipe never fills."""
-    assert service.stderr is not None
-    stream = service.stderr
-    threading.Thread(target=lambda: [None for _ in stream], daemon=True).start()
+def describe(seconds: float) -> str:
+    """Return when and where a run was."""
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, {os.cpu_count()} cores, on which everything ran: the service, "
+        f"its references and the load. The run took {seconds / 60:.0f} minutes."
+    )
+
+
+def write(folder: Path, found: list[Results], about: str) -> None:
+    """Write what was found: `performance/figures.json`, the pictures beside it, and the tables into `performance.md` where that is there."""
+    beside = folder / "performance"
+    beside.mkdir(parents=True, exist_ok=True)
+    (beside / "figures.json").write_text(
+        json.dumps(as_json(found, {"run": about}), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    drawn = pictures(found)
+    for name, picture in drawn.items():
+        (beside / f"{name}.svg").write_text(picture, encoding="utf-8")
+    page = folder / "performance.md"
+    if page.exists():
+        shown = "\n".join(f"![{name}](performance/{name}.svg)" for name in drawn)
+        text = f"{render(found, about)}\n\n[All figures as JSON](performance/figures.json)\n\n{shown}"
+        page.write_text(put_between(page.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -38,9 +38,9 @@ from scale_processes import (
     prepare,
     service_over,
     sizes,
-    tree,
 )
 from scale_report import print_page
+from speed.servers import tree
 
 from grown_registry import ZONE, grow, multiply
 from postgresql import fresh_database, run_postgresql

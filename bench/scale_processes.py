@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from speed.servers import tree
 from sqlalchemy import create_engine
 
 from grown_registry import OPERATOR
@@ -56,15 +57,6 @@ def cpu_ms(pid: int) -> float:
     except OSError:
         return 0.0
     return sum(map(int, fields[11:15])) * TICK_MS
-
-
-def tree(pid: int) -> list[int]:
-    """Return the ids of a process and of all below it."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:  # it has ended
-        return []
-    return [pid, *(each for child in children for each in tree(int(child)))]
 
 
 def megabytes(pid: int) -> float:
@@ -165,7 +157,7 @@ def prepare(url: str, users: int) -> list[str]:
                 for statement in REST.split(";"):
                     tx.connection.exec_driver_sql(statement)
                 emails = [f"user{number}@example.org" for number in range(users)]
-                return [issue_token(tx, OPERATOR, email, "bench").secret for email in emails]
+                return [issue_token(tx, OPERATOR, email, "bench").secret.reveal() for email in emails]
 
             return await database.write(issue)
         finally:

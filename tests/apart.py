@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-
+import plain_http
 from postgresql import fresh_database
 from service import MovableClock, RunningService
 from serving import READY_SECONDS, free_address, wait_until
@@ -136,7 +135,7 @@ def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[A
             MovableClock(),
             f"http://{settings.http_listen}/api/v1",
             dns[0],
-            httpx.Client(timeout=30),
+            plain_http.Client(timeout=30),
         )
         service.operator("init")
         service.add_domain()

@@ -15,12 +15,18 @@ from service import RunningService, registry_address, running_service
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the database that services run on, where a test doesn't say which."""
+    """Take the database that services run on, where a test doesn't say which, and which share of the tests.
+
+    Measuring coverage has a run of its own: to switch it on and off takes longer than most tests.
+    """
     parser.addoption(
         "--database",
         choices=("sqlite", "postgresql"),
         default=os.environ.get(databases.VARIABLE, "sqlite"),
         help="the database of services; with postgresql what runs on both runs on it alone",
+    )
+    parser.addoption(
+        "--covered", choices=("only", "not"), help="only, or none of, the tests whose coverage is measured"
     )
 
 
@@ -51,22 +57,68 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         databases.drop_registries(folder)
 
 
-LONGEST = (
-    "test_fourteen_months.py",
-    "test_machine.py",
-    "test_hosts.py",
-    "test_privileges.py",
-    "test_every_state_and_action.py",
-    "test_killed.py",
-    "test_schemathesis.py",
-    "test_every_state_and_verb.py",
+LONGEST = tuple(
+    f"test_{each}.py"
+    for each in (
+        *("zone_keeper", "kill", "killed", "hosts", "machine", "fourteen_months", "brake", "api", "migrate"),
+        *(
+            "fuzzing",
+            "publishing",
+            "races",
+            "two_services",
+            "fresh_clone",
+            "operator_refusals",
+            "schemathesis",
+        ),
+        *(
+            "privileges",
+            "slow_clients",
+            "bench",
+            "every_state_and_verb",
+            "every_state_and_action",
+            "restored",
+        ),
+        *("hostile_names", "hostile_bodies", "every_error_code", "broken_twins", "refusals_leave_no_trace"),
+        *("zone_status", "names_refused_alone", "faults_told_apart", "console", "processes", "fence", "copy"),
+        *("outage", "passed_socket", "backup_killed", "nginx", "served", "changes", "tenancy_matrix"),
+    )
 )
-"""The files with the longest tests, each of half a minute or minutes."""
+"""The files whose tests take longest together: a minute and more."""
+
+COVERED = tuple(
+    f"tests/{each}"
+    for each in (
+        *("rules/", "verbs/", "http/", "dns/", "db/", "cli/", "worker/", "stories/test_first_minute.py"),
+        *("contract/test_spec_", "contract/test_choices_", "contract/test_every_error_code.py"),
+    )
+)
+"""The tests whose coverage is measured, on SQLite. It makes Python take twice as long, and the others run the same lines again."""
+NOT_COVERED = tuple(
+    f"tests/{each}.py"
+    for each in (
+        "verbs/test_every_state_and_verb",
+        "db/test_privileges",
+        "db/test_migrate",
+        "cli/test_console",
+    )
+)
+"""But not these: a thousand pairs over the same lines, and what runs in processes of its own."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Don't even read the files that have nothing for this run."""
+    if config.getoption("--covered") != "only" or collection_path.is_dir():
+        return None
+    return None if _is_covered(collection_path.relative_to(config.rootpath).as_posix()) else True
+
+
+def _is_covered(nodeid: str) -> bool:
+    return nodeid.startswith(COVERED) and "[postgresql" not in nodeid and not nodeid.startswith(NOT_COVERED)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest tests first: one that starts last would have the other workers wait for its end.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the longest files first: one that starts last would have the other workers wait for its end.
 
     What runs on both databases is slow on PostgreSQL, by half of the time of `make test-fast`: its hand has SQLite.
     """
@@ -77,6 +129,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip("is about SQLite"))
     if databases.on_postgresql():
         items[:] = [item for item in items if "[sqlite" not in item.name]
+    wanted = config.getoption("--covered")
+    if wanted is not None:
+        items[:] = [item for item in items if _is_covered(item.nodeid) == (wanted == "only")]
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 

@@ -29,6 +29,7 @@ from sublet.credits.add_package import add_package
 from sublet.credits.model import Payable
 from sublet.credits.record_payment import PaymentMade, record_payment
 from sublet.db import Database, Tx, open_database
+from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.names import owner_key
 from sublet.dns.types import GlueInput
 from sublet.migrations import upgrade
@@ -294,6 +295,7 @@ def _again(
         )
     if table.name == "subdomains":
         values["label"] = _LABEL.sub(lambda found: f"k{again}{found[0]}", values["label"])
+        values["skeleton"] = stored_skeleton(values["label"])
     if table.name in ("coupon_uses", "transfers") and values["subdomain_id"] is not None:
         values["subdomain_id"] += again * last["subdomains"]
     if table.name == "zone_records":

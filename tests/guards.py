@@ -119,9 +119,13 @@ def check_stale_change_is_refused(outage: Outage) -> None:
     assert service.doctor() == []
 
 
+WRONG_CLOCK_NAMES = 30
+"""Of so many names the user is to lose none."""
+
+
 def check_wrong_clock_loses_nothing(service: RunningService) -> None:
     """A clock that is wrong by a year or more empties no registry: the sweep stops and asks. Publishing goes on."""
-    names = [f"n{number}.example.test" for number in range(30)]
+    names = [f"n{number}.example.test" for number in range(WRONG_CLOCK_NAMES)]
     ada = service.add_user(free_quota="100")
     for name in names:
         service.register(ada, name, nameservers=["ns1.provider.example"])

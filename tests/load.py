@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+import plain_http
 from service import DS, Registrant, RunningService
 from service_on import ZONE
 
@@ -38,6 +39,8 @@ class Load:
     who: Registrant
     threads: int = 3
     pause_seconds: float = 0.02
+    prefix: str = "n"
+    """With what the names begin; loads in one zone need another each."""
     acknowledged: dict[str, Records] = field(default_factory=dict)
     doubtful: dict[str, Records] = field(default_factory=dict)
     requests: int = 0
@@ -69,13 +72,13 @@ class Load:
     def _run(self, number: int) -> None:
         draws = random.Random(time.monotonic_ns())  # noqa: S311 - which request comes next, no secret
         own = self._own.setdefault(number, [])
-        with httpx.Client(timeout=30) as client:
+        with plain_http.Client(timeout=30) as client:
             while not self._stopped.is_set() and not self.faults:
                 fqdn = draws.choice(own) if own and draws.random() < 0.5 else None
                 if fqdn is None:
                     with self._lock:
                         self._sent += 1
-                        fqdn = f"n{self._sent}.{ZONE}"
+                        fqdn = f"{self.prefix}{self._sent}.{ZONE}"
                     body, records = draw_delegation(draws, fqdn)
                     done = self._send(client, fqdn, records, "POST", "", {"fqdn": fqdn, **body})
                     own += [fqdn] if done else []

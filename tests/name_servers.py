@@ -27,6 +27,7 @@ from server_programs import PRIMARIES, SECONDARIES, Program, run_tool
 from serving import free_address, wait_until
 from sublet.dns.server_config.model import Places, SecondarySite, ServerConfig, Site
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
+from sublet.secret import Secret
 
 KINDS = tuple(PRIMARIES)
 TRANSFER_TRIES = 5
@@ -49,7 +50,7 @@ def find_program(name: str) -> str | None:
 
 def fresh_key(name: str, algorithm: str = "hmac-sha256") -> TsigKey:
     """Return a key that nobody had before."""
-    return TsigKey(name, algorithm, b64encode(secrets.token_bytes(32)).decode())
+    return TsigKey(name, algorithm, Secret(b64encode(secrets.token_bytes(32)).decode()))
 
 
 def zone_apex(zone: str, address: str = "127.0.0.1", **changes: object) -> Apex:
@@ -172,7 +173,7 @@ class NameServerProcess:
     def transfer(self, key: TsigKey | None = None) -> dns.zone.Zone:
         """Return the whole zone by AXFR, signed with its own key."""
         used = key or self.key
-        ring = {dns.name.from_text(used.name): dns.tsig.Key(used.name, used.secret, used.algorithm)}
+        ring = {dns.name.from_text(used.name): dns.tsig.Key(used.name, used.secret.reveal(), used.algorithm)}
         for _ in range(TRANSFER_TRIES):
             zone = dns.zone.Zone(self.zone, relativize=False)
             query = dns.message.make_query(self.zone, "AXFR")
@@ -336,8 +337,12 @@ def resolver(
     folder: Path,
     stubs: dict[str, tuple[str, int]],
     trust_anchors: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[tuple[str, int]]:
-    """A validating unbound that runs: where each zone of `stubs` is asked, which keys are trusted; gives its address."""
+    """A validating unbound that runs: where each zone of `stubs` is asked, which keys are trusted; gives its address.
+
+    `options` are more lines of its server clause.
+    """
     host, port = free_address()
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -352,6 +357,7 @@ def resolver(
         " do-not-query-localhost: no",
         " module-config: 'validator iterator'",
         " val-log-level: 2",
+        *options,
         *(f" local-zone: '{zone.rsplit('.', 1)[-1]}.' nodefault" for zone in stubs),
         *(f" trust-anchor: '{line}'" for each in trust_anchors for line in each.splitlines()),
         "remote-control:",

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -16,7 +16,7 @@ from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Payable
-from sublet.db import Tx, open_database
+from sublet.db import Database, Tx, open_database
 from sublet.migrations import upgrade
 from sublet.platform_domains.add_platform_domain import add_platform_domain
 from sublet.platform_domains.offer_mode import offer_mode
@@ -61,11 +61,13 @@ class Registry:
         assert self.url.startswith("sqlite:///")
         return Path(self.url.removeprefix("sqlite:///"))
 
-    def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
+    def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
+        """Run what takes the whole database."""
+
         async def run() -> R:
             database = open_database(self.url, lambda: self.now, may_lose_writes=True)
             try:
-                return await (database.write(fn) if mode == "write" else database.read(fn))
+                return await fn(database)
             finally:
                 await database.close()
 
@@ -73,13 +75,13 @@ class Registry:
 
     def do(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a verb as the operator."""
-        return self._run("write", lambda tx: verb(tx, OPERATOR, *args, **kwargs))
+        return self.write(verb, OPERATOR, *args, **kwargs)
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._run("read", lambda tx: fn(tx, *args, **kwargs))
+        return self.use(lambda database: database.read(fn, *args, **kwargs))
 
     def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._run("write", lambda tx: fn(tx, *args, **kwargs))
+        return self.use(lambda database: database.write(fn, *args, **kwargs))
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table: what a refusal must leave as it was."""

@@ -46,8 +46,11 @@ def _free_port() -> int:
 
 
 @contextmanager
-def run_postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
-    """Run a server, which waits for the disk where it is `durable`; gives the address of its database `postgres`."""
+def run_postgresql(folder: Path, *, durable: bool = False, prefix: tuple[str, ...] = ()) -> Iterator[str]:
+    """Run a server, which waits for the disk where it is `durable`; gives the address of its database `postgres`.
+
+    `prefix` is a program, with its words, that runs it as the same process.
+    """
     data = folder / "data"
     user = hand_over(folder)
     port = _free_port()
@@ -65,6 +68,7 @@ def run_postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
     ]
     subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)
     words = [
+        *prefix,
         find_postgresql("postgres"),
         "-D",
         str(data),

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+import plain_http
 from crashes import zone_is_right
 from service import Registrant, RunningService
 from serving import ServeProcess, serve_process, wait_until
@@ -57,7 +58,7 @@ def at_once(requests: Sequence[Sent]) -> list[httpx.Response]:
     limits = httpx.Limits(max_connections=len(requests), max_keepalive_connections=0)
 
     async def run() -> list[httpx.Response]:
-        async with httpx.AsyncClient(timeout=120, limits=limits) as client:
+        async with plain_http.AsyncClient(timeout=120, limits=limits) as client:
             return await asyncio.gather(
                 *(
                     client.post(

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 from sqlalchemy import func, select
 
+import plain_http
 from crashes import zone_is_right
 from service import Registrant, RunningService
 from serving import wait_until
@@ -40,7 +41,7 @@ def register_at_once(service: RunningService, requests: Sequence[Request]) -> li
     limits = httpx.Limits(max_connections=len(requests), max_keepalive_connections=0)
 
     async def run() -> list[httpx.Response]:
-        async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+        async with plain_http.AsyncClient(timeout=60, limits=limits) as client:
             return await asyncio.gather(
                 *(
                     client.post(
@@ -133,7 +134,7 @@ def _from_both(
     one: RunningService, other: RunningService, first: Request, second: Request
 ) -> list[httpx.Response]:
     async def run() -> list[httpx.Response]:
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with plain_http.AsyncClient(timeout=60) as client:
             return await asyncio.gather(
                 *(
                     client.post(
@@ -253,7 +254,7 @@ def _contend(
     limits = httpx.Limits(max_connections=len(whose), max_keepalive_connections=0)
 
     async def run() -> list[str]:
-        async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+        async with plain_http.AsyncClient(timeout=60, limits=limits) as client:
             return await asyncio.gather(*(CONTENDERS[each](client, service, who, name) for each in whose))
 
     return Counter(zip(whose, asyncio.run(run()), strict=True))

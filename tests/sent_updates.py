@@ -32,7 +32,7 @@ def send(server: NameServerProcess, build: Build, *, key: TsigKey | None = None,
     """Send one update over TCP, signed if there is a key, and return the answer unverified: refusals are often unsigned."""
     message = dns.update.UpdateMessage(zone)
     if key is not None:
-        ring = {dns.name.from_text(key.name): dns.tsig.Key(key.name, key.secret, key.algorithm)}
+        ring = {dns.name.from_text(key.name): dns.tsig.Key(key.name, key.secret.reveal(), key.algorithm)}
         message.use_tsig(ring)
     build(message)
     query = message.to_wire()

@@ -65,7 +65,7 @@ def settings_file(folder: Path, settings: Sequence[PrimarySettings]) -> Path:
 def primary_settings(folder: Path, server: NameServerProcess, name: str = "main") -> PrimarySettings:
     """Return the settings' section of a server, with its key in a file."""
     key_file = folder / f"{name}.key"
-    key_file.write_text(server.key.secret + "\n", encoding="ascii")
+    key_file.write_text(server.key.secret.reveal() + "\n", encoding="ascii")
     return PrimarySettings(
         name=name,
         address=server.address,
@@ -113,10 +113,10 @@ def service_on(
 
 @contextmanager
 def serve_process_on(
-    kind: str, folder: Path, *, broken: str = ""
+    kind: str, folder: Path, *, database_url: str | None = None, broken: str = ""
 ) -> Iterator[tuple[ServiceOn, ServeProcess]]:
     """Run a server of this kind, and give a process that publishes `example.test` into it, not started; both ended in any case."""
-    url = registry_address(folder)
+    url = database_url or registry_address(folder)
     with (
         primary(kind, folder / kind, ZONE) as server,
         serve_process(url, folder, broken=broken, free_quota=100_000) as serving,

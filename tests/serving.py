@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 
+import plain_http
 from service import MovableClock, RunningService
 from sublet.config import Settings
 
@@ -30,6 +31,8 @@ class ServeProcess:
     broken: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     """Further settings of the process."""
+    prefix: tuple[str, ...] = ()
+    """A program, with its words, that runs it as the same process."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     def start(self, kill_at: str = "", *, wait: bool = True) -> None:
@@ -49,7 +52,7 @@ class ServeProcess:
         }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
+                [*self.prefix, sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
             )
         if wait:
             wait_until(self._is_ready, READY_SECONDS)
@@ -58,7 +61,7 @@ class ServeProcess:
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()
         try:
-            answer = httpx.get(self.service.base_url.removesuffix("/api/v1") + "/readyz", timeout=2)
+            answer = plain_http.get(self.service.base_url.removesuffix("/api/v1") + "/readyz", timeout=2)
         except httpx.TransportError:
             return False
         return answer.status_code == 200
@@ -85,7 +88,7 @@ class ServeProcess:
 
     def _forget_connections(self) -> None:
         self.service.client.close()
-        self.service.client = httpx.Client(timeout=30)
+        self.service.client = plain_http.Client(timeout=30)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:

@@ -8,6 +8,8 @@
     make soak PART=fence                 old updates against newer ones, 100 trials on each name server
     make soak PART=kills SERVER=knot     25 SIGKILLs of Knot under load, and of the service at each point of publishing into it
     make soak PART=outage                1,000 names registered while the primary is away for three minutes
+    make soak PART=slow-clients          500 connections that send a byte a second, and what they cost the others
+    make soak PART=faults                1,000 SIGKILLs of the service under load on SQLite and 300 on PostgreSQL, 10,000 answers by strace
     make soak PART=hosts                 many processes, PostgreSQL with a standby, Knot: each killed in turn under load, 3 rounds
 
 A part is a function that takes the options, prints what it does, and returns whether nothing was violated.
@@ -25,6 +27,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import process_trials
+import slow_clients
+from fault_scenarios import soak as scenarios
 from hosts import soak as many_hosts
 from machine import soak as machine
 from name_servers import KINDS
@@ -104,6 +108,36 @@ def processes(options: argparse.Namespace) -> bool:
     return well
 
 
+def slow(options: argparse.Namespace) -> bool:
+    """Measure what slow clients cost the others; tell whether their p99 stays below twice what it was and everything else holds."""
+    rounds = options.count or slow_clients.ROUNDS
+    seconds = slow_clients.ROUND_SECONDS
+    print(
+        f"slow-clients: {slow_clients.SLOW} connections, {rounds} rounds of twice {seconds:g} s", flush=True
+    )
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        measured = slow_clients.measure(Path(folder), rounds=rounds, round_seconds=seconds)
+    found = slow_clients.violations(measured)
+    if measured.ratio >= slow_clients.RATIO_MAX:
+        found.append(f"p99 is {measured.ratio:.2f} times what it is without slow clients")
+    lines = [*slow_clients.report(measured), *(f"VIOLATED: {each}" for each in found)]
+    print("\n".join(f"slow-clients: {line}" for line in lines))
+    if options.report is not None:
+        page = [
+            "# Soak: clients that send a byte a second",
+            "",
+            f"One `sublet serve` on SQLite, {slow_clients.OTHERS} clients that read and write in turn, and {slow_clients.SLOW} connections that send a byte",
+            "a second of a head or of a body, and come again when they are ended; `make soak PART=slow-clients` makes this page.",
+            "",
+            f"- {datetime.now(UTC):%Y-%m-%d}, sublet {machine.commit()}, Python {platform.python_version()}",
+            f"- {rounds} rounds of {seconds:g} s without and {seconds:g} s with them",
+            "",
+            *(f"    {line}" for line in lines),
+        ]
+        (options.report / "soak-slow-clients.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+    return not found
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "machine": machine.soak,
     "races": races,
@@ -112,6 +146,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "kills": primaries.kills,
     "outage": primaries.outage,
     "hosts": many_hosts.hosts,
+    "faults": scenarios.faults,
+    "slow-clients": slow,
 }
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import insert, update
 
 from sublet.accounts.store import users
 from sublet.db import Tx
+from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation
 from sublet.subdomains import store
 from sublet.subdomains.store import subdomains
@@ -116,6 +117,7 @@ def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], platform_domain_
             "platform_domain_id": platform_domain_id,
             "label": label,
             "fqdn": f"{label}.{domain}",
+            "skeleton": stored_skeleton(label),
             "registration_type": state.mode,
             "registration_source": "api",
             "nameserver_count": int(state.nameservers),

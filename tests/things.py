@@ -10,7 +10,9 @@ import psycopg
 from sqlalchemy import text
 
 from postgresql import fresh_database
-from sublet.db import PostgresqlDatabase, Tx, open_database
+from serving import wait_until
+from sublet.db import Tx, open_database
+from sublet.db.postgresql import PostgresqlDatabase
 from sublet.migrations import upgrade
 
 Story = Callable[[PostgresqlDatabase], Coroutine[Any, Any, None]]
@@ -94,8 +96,17 @@ def commits_waiting(url: str) -> list[int]:
     )
 
 
+def _standby_names(url: str) -> str:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("SHOW synchronous_standby_names").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
 def has_standby(url: str, names: str) -> None:
     """Have the server wait for a synchronous standby, which isn't there, or for none."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
         connection.execute("SELECT pg_reload_conf()")
+    # Once a new connection has it all others were told, and hear it before their next command.
+    wait_until(lambda: _standby_names(url) == names)

@@ -5,7 +5,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Column, ColumnElement, Index, String, Table, func, insert, select, true
+from sqlalchemy import (
+    JSON,
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    Select,
+    String,
+    Table,
+    bindparam,
+    func,
+    insert,
+    select,
+    true,
+)
 
 from sublet.db import Prepared, Tx
 from sublet.invariants import Violation
@@ -71,13 +85,27 @@ def record(
 
 
 def record_many(
-    tx: Tx, actor: Actor, action: str, object_type: str, after: Mapping[int, Mapping[str, Any]]
+    tx: Tx,
+    actor: Actor,
+    action: str,
+    object_type: str,
+    after: Mapping[int, Mapping[str, Any]],
+    *,
+    before: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Append an event of the same action for each of many objects, by id with what is so after it; as `record`."""
+    """Append an event of the same action for each of many objects, by id with what is so after it (and before); as `record`."""
     if not after:
         return
-    common = _common(tx, actor, action, object_type) | {"before": None}
-    rows = [common | {"object_id": object_id, "after": dict(values)} for object_id, values in after.items()]
+    common = _common(tx, actor, action, object_type)
+    rows = [
+        common
+        | {
+            "object_id": object_id,
+            "before": dict(before[object_id]) if before is not None else None,
+            "after": dict(values),
+        }
+        for object_id, values in after.items()
+    ]
     _ADDED.run_many(tx, rows)
 
 
@@ -124,6 +152,54 @@ def list_changes(
         .limit(limit)
     )
     return [Change(*row) for row in tx.connection.execute(query)][::-1]
+
+
+_NTH_NEWEST = Prepared(
+    select(audit_events.c.at)
+    .where(
+        (audit_events.c.object_type == bindparam("of_type"))
+        & (audit_events.c.object_id == bindparam("of"))
+        & (audit_events.c.action == bindparam("done"))
+    )
+    .order_by(audit_events.c.id.desc())
+    .limit(1)
+    .offset(bindparam("newer", type_=Integer))
+)
+
+
+def nth_newest_at(tx: Tx, object_type: str, object_id: int, action: str, number: int) -> datetime | None:
+    """When was an action done to an object for the `number`th time, counted back from the last? None: it wasn't so often."""
+    row = _NTH_NEWEST.one_or_none(tx, of_type=object_type, of=object_id, done=action, newer=number - 1)
+    return row[0] if row is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """An event as the operator reads it: everything that is kept of it, but the token and the request."""
+
+    id: int
+    at: datetime
+    actor_kind: str
+    user_id: int | None
+    actor_name: str | None
+    reason: str | None
+    action: str
+    object_type: str
+    object_id: int
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def list_events(
+    tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]], actions: Collection[str]
+) -> list[AuditEvent]:
+    """Which of these actions were done to these objects? Oldest first."""
+    events = audit_events.c
+    of_objects = (events.object_type == object_type) & events.object_id.in_(ids)
+    query = select(*(events[name] for name in AuditEvent.__slots__)).where(
+        of_objects & events.action.in_(sorted(actions))
+    )
+    return [AuditEvent(*row) for row in tx.connection.execute(query.order_by(events.id))]
 
 
 def list_untold(

@@ -65,6 +65,7 @@ class Settings:
     database_may_lose_writes: str = "no"
     """Whether a PostgreSQL is taken that may lose what it has acknowledged."""
     http_listen: str = "127.0.0.1:8053"
+    http_connections_max: int = 1000
     dns_listen: str = "127.0.0.1:5300"
     dns_addresses: str = ""
     """Public addresses of the built-in name server, comma-separated: what apex nameservers inside a zone resolve to."""
@@ -76,13 +77,18 @@ class Settings:
     public_url: str = ""
     """Where clients reach the service, without `/api/v1`, for the OpenAPI document; empty: the listen address."""
     free_quota: int = 5
+    nameserver_changes_per_day: int = 300
+    """How often the nameservers, glue and DS of one name may be changed within 24 hours; 0: as often as anybody likes."""
     publish_wait_ms: int = 1000
     """How long a change waits for its publication before it is answered with what is then true."""
     rate_limits: str = "on"
     rate_limit_read_per_minute: int = 600
     rate_limit_write_per_minute: int = 120
     rate_limit_ticket_per_minute: int = 20
+    rate_limit_address_per_minute: int = 1200
+    rate_limit_network_per_minute: int = 6000
     rate_limit_failed_auth_per_minute: int = 30
+    rate_limit_failed_auth_network_per_minute: int = 120
     trusted_proxies: str = ""
     """Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed."""
     mail_transport: str = "log"
@@ -122,6 +128,8 @@ class Settings:
             value = getattr(self, field.name)
             if isinstance(value, int) and value < 0:
                 raise SettingsError(f"{field.name}: {value} is below 0")
+        if self.http_connections_max < 1:
+            raise SettingsError("http_connections_max: 0 would let nobody in")
         _check_mail(self)
 
 
@@ -129,6 +137,7 @@ DESCRIPTIONS: dict[str, str] = {
     "database_url": "The database: sqlite:////absolute/path, sqlite:///relative/path, postgresql://user@host:port/name.",
     "database_may_lose_writes": "no: a PostgreSQL with fsync, full_page_writes or synchronous_commit off is refused; or yes.",
     "http_listen": "Where the API listens, host:port; port 0 picks a free one.",
+    "http_connections_max": "Most connections of clients that a process of the API has at once.",
     "dns_listen": "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
     "dns_addresses": "Public addresses of the built-in name server: what apex nameservers inside a zone resolve to.",
     "dns_servers": "Where this host reaches the built-in name servers, host:port, with commas; empty: at dns_listen.",
@@ -136,12 +145,16 @@ DESCRIPTIONS: dict[str, str] = {
     "dns_status_listen": "Where `sublet dns` tells of itself over HTTP (/healthz, /readyz, /metrics); empty: nowhere.",
     "public_url": "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     "free_quota": "How many free names a user may hold who has no quota of its own.",
+    "nameserver_changes_per_day": "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number.",
     "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
-    "rate_limits": "on or off, the limit on failed authentication included.",
+    "rate_limits": "on or off, the limits on failed authentication and on changes of one name included.",
     "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
     "rate_limit_write_per_minute": "Changing requests of one token in a minute.",
     "rate_limit_ticket_per_minute": "Tickets and replies of one token in a minute.",
+    "rate_limit_address_per_minute": "Requests from one address (IPv6: one /64) in a minute, whatever their tokens.",
+    "rate_limit_network_per_minute": "Requests from one network (/24, IPv6: /48) in a minute.",
     "rate_limit_failed_auth_per_minute": "Requests with a bad token from one address in a minute.",
+    "rate_limit_failed_auth_network_per_minute": "Requests with a bad token from one network in a minute.",
     "trusted_proxies": "Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed.",
     "mail_transport": "log (mail is not sent, only told to the log) or smtp.",
     "mail_from": "Whom mail comes from: name@example.net, or Name <name@example.net>.",

@@ -318,6 +318,13 @@ class ValidationFailed(Refusal):
 # The service's own
 
 
+class RateLimited(Refusal):
+    """Too many requests of this class, changes of this name, or requests of this kind at once; `Retry-After` says when to ask again."""
+
+    code = "rate_limited"
+    category = Category.LIMITED
+
+
 class Unavailable(Refusal):
     """The database can't be written (or reached), or too many ask the name servers, right now; nothing was changed."""
 

@@ -2,8 +2,8 @@
 
 import base64
 import binascii
+import os
 import re
-import secrets
 import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ def parse_id(text: str) -> int | None:
 
 def new_request_id() -> str:
     """Return a fresh request id: 128 random bits in hex."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from hostile import Target, envelope, exchange, nothing_stored, parse_answer, refusal
-from sublet.http import serve
+from sublet.http import protocol
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,7 @@ QUERIES = {
     "invalid UTF-8": "q=%ff",
     "surrogate": "q=%ed%a0%80",
     "long text": "q=" + "a" * 10_000,
-    "many parameters": "&".join(f"a{number}=1" for number in range(3_000)),
+    "many parameters": "&".join(f"a{number}=1" for number in range(1_500)),
     "cursor of another's making": "cursor=eyJpZCI6MX0",
     "cursor that is no base64": "cursor=%21%21%21",
     "cursor, long": "cursor=" + "A" * 5_000,
@@ -196,7 +196,7 @@ def test_what_is_not_http_is_refused_in_the_one_envelope(target: Target, name: s
     with nothing_stored(target):
         received = exchange(target, MALFORMED[name])
     status, headers, body = parse_answer(received)
-    assert status in (400, 401, 431), received[:300]
+    assert status in (400, 401, 414, 431), received[:300]
     assert envelope(status, headers, body)
     assert target.call("GET", "/me").status_code == 200
 
@@ -274,7 +274,7 @@ HEADERS = {
     "Accept: high octets": ("Accept: \xff;q=\xfe", 422),
     "Expect: something": ("Expect: 200-ok", 422),
     "Upgrade: websocket": ("Connection: close, upgrade\r\nUpgrade: websocket", 422),
-    "Host: another": ("Host: evil.example", 422),
+    "Host: a second one": ("Host: evil.example", 400),
     "Range": ("Range: bytes=0-1", 422),
 }
 
@@ -311,7 +311,7 @@ def test_a_method_that_no_path_takes_is_refused(target: Target, method: str) -> 
 def test_a_head_that_does_not_come_ends_the_connection(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 1.0)
     for octets in (b"", target.request_head()[:-4]):
         started = time.monotonic()
         assert exchange(target, octets) == b""

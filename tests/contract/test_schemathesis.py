@@ -6,16 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+import plain_http
 from service import DS, RunningService, registry_address, running_service
+from share import share
 from sublet.http.routes import ENDPOINTS
 
 pytestmark = pytest.mark.slow
 
 SEED = 20261121
-EXAMPLES_AN_OPERATION = 50
+EXAMPLES_AN_OPERATION = share(25, whole=50)
 REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 422})
 """What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or clashes with what is stored."""
 
@@ -78,7 +79,7 @@ def test_the_document_and_the_service_agree(tmp_path: Path) -> None:
         token = seed_names(service)
         url = service.base_url + "/openapi.json"
         config = tmp_path / "schemathesis.toml"
-        write_config(httpx.get(url).json(), config)
+        write_config(plain_http.get(url).json(), config)
         done = run_schemathesis(url, token, config)
         assert service.doctor() == []
     assert done.returncode == 0, done.stdout + done.stderr

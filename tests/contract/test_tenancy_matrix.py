@@ -81,8 +81,7 @@ def _names(service: RunningService, bob: Registrant) -> dict[str, str]:
         "0",
     )
     paths |= {
-        f"missing: {text}": text
-        for text in (*missing, "777777", "9" * 19, "9" * 30, "%00", "%ff", "b%C3%BCcher")
+        f"missing: {text}": text for text in (*missing, "777777", "9" * 19, "9" * 30, "%ff", "b%C3%BCcher")
     }
     return paths
 

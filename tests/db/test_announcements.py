@@ -17,7 +17,8 @@ from sqlalchemy import text
 
 from postgresql import find_postgresql, fresh_database, run_postgresql
 from serving import wait_until
-from sublet.db import PostgresqlDatabase, Tx, announcements, open_database, postgresql
+from sublet.db import Tx, announcements, open_database, postgresql
+from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 

@@ -13,11 +13,12 @@ import sublet.http.store
 import sublet.processes.store
 import sublet.subdomains.sweep_store
 import sublet.tickets.store
-from sublet.db import postgresql_engine, sqlite_engine
+from sublet.db import sqlite_engine
+from sublet.db.connect import postgresql_engine
 from sublet.errors import Unavailable
-from sublet.migrations import current_revision, newest_revision, refuse_unusable_database, upgrade
+from sublet.migrations import current_revision, newest_revision, upgrade
 from sublet.schema import metadata
-from sublet.schema_revision import needed_revision
+from sublet.schema_revision import needed_revision, refuse_unusable_database
 
 ALL_TABLES = (
     sublet.cli.doctor,

@@ -2,13 +2,14 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import text
 
 from sublet.db import SqliteDatabase, Tx, open_database, sqlite
 from sublet.db.changes import Changes
@@ -21,6 +22,10 @@ Story = Callable[[SqliteDatabase], Coroutine[Any, Any, None]]
 
 def _create(tx: Tx) -> None:
     tx.connection.execute(text("CREATE TABLE things (name TEXT PRIMARY KEY, filling BLOB)"))
+
+
+def _create_parts(tx: Tx) -> None:
+    tx.connection.execute(text("CREATE TABLE parts (of_thing TEXT REFERENCES things)"))
 
 
 def _add(tx: Tx, name: str, filling: bytes = b"") -> str:
@@ -68,10 +73,10 @@ def _refused(tx: Tx, name: str) -> str:
 
 
 def test_a_group_is_one_commit_and_a_refusal_in_it_undoes_itself_only(tmp_path: Path) -> None:
-    commits: list[int] = []
+    statements: list[str] = []
 
     async def story(database: SqliteDatabase) -> None:
-        event.listen(database._engine, "commit", lambda _connection: commits.append(1))
+        await database.write(lambda tx: tx.driver.set_trace_callback(statements.append))
         results = await asyncio.gather(
             *(database.write(_refused if number % 3 == 1 else _add, f"n{number}") for number in range(60)),
             return_exceptions=True,
@@ -84,7 +89,7 @@ def test_a_group_is_one_commit_and_a_refusal_in_it_undoes_itself_only(tmp_path: 
         assert _stored(tmp_path) == {f"n{number}" for number in range(60) if number % 3 != 1}
 
     _tell(tmp_path, story)
-    assert len(commits) < 30, "the writes were not grouped"
+    assert 0 < statements.count("COMMIT") < 30, "the writes were not grouped"
 
 
 def test_a_fault_in_a_group_undoes_itself_only(tmp_path: Path) -> None:
@@ -119,24 +124,21 @@ def test_nothing_is_answered_before_it_is_committed(tmp_path: Path) -> None:
 
 
 def test_a_failed_commit_stores_nothing_and_everybody_hears_of_it(tmp_path: Path) -> None:
-    failing = True
+    def break_a_promise(tx: Tx) -> None:
+        """Leave behind what SQLite refuses only at the commit."""
+        tx.connection.execute(text("PRAGMA defer_foreign_keys = ON"))
+        tx.connection.execute(text("INSERT INTO parts VALUES ('of nothing')"))
 
     async def story(database: SqliteDatabase) -> None:
-        nonlocal failing
-
-        def on_commit(_connection: Connection) -> None:
-            if failing:
-                raise sqlite3.OperationalError("disk I/O error")
-
-        event.listen(database._engine, "commit", on_commit)
+        await database.write(_create_parts)
         results = await asyncio.gather(
             *(database.write(_refused if number == 3 else _add, f"n{number}") for number in range(20)),
+            database.write(break_a_promise),
             return_exceptions=True,
         )
         assert all(isinstance(result, Unavailable) for result in results), results
         assert _stored(tmp_path) == set()
         assert await database.read(_names) == set()
-        failing = False
         assert await database.write(_add, "later") == "later"
         assert _stored(tmp_path) == {"later"}
 
@@ -144,25 +146,20 @@ def test_a_failed_commit_stores_nothing_and_everybody_hears_of_it(tmp_path: Path
 
 
 def test_a_full_disk_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -> None:
-    limit: list[int] = []
+    def add_much(tx: Tx, name: str, pages_max: int) -> str:
+        tx.connection.execute(text(f"PRAGMA max_page_count = {pages_max}"))
+        return _add(tx, name, bytes(100_000))
 
     async def story(database: SqliteDatabase) -> None:
-        def on_begin(connection: Connection) -> None:
-            if limit:
-                connection.exec_driver_sql(f"PRAGMA max_page_count = {limit[0]}")
-
-        event.listen(database._engine, "begin", on_begin)
         await database.write(_add, "first")
-        limit.append(6)
         results = await asyncio.gather(
-            *(database.write(_add, f"n{number}", bytes(100_000)) for number in range(5)),
+            *(database.write(add_much, f"n{number}", 6) for number in range(5)),
             return_exceptions=True,
         )
         assert all(isinstance(result, Unavailable) for result in results), results
         assert await database.read(_names) == {"first"}
         assert _stored(tmp_path) == {"first"}
-        limit[0] = 1_000_000
-        assert await database.write(_add, "later", bytes(100_000)) == "later"
+        assert await database.write(add_much, "later", 1_000_000) == "later"
         assert await database.read(_names) == {"first", "later"}
 
     _tell(tmp_path, story)
@@ -244,3 +241,76 @@ def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> 
             await waiting
 
     asyncio.run(story())
+
+
+def test_a_write_that_changes_nothing_wakes_nobody(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase) -> None:
+        waiting = asyncio.create_task(database.changed(5.0))
+        await asyncio.sleep(0)
+        await database.write(_names)
+        with pytest.raises(Conflict):
+            await database.write(_refused, "refused")
+        assert not waiting.done()
+        await database.write(_add, "one")
+        assert await waiting
+
+    _tell(tmp_path, story)
+
+
+def test_what_is_recalled_is_asked_again_after_a_commit_of_anybody(tmp_path: Path) -> None:
+    asked = []
+
+    def count(tx: Tx, name: str) -> int:
+        asked.append(name)
+        return len(_names(tx) & {name})
+
+    async def story(database: SqliteDatabase) -> None:
+        assert [await database.recall(count, each) for each in ("a", "a", "b", "a")] == [0, 0, 0, 0]
+        assert asked == ["a", "b"]
+        await database.write(_add, "a")
+        assert [await database.recall(count, "a") for _ in range(2)] == [1, 1]
+        other = sqlite3.connect(tmp_path / "things.db")
+        with other:
+            other.execute("DELETE FROM things")
+        assert await database.recall(count, "a") == 0
+        other.close()
+        assert asked == ["a", "b", "a", "a"]
+
+    _tell(tmp_path, story)
+
+
+def test_no_more_is_remembered_than_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "RECALLED_MAX", 3)
+    asked = []
+
+    def note(_tx: Tx, name: str) -> None:
+        asked.append(name)
+
+    async def story(database: SqliteDatabase) -> None:
+        for each in "abcaabcd":
+            await database.recall(note, each)
+
+    _tell(tmp_path, story)
+    assert asked == ["a", "b", "c", "a", "b", "c", "d"]
+
+
+def test_nobody_waits_for_what_is_read_apart(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(tx: Tx) -> set[str]:
+        names = _names(tx)
+        begun.set()
+        assert go_on.wait(30)
+        assert _names(tx) == names  # one state
+        return names
+
+    async def story(database: SqliteDatabase) -> None:
+        apart = asyncio.create_task(database.read_apart(slow))
+        await asyncio.to_thread(begun.wait, 30)
+        await database.write(_add, "a")
+        assert await database.read(_names) == {"a"}
+        go_on.set()
+        assert await apart == set()
+        assert await database.read_apart(_names) == {"a"}
+
+    _tell(tmp_path, story)

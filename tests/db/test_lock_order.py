@@ -12,10 +12,11 @@ from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
 from serving import wait_until
 from sublet.accounts import store as account_store
-from sublet.db import Tx, postgresql_engine
+from sublet.db import Tx
+from sublet.db.connect import postgresql_engine
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.subdomains import publish_store, store, sweep_store
+from sublet.subdomains import owner_store, store, sweep_store
 from sublet.subdomains.publishing import (
     Result,
     begin_publication,
@@ -123,7 +124,7 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
         lambda tx: record_publication(tx, {item.subdomain_id: Result(item, serial=7)}, batch),
     )
     assert registry.subdomain(item.subdomain_id).published_generation == 1
-    assert registry.read(publish_store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
+    assert registry.read(owner_store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
 
 
 def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:

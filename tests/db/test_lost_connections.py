@@ -11,9 +11,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from postgresql import fresh_database
 from postgresql_proxy import Proxy, run_proxy
 from serving import wait_until
-from sublet.db import PostgresqlDatabase, Tx, connect, postgresql
+from sublet.db import Tx, connect, postgresql
 from sublet.db.connect import LosesWrites
 from sublet.db.marks import Mark
+from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Conflict, Unavailable
 from things import (
     UNKNOWN,
@@ -117,7 +118,11 @@ def test_an_attempt_that_never_ends_is_waited_for_and_told_as_unknown(
 
 
 @pytest.mark.parametrize("times", [2, 5])
-def test_a_connection_that_is_lost_again_and_again(url: str, proxy: Proxy, times: int) -> None:
+def test_a_connection_that_is_lost_again_and_again(
+    url: str, proxy: Proxy, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "LOST_SECONDS", 60)  # on a busy machine each attempt takes a second
+
     async def story(database: PostgresqlDatabase) -> None:
         for _ in range(times):
             proxy.lose(COMMIT, "before")

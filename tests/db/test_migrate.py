@@ -20,10 +20,10 @@ from serving import serve_process, wait_until
 from sublet.cli.main import app
 from sublet.db import Tx, open_database, sqlite_engine, utc_now
 from sublet.errors import Unavailable
-from sublet.migrations import open_engine, take_advisory_lock, upgrade
+from sublet.migrations import take_advisory_lock, upgrade
 from sublet.processes.process_store import list_running
 from sublet.processes.store import processes
-from sublet.schema_revision import needed_revision
+from sublet.schema_revision import needed_revision, open_engine
 from sublet.service.announced import announced
 
 MEANWHILE = 60

@@ -11,11 +11,12 @@ from sqlalchemy.pool import NullPool
 
 import sublet.migrations
 from registry import Prepared, open_registry
-from sublet.db import Tx, postgresql_engine, sqlite_engine
+from sublet.db import Tx, sqlite_engine
+from sublet.db.connect import postgresql_engine
 from sublet.migrations import upgrade
 from sublet.schema import metadata
 
-NAMES = ("blog.example.test", "shop.example.test")
+NAMES = ("blog.example.test", "modern.example.test")
 Rows = dict[str, list[dict[str, object]]]
 
 

@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from postgresql import fresh_database
 from serving import wait_until
-from sublet.db import PostgresqlDatabase, Tx, commit_watch, postgresql
+from sublet.db import Tx, commit_watch, postgresql
+from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
 from things import UNKNOWN, add, commits_waiting, has_standby, ids, prepared_things, tell
 

@@ -20,18 +20,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+import plain_http
 from deployment import DEPLOY, find_program
 from postgresql import fresh_database
 from service import MovableClock, RunningService
 from serving import free_address as free_host_and_port
 from serving import wait_until
 from sublet.config import Settings
+from sublet.http.security_headers import SECURITY_HEADERS
 
 EXAMPLE = DEPLOY / "nginx" / "sublet.conf"
 NAME = "names.example.net"
 READY_SECONDS = 120.0
 """How long two APIs and nginx may take to start on a machine that others load."""
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nginx")]
+pytestmark = pytest.mark.slow
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class Api:
     def is_ready(self) -> bool:
         assert self.process.poll() is None
         try:
-            return httpx.get(f"http://{self.address}/readyz", timeout=5).status_code == 200
+            return plain_http.get(f"http://{self.address}/readyz", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -146,7 +148,7 @@ class Proxy:
         """Return a client with an address of its own of this host's."""
         context = ssl.create_default_context(cafile=str(self.folder / "tls.pem"))
         transport = httpx.HTTPTransport(local_address=address, verify=context)
-        return httpx.Client(
+        return plain_http.Client(
             transport=transport, base_url=f"https://{self.https}", headers={"Host": NAME}, timeout=30
         )
 
@@ -230,6 +232,12 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+def assert_secured(answer: httpx.Response) -> None:
+    """Require the headers of every answer, once each, whether it is Sublet's or nginx's own."""
+    for name in ("strict-transport-security", "cache-control", "x-content-type-options"):
+        assert answer.headers.get_list(name) == [SECURITY_HEADERS[name]], name
+
+
 def test_api_alone_is_passed_and_by_tls_alone(
     apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
 ) -> None:
@@ -237,10 +245,10 @@ def test_api_alone_is_passed_and_by_tls_alone(
         for _ in range(4):
             answer = client.get("/api/v1/subdomains", headers=bearer)
             assert answer.status_code == 200, answer.text
-            assert answer.headers["strict-transport-security"]
+            assert_secured(answer)
         for path in ("/metrics", "/healthz", "/readyz", "/"):
             assert client.get(path).status_code == 404
-        assert httpx.get(f"http://{proxy.http}/api/v1/subdomains", headers=bearer).status_code == 404
+        assert plain_http.get(f"http://{proxy.http}/api/v1/subdomains", headers=bearer).status_code == 404
 
 
 def test_the_clients_address_is_seen_through(apis: tuple[Api, Api], tmp_path: Path) -> None:
@@ -273,6 +281,7 @@ def test_what_was_sent_by_post_is_never_sent_again(
             assert breaking.methods == [method]
             if method == "POST":
                 assert answer.json()["error"] == "unavailable"
+                assert_secured(answer)
                 assert answer.headers["content-type"] == "application/json"
                 assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
@@ -284,7 +293,8 @@ def test_too_much_is_refused_as_sublet_does_it(
         headers = bearer | {"Content-Type": "application/json"}
         answer = client.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert (answer.status_code, answer.json()["error"]) == (413, "payload_too_large")
-        with httpx.Client(base_url=f"http://{apis[0].address}") as direct:
+        assert_secured(answer)
+        with plain_http.Client(base_url=f"http://{apis[0].address}") as direct:
             own = direct.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert set(own.json()) == set(answer.json())
         assert own.json()["message"] == answer.json()["message"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import shutil
 import socket
 import struct
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from name_servers import resolver
 from record_table import DS_TEXT, RECORDS, ZONE, many_nameservers, reader_of, serving
 from sublet.dns import nameserver
 from sublet.dns.nameserver import NameServer
@@ -558,39 +558,24 @@ def test_a_port_taken_for_udp_is_not_kept_for_tcp() -> None:
 # A resolver
 
 
-@pytest.mark.skipif(shutil.which("unbound") is None, reason="unbound is not installed")
 def test_unbound_takes_our_answers(port: int, tmp_path: Path) -> None:
     """With 0x20 (it drops answers whose question has another case), and down to smaller questions first (RFC 9156).
 
     No referral is followed here: NS records name no port, and a server on port 53 is not a test's to start.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as picked:
-        picked.bind(("127.0.0.1", 0))
-        resolver_port = picked.getsockname()[1]
-    configuration = tmp_path / "unbound.conf"
-    configuration.write_text(
-        f"server:\n interface: 127.0.0.1@{resolver_port}\n username: ''\n chroot: ''\n directory: '{tmp_path}'\n"
-        " pidfile: ''\n use-syslog: no\n do-daemonize: no\n do-not-query-localhost: no\n module-config: 'iterator'\n"
-        " qname-minimisation: yes\n use-caps-for-id: yes\n"
-        f"stub-zone:\n name: {ZONE}\n stub-addr: 127.0.0.1@{port}\n"
-        "remote-control:\n control-enable: no\n"
-    )
-    command = ["unbound", "-d", "-c", str(configuration)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            assert resolved(resolver_port, "text.zone.example", "TXT").values("ANSWER", "TXT") == ['"hello"']
-            under = resolved(resolver_port, "under.ent.zone.example", "TXT")
-            assert under.values("ANSWER", "TXT") == ['"below nothing"']
-            alias = resolved(resolver_port, "alias.zone.example", "TXT")
-            assert alias.values("ANSWER", "TXT") == ['"hello"']
-            assert resolved(resolver_port, "no.such.zone.example", "A").code == "NXDOMAIN"
-            assert len(resolved(resolver_port, "foo.zone.example", "DS").values("ANSWER", "DS")) == 1
-        finally:
-            process.terminate()
+    strict = [" qname-minimisation: yes", " use-caps-for-id: yes"]
+    with resolver(tmp_path, {ZONE: ("127.0.0.1", port)}, options=strict) as (_, resolver_port):
+        assert resolved(resolver_port, "text.zone.example", "TXT").values("ANSWER", "TXT") == ['"hello"']
+        under = resolved(resolver_port, "under.ent.zone.example", "TXT")
+        assert under.values("ANSWER", "TXT") == ['"below nothing"']
+        alias = resolved(resolver_port, "alias.zone.example", "TXT")
+        assert alias.values("ANSWER", "TXT") == ['"hello"']
+        assert resolved(resolver_port, "no.such.zone.example", "A").code == "NXDOMAIN"
+        assert len(resolved(resolver_port, "foo.zone.example", "DS").values("ANSWER", "DS")) == 1
 
 
 def resolved(port: int, name: str, rdtype: str) -> Reply:
-    """What the resolver says, given a moment to start."""
+    """What the resolver says."""
     for _ in range(50):
         command = ["dig", "@127.0.0.1", "-p", str(port), "+time=2", "+tries=1", name, rdtype]
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)

@@ -20,7 +20,7 @@ from sublet.dns.update import fence_name, new_fence
 
 ZONE = "example.test"
 KEY = fresh_key("ours")
-RING = {dns.name.from_text(KEY.name): dns.tsig.Key(KEY.name, KEY.secret, KEY.algorithm)}
+RING = {dns.name.from_text(KEY.name): dns.tsig.Key(KEY.name, KEY.secret.reveal(), KEY.algorithm)}
 SOA = f"{ZONE}. 300 IN SOA ns1.{ZONE}. hostmaster.{ZONE}. 7 3600 900 1209600 300"
 FENCE = new_fence()
 TEXT = f'{fence_name(ZONE)}. 0 IN TXT "{FENCE}"'
@@ -84,9 +84,9 @@ def test_a_signed_answer_is_believed() -> None:
         ({"error": dns.rcode.BADKEY}, "key", "does not know"),
         ({"error": dns.rcode.BADSIG}, "key", "another secret"),
         ({"error": dns.rcode.BADTRUNC}, "unsigned", ""),
-        ({"key": dns.tsig.Key("theirs", KEY.secret, KEY.algorithm)}, "unsigned", "theirs"),
-        ({"key": dns.tsig.Key("ours", fresh_key("x").secret, KEY.algorithm)}, "unsigned", ""),
-        ({"key": dns.tsig.Key("ours", KEY.secret, "hmac-sha512")}, "unsigned", ""),
+        ({"key": dns.tsig.Key("theirs", KEY.secret.reveal(), KEY.algorithm)}, "unsigned", "theirs"),
+        ({"key": dns.tsig.Key("ours", fresh_key("x").secret.reveal(), KEY.algorithm)}, "unsigned", ""),
+        ({"key": dns.tsig.Key("ours", KEY.secret.reveal(), "hmac-sha512")}, "unsigned", ""),
     ],
 )
 def test_one_that_our_key_has_not_signed(options: dict[str, object], cause: str, word: str) -> None:

@@ -204,7 +204,7 @@ def test_the_server_tells_little_of_itself(server: NameServerProcess) -> None:
 
 
 def test_secrets_are_in_no_file_for_everyone(server: NameServerProcess) -> None:
-    secrets = [each.encode() for each in (server.key.secret, server.transfer_key.secret)]
+    secrets = [each.reveal().encode() for each in (server.key.secret, server.transfer_key.secret)]
     files = [path for folder in "csr" for path in (server.folder / folder).rglob("*") if path.is_file()]
     with_secret = [path for path in files if any(each in path.read_bytes() for each in secrets)]
     assert with_secret

@@ -55,7 +55,7 @@ def _query() -> dns.message.Message:
 
 def _ring(key: Primary = PRIMARY) -> dict[dns.name.Name, dns.tsig.Key]:
     name = dns.name.from_text(key.key.name)
-    return {name: dns.tsig.Key(name, key.key.secret, key.key.algorithm)}
+    return {name: dns.tsig.Key(name, key.key.secret.reveal(), key.key.algorithm)}
 
 
 def _wires(

@@ -17,7 +17,18 @@ from sublet.cli.main import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 COMMON = ("--config", "--json")
-QUESTIONS = ("list", "show", "history", "check", "doctor", "settings", "status")
+QUESTIONS = (
+    "list",
+    "show",
+    "history",
+    "evidence",
+    "blocked",
+    "matches",
+    "check",
+    "doctor",
+    "settings",
+    "status",
+)
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -17,7 +17,7 @@ import sublet
 
 ROOT = Path(__file__).resolve().parents[2]
 LINE_SECONDS = 60
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("fresh-clone")]
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True, slots=True)

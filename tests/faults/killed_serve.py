@@ -6,6 +6,7 @@ the point by then. KILL_SIGNAL is another signal: with SIGSTOP it stands still u
 
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from itertools import count
@@ -17,12 +18,12 @@ from dns.update import UpdateMessage
 from sqlalchemy import event
 
 from sublet.cli.main import main
-from sublet.db import Tx
+from sublet.db import Tx, postgresql, sqlite
 from sublet.dns.primary import PrimaryFault, connection, keyring, send_update
 from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
 from sublet.platform_domains import zone_store
-from sublet.subdomains import publish_store
+from sublet.subdomains import owner_store
 from sublet.subdomains.publishing import Batch, Result, record_publication
 from sublet.subdomains.sweep import sweep
 from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
@@ -145,13 +146,13 @@ def _count_down(statements: int) -> None:
 
 def _without_write_ahead() -> None:
     """Remember what is in the zone only once it was seen there, as one would do it naively."""
-    insert = publish_store.insert_published_owners
-    _replace(publish_store, "insert_published_owners", lambda _: lambda *_: None)
+    insert = owner_store.insert_published_owners
+    _replace(owner_store, "insert_published_owners", lambda _: lambda *_: None)
 
     def record(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
         took = record_publication(tx, results, batch)
         for subdomain_id, result in results.items():
-            there = publish_store.list_published_owners(tx, subdomain_id)
+            there = owner_store.list_published_owners(tx, subdomain_id)
             wanted = {record.owner for record in result.item.desired} - there
             insert(tx, [(subdomain_id, owner) for owner in wanted])
         return took
@@ -159,7 +160,62 @@ def _without_write_ahead() -> None:
     _replace(publisher, "record_publication", lambda _: record)
 
 
-if os.environ.get("BROKEN") == "no_write_ahead":
-    _without_write_ahead()
+def _without_syncs() -> None:
+    """Answer what is committed before it is on the disk."""
+
+    def without(begin: Callable[..., Any]) -> Callable[..., Any]:
+        def run(connection: Any, **options: Any) -> None:
+            begin(connection, **options)
+            connection.execute("SET synchronous_commit = off")
+            connection.commit()
+
+        return run
+
+    def open_sqlite(open_engine: Callable[..., Any]) -> Callable[..., Any]:
+        def run(url: str) -> Any:
+            engine = open_engine(url)
+            event.listen(
+                engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF")
+            )
+            return engine
+
+        return run
+
+    _replace(postgresql, "begin_session", without)
+    _replace(sqlite, "sqlite_engine", open_sqlite)
+
+
+def _answering_early() -> None:
+    """Answer what is done before it is committed: on SQLite alone."""
+    under_way: list[tuple[sqlite.SqliteDatabase, list[Any]]] = []
+
+    def told(commit_group: Callable[..., Any]) -> Callable[..., Any]:
+        def run(database: sqlite.SqliteDatabase, connection: Any, group: list[Any]) -> None:
+            under_way[:] = [(database, group)]
+            commit_group(database, connection, group)
+
+        return run
+
+    def early(command: Callable[..., Any]) -> Callable[..., Any]:
+        def run(tx: Tx, sql: str) -> None:
+            if sql == "COMMIT":
+                for database, group in under_way:
+                    database._answer(group)
+                time.sleep(0.2)
+            command(tx, sql)
+
+        return run
+
+    _replace(sqlite.SqliteDatabase, "_commit_group", told)
+    _replace(Tx, "command", early)
+
+
+TWINS = {
+    "": lambda: None,
+    "no_write_ahead": _without_write_ahead,
+    "no_syncs": _without_syncs,
+    "early_answers": _answering_early,
+}
+TWINS[os.environ.get("BROKEN", "")]()
 _arm(os.environ.get("KILL_AT", ""))
 main()

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Delete, Engine, event
 
 from crashes import check_crash_leaves_nothing_old, delete_it
 from guards import (
@@ -33,7 +33,7 @@ from service import running_service
 from sublet import db
 from sublet.credits import coupon_store
 from sublet.credits import store as ledger_store
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.errors import Unavailable
 from sublet.http import subdomains as endpoints
 from sublet.http.idempotency import write_once
@@ -213,18 +213,8 @@ def test_a_renewal_without_its_reference_is_caught(
 
 def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that begins as a reader is refused where somebody else has written meanwhile."""
-    sqlite_engine = db.sqlite.sqlite_engine
-
-    def deferred(address: str) -> Engine:
-        engine = sqlite_engine(address)
-
-        @event.listens_for(engine, "before_cursor_execute", retval=True)
-        def on_statement(*words: Any) -> tuple[str, Any]:
-            return words[2].replace("BEGIN IMMEDIATE", "BEGIN"), words[3]
-
-        return engine
-
-    monkeypatch.setattr(db.sqlite, "sqlite_engine", deferred)
+    command = Tx.command
+    monkeypatch.setattr(Tx, "command", lambda tx, sql: command(tx, sql.replace(" IMMEDIATE", "")))
     # The operator's commands say so with an exit code, which the test's helper asserts.
     with running_service(url) as service, pytest.raises((Unavailable, AssertionError)):
         check_writers_take_turns(service)
@@ -260,7 +250,9 @@ def test_nothing_is_left_in_the_zone(url: str, check: Any) -> None:
 
 @pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
 def test_glue_left_behind_is_caught(url: str, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_glue = zone_store._REPLACED.where(zone_store.zone_records.c.type.in_(("NS", "DS")))
+    all_types = zone_store._REPLACED._statement
+    assert isinstance(all_types, Delete)
+    without_glue = Prepared(all_types.where(zone_store.zone_records.c.type.in_(("NS", "DS"))))
     monkeypatch.setattr(zone_store, "_REPLACED", without_glue)
     with running_service(url) as service:
         service.add_domain()

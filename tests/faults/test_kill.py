@@ -1,16 +1,15 @@
 """SIGKILL at named points of a write and at random times under load; SIGTERM. A real process, real dig."""
 
 import json
-import random
 import signal
 import socket
-import threading
 import time
 from pathlib import Path
 
 import httpx
 import pytest
 
+import plain_http
 from crashes import (
     HOST,
     NAME,
@@ -104,79 +103,6 @@ def test_killed_before_the_record_leaves_nothing_old(
     check_crash_leaves_nothing_old(url, tmp_path, change, expected)
 
 
-class _Load:
-    """Threads that register names one after another, and remember what was acknowledged."""
-
-    def __init__(self, service: RunningService, who: Registrant, threads: int = 4) -> None:
-        self._service, self._who = service, who
-        self.acknowledged: dict[str, int] = {}
-        self.sent = 0
-        self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
-
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def join(self) -> None:
-        for thread in self._threads:
-            thread.join(30)
-            assert not thread.is_alive()
-
-    def _run(self) -> None:
-        with httpx.Client(timeout=10) as client:
-            while True:
-                with self._lock:
-                    self.sent += 1
-                    fqdn = f"n{time.monotonic_ns()}-{self.sent}.example.test"
-                try:
-                    answer = client.post(
-                        self._service.base_url + "/subdomains",
-                        json={"fqdn": fqdn, "nameservers": ["ns1.provider.example", "ns2.provider.example"]},
-                        headers={"authorization": f"Bearer {self._who.token}"},
-                    )
-                except httpx.TransportError:
-                    return
-                if answer.status_code == 201:
-                    with self._lock:
-                        self.acknowledged[fqdn] = answer.json()["subdomain"]["id"]
-                else:
-                    assert answer.status_code == 503, answer.text
-                    return
-
-
-def test_no_acknowledged_write_is_lost_to_sigkill(url: str, tmp_path: Path) -> None:
-    times = random.Random(20)  # noqa: S311 - so that a failure can be repeated
-    with serve_process(url, tmp_path, free_quota=100_000) as serving:
-        service = serving.service
-        service.add_domain()
-        ada = service.add_user()
-        acknowledged: dict[str, int] = {}
-        serving.start()
-        for _ in range(3):
-            load = _Load(service, ada)
-            load.start()
-            time.sleep(times.uniform(0.5, 1.5))
-            assert serving.stop(signal.SIGKILL) == -signal.SIGKILL
-            load.join()
-            assert load.acknowledged, "there was no load"
-            acknowledged |= load.acknowledged
-            serving.start()
-            for fqdn, subdomain_id in load.acknowledged.items():
-                answer = service.call(ada, "GET", f"/subdomains/{fqdn}")
-                assert answer.status_code == 200, fqdn
-                assert answer.json()["subdomain"]["id"] == subdomain_id
-        wait_until(lambda: zone_is_right(service))
-        delegated = {owner for owner, rdtype, _ in standing(service) if rdtype == "NS"}
-        assert set(acknowledged) <= delegated
-        assert service.delegation(next(iter(acknowledged))) == {
-            "ns1.provider.example",
-            "ns2.provider.example",
-        }
-        assert service.doctor() == []
-        assert serving.stop() == 0
-
-
 def _begin_request(service: RunningService, who: Registrant, body: bytes) -> socket.socket:
     """Send a registration's head, and return the connection once the service waits for its body."""
     connection = socket.create_connection(
@@ -206,7 +132,7 @@ def test_sigterm_finishes_the_requests_in_flight(url: str, tmp_path: Path) -> No
         serving.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         with pytest.raises(httpx.TransportError):
-            httpx.get(service.base_url, timeout=2)  # nothing new is taken in
+            plain_http.get(service.base_url, timeout=2)  # nothing new is taken in
         for connection, body in zip(connections, bodies, strict=True):
             connection.sendall(body)
         for connection in connections:

@@ -13,7 +13,7 @@ from postgresql import fresh_database
 from races import RACE_ROUNDS
 from serving import ServeProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
+pytestmark = pytest.mark.slow
 
 
 def test_credits_names_coupons_and_keys_are_given_out_once(postgresql_server: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from races import (
 from service import RunningService, running_service
 from serving import serve_process, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

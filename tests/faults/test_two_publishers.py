@@ -22,7 +22,7 @@ from sublet.processes.leases import publish_lease
 from sublet.processes.model import Lease
 from sublet.processes.take_lease import take_lease
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publish_store import published_owners
+from sublet.subdomains.owner_store import published_owners
 from sublet.subdomains.publishing import Batch
 from sublet.subdomains.store import select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers

@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+import plain_http
 from load import Records, draw_delegation, records_of
 from service import Registrant
 from service_on import ZONE
@@ -291,7 +292,7 @@ class HostsLoad:
 
     async def _act(self, client: Client) -> None:
         draws = random.Random(self.seed * 1000 + client.number)  # noqa: S311 - which request comes next, no secret
-        async with httpx.AsyncClient(timeout=30) as http:
+        async with plain_http.AsyncClient(timeout=30) as http:
             while not self._stopped.is_set() and not self.traffic.faults:
                 try:
                     await client.act(http, draws)

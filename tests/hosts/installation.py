@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+import plain_http
 from hosts.standby import PostgresqlPair, postgresql_pair
 from name_servers import primary
 from service import MovableClock, RunningService
@@ -148,7 +149,7 @@ class Installation:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=5).status_code == 200
+        return plain_http.get(url, timeout=5).status_code == 200
     except httpx.TransportError:
         return False
 

@@ -9,7 +9,7 @@ import pytest
 
 from hosts.trials import answers_lost_after_commit, killed_in_turn
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
+pytestmark = pytest.mark.slow
 
 IN_TURN = ("worker 1", "primary database, the standby promoted")
 

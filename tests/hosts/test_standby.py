@@ -11,8 +11,6 @@ import pytest
 from hosts.standby import PostgresqlPair, PostgresqlServer, postgresql_pair
 from serving import wait_until
 
-pytestmark = pytest.mark.no_cover
-
 
 @pytest.fixture
 def pair(short_folder: Path) -> Iterator[PostgresqlPair]:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
+import plain_http
 from hosts.clients import GRANTED, Account, Client, HostsLoad, Traffic
 from hosts.installation import Installation, Part, installation
 from hosts.standby import children_of
@@ -81,7 +80,7 @@ class Trial:
         assert self.prober.traffic.faults == [], self.prober.traffic.faults
 
     async def _probe(self) -> None:
-        async with httpx.AsyncClient(timeout=30) as http:
+        async with plain_http.AsyncClient(timeout=30) as http:
             await self.prober.register(http, self.draws, "free")
             fqdn = list(self.prober.account.names)[-1]
             ends = time.monotonic() + SETTLED_SECONDS

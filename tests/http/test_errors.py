@@ -122,7 +122,4 @@ def test_request_ids_of_clients(text: str, taken: bool) -> None:
 
 
 def test_a_client_is_told_how_long_to_wait() -> None:
-    assert (
-        render_refusal(http_errors.RateLimited("Wait.", retry_after_seconds=17), "x")[1]["retry-after"]
-        == "17"
-    )
+    assert render_refusal(errors.RateLimited("Wait.", retry_after_seconds=17), "x")[1]["retry-after"] == "17"

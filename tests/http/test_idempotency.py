@@ -10,14 +10,16 @@ from postgresql import fresh_database
 from sublet.accounts.model import Organization, Registrant, Token, User
 from sublet.config import Settings
 from sublet.credits.model import AppliedCoupon, Outcome
-from sublet.db import Tx, open_database
+from sublet.db import Database, Tx, open_database
 from sublet.errors import NotFound, Refusal
 from sublet.http.endpoints import Call, Context
 from sublet.http.errors import IdempotencyInProgress
 from sublet.http.idempotency import Done, fingerprint, write_once
 from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
+from sublet.http.settling import Settling
 from sublet.migrations import upgrade
+from sublet.secret import Secret
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 ADA = Registrant(
@@ -32,12 +34,11 @@ def process(database_url: str) -> Context:
     """What one process has of its own: its connections and what it knows to be running."""
     settings = Settings(database_url=database_url)
 
-    def nobody(_tx: Tx, _token: str) -> Registrant:
+    async def nobody(_db: Database, _token: Secret) -> Registrant:
         raise AssertionError("not asked here")
 
-    return Context(
-        settings, open_database(database_url, may_lose_writes=True), nobody, Limits(settings), Metrics()
-    )
+    db = open_database(database_url, may_lose_writes=True)
+    return Context(settings, db, nobody, Limits(settings), Metrics(), Settling(db))
 
 
 def call(context: Context, key: str | None = "key", body: str = "a") -> Call[None, None]:

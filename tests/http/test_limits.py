@@ -13,8 +13,10 @@ from sublet.http.limits import (
     borrow_whole,
     client_address,
     limit_headers,
+    network_key,
     trusted_addresses,
 )
+from sublet.http.rate_store import Loan
 
 R = TypeVar("R")
 
@@ -125,3 +127,32 @@ def test_a_customer_of_ipv6_is_one_key() -> None:
     assert address_key("2001:db8:1:2::5") != address_key("2001:db8:1:3::5")
     assert address_key("::ffff:192.0.2.1") == address_key("192.0.2.1") != address_key("192.0.2.2")
     assert address_key("") == ""
+
+
+def test_address_and_network_ask_nobody() -> None:
+    """They are counted before the token is: on PostgreSQL, too, in this process alone."""
+
+    async def not_asked(*_: object) -> Loan:
+        raise AssertionError("the database is asked")
+
+    some = Limits(Settings(rate_limit_address_per_minute=2, rate_limit_network_per_minute=2), not_asked)
+    for policy in (limits.ADDRESS, limits.NETWORK):
+        assert [taken(some, "a", policy) for _ in range(3)] == [True, True, False]
+    with pytest.raises(AssertionError):
+        taken(some, "a", limits.FAILED_OF_NETWORK)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.0/24"),
+        ("::ffff:192.0.2.1", "192.0.2.0/24"),
+        ("2001:db8:1:2::5%eth0", "2001:db8:1::/48"),
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("::ffff:127.0.0.1", None),
+        ("", None),
+    ],
+)
+def test_networks(address: str, network: str | None) -> None:
+    assert network_key(address) == network

@@ -40,7 +40,7 @@ def key_file(on: ServiceOn, text: str) -> Iterator[None]:
 
 
 def test_another_secret(on: ServiceOn, ada: Registrant) -> None:
-    with key_file(on, fresh_key("x").secret):
+    with key_file(on, fresh_key("x").secret.reveal()):
         fqdn = fails_for(on, ada, "key")
     healed(on, ada, fqdn)
 
@@ -105,7 +105,7 @@ def test_a_zone_that_is_frozen_by_hand(on: ServiceOn, ada: Registrant) -> None:
     control = ["knotc", "-b", "-s", f"{server.folder}/r/knot.sock", "zone-{}", ZONE]
     if server.kind == "bind":
         port, key = free_address()[1], fresh_key("rndc")
-        key_lines = f'key rndc {{ algorithm {key.algorithm}; secret "{key.secret}"; }};\n'
+        key_lines = f'key rndc {{ algorithm {key.algorithm}; secret "{key.secret.reveal()}"; }};\n'
         inet = f"inet 127.0.0.1 port {port} allow {{ 127.0.0.1; }} keys {{ rndc; }};"
         configuration = server.folder / "rndc.conf"
         configuration.write_text(key_lines + "options { default-key rndc; };\n", encoding="ascii")

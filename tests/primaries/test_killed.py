@@ -8,6 +8,7 @@ from crashes import NAME, Change, change_it, delete_it, suspend_it
 from kill_trials import crash_leaves_nothing_old, points_of, server_killed, worker_killed
 from name_servers import KINDS
 from sent_updates import skip_without
+from share import share
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,11 @@ def test_a_server_killed_under_load(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "points"),
-    [("knot", points_of("knot")), ("bind", ("sent", "probed")), ("powerdns", ("sent", "recorded"))],
+    [
+        ("knot", share(("anywhere", "committed", "applied", "settling"), whole=points_of("knot"))),
+        ("bind", share(("written_ahead", "probed"), whole=points_of("bind"))),
+        ("powerdns", share(("sent", "recorded"), whole=points_of("powerdns"))),
+    ],
 )
 def test_the_service_killed_at_each_point(kind: str, points: tuple[str, ...], tmp_path: Path) -> None:
     skip_without(kind)

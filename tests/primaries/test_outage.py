@@ -6,6 +6,7 @@ import pytest
 
 from name_servers import KINDS, missing_programs
 from primaries.trials import primary_away
+from share import share
 
 pytestmark = pytest.mark.slow
 
@@ -15,4 +16,4 @@ def test_all_is_published_when_the_primary_is_back(kind: str, tmp_path: Path) ->
     missing = missing_programs(kind)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    print(primary_away(kind, tmp_path, names=200, away_seconds=15))  # noqa: T201 - the measured time
+    print(primary_away(kind, tmp_path, names=share(100, whole=200), away_seconds=15))  # noqa: T201 - the measured time

@@ -71,7 +71,10 @@ def referral(server: NameServerProcess, name: str) -> set[tuple[str, str, str]]:
 
 
 def says(server: NameServerProcess, name: str, expected: set[tuple[str, str, str]]) -> bool:
-    return referral(server, name) == expected
+    try:
+        return referral(server, name) == expected
+    except ConnectionError:  # one that starts, or reads the zone anew, may break off what it was asked before
+        return False
 
 
 def test_all_name_servers_follow(

@@ -11,6 +11,7 @@ from name_servers import KINDS
 from service import Registrant, RunningService
 from service_on import ZONE, ServiceOn, primary_settings, service_on, settings_file
 from serving import wait_until
+from share import share
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
@@ -109,6 +110,7 @@ def test_hand_edits_are_found_and_repaired_and_foreign_names_stay(on: ServiceOn)
     )
 
 
+@pytest.mark.parametrize("on", share(("bind",), whole=KINDS), indirect=True)
 def test_a_zone_rebuilt_from_an_old_file_or_an_empty_one_is_found_and_made_right(on: ServiceOn) -> None:
     service = on.service
     ada, ben = service.add_user(), service.add_user("ben@example.org")

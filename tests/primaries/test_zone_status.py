@@ -155,7 +155,7 @@ def test_the_primary_hangs(site: Site) -> None:
 
 def test_another_key(site: Site) -> None:
     good = site.key_file.read_text()
-    site.key_file.write_text(fresh_key("any").secret)
+    site.key_file.write_text(fresh_key("any").secret.reveal())
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["key"]
     assert (zone["primary"]["standing"], zone["fence"]) == ("answers", "unknown")

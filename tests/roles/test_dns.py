@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-import httpx
 import pytest
 
+import plain_http
 from apart import apart
 from serving import free_address
 
@@ -18,9 +18,9 @@ def test_it_answers_and_tells_of_itself(postgresql_server: str, tmp_path: Path) 
         name_server = roles.start("dns", dns_status_listen=status)
         assert "status: NOERROR" in roles.service.dig("example.test", "SOA")
         assert "status: NOERROR" in roles.service.dig("example.test", "SOA", "+tcp")
-        ready = httpx.get(f"http://{status}/readyz")
+        ready = plain_http.get(f"http://{status}/readyz")
         assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True})
-        metrics = httpx.get(f"http://{status}/metrics").text
+        metrics = plain_http.get(f"http://{status}/metrics").text
         assert 'sublet_dns_answers_total{rcode="NOERROR"} 2.0' in metrics
         assert not re.search("^sublet_(?!dns)", metrics, re.MULTILINE)
         second = roles.start("dns", said="")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 
+import plain_http
 from apart import apart
 from serving import free_address, wait_until
 
@@ -25,20 +25,20 @@ def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp
         assert service.delegation("blog.example.test") == set()
         worker = roles.start("worker", worker_status_listen=status)
         wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS), 30)
-        assert httpx.get(f"http://{status}/healthz").json() == {"ok": True}
-        ready = httpx.get(f"http://{status}/readyz")
+        assert plain_http.get(f"http://{status}/healthz").json() == {"ok": True}
+        ready = plain_http.get(f"http://{status}/readyz")
         assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True, "worker": True})
         wait_until(
             lambda: (
                 'sublet_published_names_total{outcome="published"} 1.0'
-                in httpx.get(f"http://{status}/metrics").text
+                in plain_http.get(f"http://{status}/metrics").text
             )
         )
-        nothing = httpx.get(f"http://{status}/api/v1/me")
+        nothing = plain_http.get(f"http://{status}/api/v1/me")
         assert (nothing.status_code, nothing.json()["error"]) == (404, "not_found")
-        assert httpx.post(f"http://{status}/readyz").status_code == 405
+        assert plain_http.post(f"http://{status}/readyz").status_code == 405
         # A scraper that keeps its connection holds nobody up.
-        with httpx.Client() as scraper:
+        with plain_http.Client() as scraper:
             scraper.get(f"http://{status}/metrics")
             assert worker.end() == 0
         assert "stopped" in worker.text

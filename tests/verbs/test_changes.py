@@ -23,6 +23,7 @@ from sublet.errors import (
     NameserverRequired,
     PaymentConfirmationRequired,
     PriceChanged,
+    RateLimited,
     Refusal,
     RenewalNotAvailable,
     RetryNotAvailable,
@@ -253,6 +254,19 @@ def test_an_expired_name_is_renewed_from_its_old_expiry(registry: Registry) -> N
     assert registry.subdomain(held.id).expires_at == START + timedelta(days=730)
 
 
+@pytest.mark.parametrize("after", [-1, 0, 1])
+def test_a_renewal_at_the_second_of_expiry_counts_from_it(registry: Registry, after: int) -> None:
+    held = registry.register(SHOP, registration_mode="plus")
+    assert held.expires_at is not None
+    registry.now = held.expires_at + timedelta(microseconds=after)
+    assert registry.write(renew, registry.actor(), SHOP, PAID) == Outcome(held.id, 11)
+    assert registry.subdomain(held.id).expires_at == START + timedelta(days=730)
+    with registry.refuses(RenewalNotAvailable):
+        registry.write(renew, registry.actor(), SHOP, PAID)
+    assert registry.balance() == 100 - 10 - 11
+    assert registry.doctor() == []
+
+
 def test_a_name_of_a_withdrawn_offer_is_renewed_at_its_renewal_price(registry: Registry) -> None:
     held = registry.register(SHOP, registration_mode="plus")
     registry.write(withdraw_offer, OPERATOR, "example.test", "plus")
@@ -406,3 +420,41 @@ def test_every_change_is_one_event(registry: Registry) -> None:
     before = _events(registry)
     registry.write(renew, registry.actor(), SHOP, Payable())
     assert _events(registry) == before + 1
+
+
+# How often
+
+
+def test_a_name_takes_only_so_many_changes_in_a_day(registry: Registry) -> None:
+    _delegated(registry)
+    registry.register("other.example.test")
+
+    def put(identifier: str, number: int, name: str = "ann") -> Outcome:
+        command = UpdateNameservers((f"ns{number}.example.org",), glue=())
+        return registry.write(
+            update_nameservers, registry.actor(name), identifier, command, changes_per_day=3
+        )
+
+    for number in range(3):
+        put(SHOP, number)
+        registry.advance(hours=1)
+    with registry.refuses(RateLimited) as limited:
+        put(SHOP, 3)
+    assert limited[0].retry_after_seconds == 21 * 3600
+    put(SHOP, 2)  # what is so already is no change
+    put("other.example.test", 3)  # each name by itself
+    registry.advance(hours=21)
+    put(SHOP, 3)
+    with registry.refuses(RateLimited) as again:
+        put(SHOP, 4)
+    assert again[0].retry_after_seconds == 3600
+    registry.advance(days=-40)  # a clock that was set back
+    with registry.refuses(RateLimited) as back:
+        put(SHOP, 4)
+    assert back[0].retry_after_seconds == 24 * 3600
+
+
+def test_a_limit_of_none_is_none(registry: Registry) -> None:
+    _delegated(registry)
+    for number in range(5):
+        change(registry, nameservers=(f"ns{number}.example.org",), glue=())

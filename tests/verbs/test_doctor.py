@@ -262,7 +262,7 @@ def _drop_guard(tx: Tx) -> None:
 
 
 def _write_secret(tx: Tx) -> None:
-    audit.record(tx, OPERATOR, "user.edit", "user", 1, after={"name": f"see {new_token()}"})
+    audit.record(tx, OPERATOR, "user.edit", "user", 1, after={"name": f"see {new_token().reveal()}"})
 
 
 def _write_digest(tx: Tx) -> None:
@@ -502,6 +502,8 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
         _event("update_nameservers", SHOP, before={"nameservers": [], "glue": [], "ds_records": []}),
         {"edges_only subdomain"},
     ),
+    "another's skeleton": (_set(SHOP, skeleton="rnodern"), {"skeleton_is_current subdomain"}),
+    "held with a user that is not": (_set(HELD, held_with_user=True), {"held_with_user subdomain"}),
     "row deleted": (
         both(
             _remove(terms, f"subdomain_id = {_id(OLD)}"),

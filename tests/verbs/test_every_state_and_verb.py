@@ -27,7 +27,7 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.update_nameservers import update_nameservers
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
+pytestmark = pytest.mark.slow
 
 QUOTA = 10
 CHUNK = 12

@@ -102,7 +102,9 @@ def test_what_is_the_same_already_leaves_no_event(registry: Registry) -> None:
     before = registry.rows()
     registry.do(edit_user, ANNA, UserEdit(name="Anna", email=ANNA.upper()))
     registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(idn=True))
-    assert registry.rows() == before
+    after = registry.rows()
+    # PostgreSQL's mark tells that the transactions were committed, which they were.
+    assert {**after, "commit_marks": []} == {**before, "commit_marks": []}
 
 
 def test_suspension_stops_registrations_until_it_is_lifted(registry: Registry) -> None:
@@ -118,17 +120,17 @@ def test_a_token_is_good_until_it_expires_or_is_revoked_and_is_stored_nowhere(re
         issue_token, ANNA, "t", scopes=["tickets:read", "account:read", "tickets:read"], expires_in_days=30
     )
     assert issued.token.scopes == ("account:read", "tickets:read")
-    assert registry.read(authenticate, issued.secret).user.email == ANNA
-    assert issued.secret not in str(registry.rows())
+    assert registry.use(lambda database: authenticate(database, issued.secret)).user.email == ANNA
+    assert issued.secret.reveal() not in str(registry.rows())
     registry.pass_days(30)
     with pytest.raises(TokenExpired):
-        registry.read(authenticate, issued.secret)
+        registry.use(lambda database: authenticate(database, issued.secret))
     forever = registry.do(issue_token, ANNA, "forever")
     assert forever.token.scopes == SCOPES
     assert forever.token.expires_at is None
     registry.do(revoke_token, forever.token.id)
     with pytest.raises(TokenRevoked):
-        registry.read(authenticate, forever.secret)
+        registry.use(lambda database: authenticate(database, forever.secret))
 
 
 # Platform domains

@@ -21,6 +21,7 @@ from sublet.dns.types import Primary, TsigKey
 from sublet.platform_domains import zone_state_store
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
+from sublet.secret import Secret
 from sublet.subdomains import sweep_store
 from sublet.worker import leased
 from sublet.worker.clockwork import Clockwork
@@ -118,7 +119,7 @@ def test_a_check_that_is_cancelled_while_it_begins_is_ended(monkeypatch: pytest.
 
         database = open_database("sqlite:///:memory:")
         keeper = ZoneKeeper(database, NO_DATABASE, find_primary)
-        primary = Primary("main", "127.0.0.1", 1, TsigKey("key", "hmac-sha256", "eA=="))
+        primary = Primary("main", "127.0.0.1", 1, TsigKey("key", "hmac-sha256", Secret("eA==")))
         checking = asyncio.create_task(keeper._run(Task(NO_DATABASE, 1, primary, utc_now())))
         assert await asyncio.to_thread(reached.wait, 20)
         checking.cancel()

@@ -16,6 +16,7 @@ NUMBERED = {
     "audit_events": None,
     "coupon_uses": None,
     "coupons": "coupon",
+    "label_patterns": "label_pattern",
     "ledger_accounts": None,
     "mails": None,
     "messages": None,

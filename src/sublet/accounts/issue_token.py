@@ -14,6 +14,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
 from sublet.errors import FieldError, validation_failed
+from sublet.secret import Secret
 
 EXPIRES_IN_DAYS_MAX = 36_500
 
@@ -22,7 +23,7 @@ EXPIRES_IN_DAYS_MAX = 36_500
 class IssuedToken:
     """A new token: the one time that its secret is there to be shown."""
 
-    secret: str
+    secret: Secret
     token: Token
     user: User
 
@@ -58,7 +59,7 @@ def issue_token(
     secret = new_token()
     allowed = tuple(scope for scope in SCOPES if scope in scopes) if scopes else SCOPES
     expires_at = tx.now + timedelta(days=expires_in_days) if expires_in_days is not None else None
-    token_id = store.insert_token(tx, user.id, name, digest(secret), allowed, expires_at)
+    token_id = store.insert_token(tx, user.id, name, digest(secret.reveal()), allowed, expires_at)
     audit.record(
         tx,
         actor,

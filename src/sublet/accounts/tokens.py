@@ -10,6 +10,7 @@ from datetime import datetime
 
 from sublet.accounts.model import Token
 from sublet.errors import TokenExpired, TokenInvalid, TokenRevoked
+from sublet.secret import Secret
 
 PREFIX = "sublet_"
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -35,10 +36,10 @@ def _base62(number: int) -> str:
     return digits
 
 
-def new_token() -> str:
+def new_token() -> Secret:
     """Return a fresh token: the prefix, 32 random base62 characters (190 bits), six of their CRC-32."""
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH))
-    return PREFIX + secret + _base62(zlib.crc32(secret.encode()))
+    return Secret(PREFIX + secret + _base62(zlib.crc32(secret.encode())))
 
 
 def is_well_formed(text: str) -> bool:

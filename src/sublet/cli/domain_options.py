@@ -33,6 +33,13 @@ RegistrationOpen = Annotated[
 Idn = Annotated[
     bool | None, typer.Option("--idn/--no-idn", help="Whether it takes internationalized labels.")
 ]
+LookAlikeCheck = Annotated[
+    bool | None,
+    typer.Option(
+        "--look-alike-check/--no-look-alike-check",
+        help="Whether an internationalized label is refused that looks like another one here.",
+    ),
+]
 DnssecSigned = Annotated[
     bool | None, typer.Option("--dnssec-signed/--not-dnssec-signed", help="Whether its zone is signed.")
 ]

@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the se
 used (not there, not initialised, not of this version, locked).
 """
 
+from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,13 +53,17 @@ class Nouns(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above
         """Return the command of a name, or None."""
-        if cmd_name not in NOUNS:
-            return None
-        command = typer.main.get_command(import_module(f"sublet.cli.{cmd_name}").app)
-        # typer gives these to whatever it takes for the top; here they would stand beside each noun's own options.
-        command.params = [each for each in command.params if each.name not in _COMPLETION]
-        command.name = cmd_name
-        return command
+        return _noun(cmd_name) if cmd_name in NOUNS else None
+
+
+@cache
+def _noun(name: str) -> Any:
+    """Return the command of a noun, built once by a process that runs several (the demo)."""
+    command = typer.main.get_command(import_module(f"sublet.cli.{name}").app)
+    # typer gives these to whatever it takes for the top; here they would stand beside each noun's own options.
+    command.params = [each for each in command.params if each.name not in _COMPLETION]
+    command.name = name
+    return command
 
 
 app = typer.Typer(

@@ -1,6 +1,5 @@
 """`sublet settings`: every setting with its value."""
 
-import re
 from dataclasses import fields
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
 from sublet.config import DESCRIPTIONS, Settings
+from sublet.secret import without_secrets
 
 app = typer.Typer()
 
@@ -18,19 +18,13 @@ def settings(session: Session) -> Answer:
     found = [
         {
             "name": field.name,
-            "value": _without_password(getattr(session.settings, field.name)),
+            "value": without_secrets(value) if isinstance(value, str) else value,
             "default": field.default,
             "variable": f"SUBLET_{field.name.upper()}",
             "description": DESCRIPTIONS[field.name],
         }
         for field in fields(Settings)
+        for value in (getattr(session.settings, field.name),)
     ]
     rows = tuple(tuple(each.values()) for each in found)
     return Answer(found, table=Table(("setting", "value", "default", "variable", "meaning"), rows))
-
-
-def _without_password(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    hidden = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", value)
-    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1…", hidden)

@@ -7,19 +7,29 @@ import typer
 
 from sublet.cli.output import Answer, Table, facts, shown_cell
 from sublet.cli.session import Session, change, question
+from sublet.dns.names import shown
 from sublet.errors import FieldError, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.store import find_by_reference
+from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.close import close as close_verb
 from sublet.tickets.find import find_for_staff
 from sublet.tickets.mail_requester import mail_reference
 from sublet.tickets.model import MESSAGE_FORMATS, TICKET_STATUSES, TICKET_TYPES, Ticket, TicketFilter
+from sublet.tickets.staff_open import staff_open
 from sublet.tickets.staff_reply import staff_reply
 from sublet.tickets.store import list_tickets
 
-app = typer.Typer(help="Read, answer and close tickets.", no_args_is_help=True)
+app = typer.Typer(help="Open, read, answer and close tickets.", no_args_is_help=True)
 
 TicketName = Annotated[str, typer.Argument(metavar="TICKET", help="The ticket's number (T-000123) or id.")]
+Message = Annotated[
+    str | None, typer.Option("--message", metavar="TEXT", help="Without it, it is read from stdin.")
+]
+Author = Annotated[str, typer.Option("--author", metavar="NAME", help="Whom the user sees as the author.")]
+MessageFormat = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
+]
 AUTHOR_NAME = "Support"
 
 
@@ -49,6 +59,10 @@ def list_(
     type_: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = None,
+    subdomain: Annotated[
+        str | None,
+        typer.Option("--subdomain", metavar="NAME", help="About this name, whoever holds or held it."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000)] = 100,
 ) -> Answer:
     """List tickets of all users, the last spoken in first."""
@@ -57,9 +71,12 @@ def list_(
         for field, text, allowed in (("status", status, TICKET_STATUSES), ("type", type_, TICKET_TYPES))
         if text is not None and text not in allowed
     ]
+    fqdn = canonical_domain(subdomain) if subdomain is not None else None
+    if subdomain is not None and fqdn is None:
+        errors.append(FieldError("subdomain", "value_invalid", f"`{shown(subdomain)}` is no full name."))
     if errors:
         raise validation_failed(errors)
-    tickets = session.read(list_tickets, TicketFilter(status=status, type=type_), limit)
+    tickets = session.read(list_tickets, TicketFilter(status=status, type=type_, subdomain=fqdn), limit)
     rows = tuple(
         (
             ticket_number(each.id),
@@ -67,12 +84,13 @@ def list_(
             each.priority,
             each.type,
             each.requester_email,
+            each.subdomain,
             each.subject,
             each.last_message_at,
         )
         for each in tickets
     )
-    columns = ("number", "status", "priority", "type", "from", "subject", "last message")
+    columns = ("number", "status", "priority", "type", "from", "about", "subject", "last message")
     return Answer(
         [_describe(each, with_messages=False) for each in tickets],
         table=Table(columns, rows, "There are no such tickets."),
@@ -100,19 +118,35 @@ def show(session: Session, ticket: TicketName) -> Answer:
     return Answer(_describe(found), tuple(lines))
 
 
+@change(app, "open")
+def open_(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The full name, or the subdomain's id.")],
+    subject: Annotated[str, typer.Option("--subject", metavar="TEXT", help="One line.")],
+    message: Message = None,
+    type_: Annotated[
+        str, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
+    ] = "abuse",
+    author: Author = AUTHOR_NAME,
+    message_format: MessageFormat = None,
+) -> Answer:
+    """Open a ticket about a name with the user who holds it, who reads all of it; abuse, unless said otherwise."""
+    text = sys.stdin.read() if message is None else message
+    done = session.write(
+        staff_open, name, subject, text, author, ticket_type=type_, message_format=message_format
+    )
+    found = session.read(find_for_staff, str(done.id))
+    line = f"{ticket_number(done.id)} is opened with {found.requester_email}, about {found.subdomain}."
+    return Answer(_describe(found), (line, *_mailed(session, found)))
+
+
 @change(app, "reply")
 def reply(
     session: Session,
     ticket: TicketName,
-    message: Annotated[
-        str | None, typer.Option("--message", metavar="TEXT", help="Without it, it is read from stdin.")
-    ] = None,
-    author: Annotated[
-        str, typer.Option("--author", metavar="NAME", help="Whom the user sees as the author.")
-    ] = AUTHOR_NAME,
-    message_format: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
-    ] = None,
+    message: Message = None,
+    author: Author = AUTHOR_NAME,
+    message_format: MessageFormat = None,
 ) -> Answer:
     """Answer a ticket as staff."""
     text = sys.stdin.read() if message is None else message

@@ -32,9 +32,10 @@ def issue(
 ) -> Answer:
     """Issue a token and show it; this is the only time that it can be seen."""
     issued = session.write(issue_token, user, name, scopes=scope or (), expires_in_days=expires_in_days)
-    value = {"token": issued.secret, "email": issued.user.email, **describe(issued.token)}
+    secret = issued.secret.reveal()
+    value = {"token": secret, "email": issued.user.email, **describe(issued.token)}
     # The token alone on stdout, so that it can be taken from there.
-    return Answer(value, (issued.secret,))
+    return Answer(value, (secret,))
 
 
 @question(app, "list")

@@ -10,12 +10,15 @@ from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.find import find_user, member_of
 from sublet.accounts.model import Member
 from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
+from sublet.audit import AuditEvent
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.subdomains.store import count_free
+from sublet.subdomains.suspend_with_names import suspend_with_names
+from sublet.subdomains.suspension_store import list_suspensions
+from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
 
 app = typer.Typer(help="Add, edit and suspend users.", no_args_is_help=True)
 
@@ -135,14 +138,70 @@ def show(session: Session, user: User) -> Answer:
 
 
 @change(app, "suspend")
-def suspend(session: Session, user: User, reason: Reason = None) -> Answer:
-    """Stop a user: it may read and open tickets, nothing else. Its names stay in the DNS."""
-    member = session.write(suspend_user, user, reason)
-    return Answer(describe(member), (f"The user {member.user.email} is suspended.",))
+def suspend(
+    session: Session,
+    user: User,
+    with_names: Annotated[
+        bool, typer.Option("--with-names", help="Hold all its names too: they leave the DNS.")
+    ] = False,
+    reason: Reason = None,
+) -> Answer:
+    """Stop a user: it may read and open tickets, nothing else. Its names stay in the DNS, unless they are suspended with it."""
+    if not with_names:
+        member = session.write(suspend_user, user, reason)
+        value = {**describe(member), "names": []}
+        return Answer(value, (f"The user {member.user.email} is suspended; its names stay in the DNS.",))
+    done = session.write(suspend_with_names, user, reason)
+    email, number = done.member.user.email, len(done.names)
+    lines = (
+        f"The user {email} is suspended, and {number} names with it: they leave the DNS now.",
+        f"What was published is kept: sublet user evidence {email}",
+    )
+    return Answer({**describe(done.member), "names": done.names}, lines)
 
 
 @change(app, "unsuspend")
-def unsuspend(session: Session, user: User) -> Answer:
-    """Let a suspended user act again."""
-    member = session.write(unsuspend_user, user)
-    return Answer(describe(member), (f"The user {member.user.email} may act again.",))
+def unsuspend(
+    session: Session,
+    user: User,
+    keep_names: Annotated[
+        bool,
+        typer.Option("--keep-names", help="Leave the names suspended that were suspended with it."),
+    ] = False,
+) -> Answer:
+    """Let a suspended user act again; the names that were suspended with it come back into the DNS as they are stored."""
+    done = session.write(unsuspend_with_names, user, keep_names=keep_names)
+    line = f"The user {done.member.user.email} may act again; {len(done.names)} names come back into the DNS."
+    return Answer({**describe(done.member), "names": done.names}, (line,))
+
+
+@question(app, "evidence")
+def evidence(session: Session, user: User) -> Answer:
+    """Show what the audit keeps of suspensions of a user and its names: who, when, why, and what was published then."""
+
+    def ask(tx: Tx) -> tuple[str, list[AuditEvent]]:
+        found = find_user(tx, user)
+        return found.email, list_suspensions(tx, found.id)
+
+    email, events = session.read(ask)
+    rows = tuple(
+        (
+            each.at,
+            each.actor_name,
+            each.action.partition(".")[2],
+            _object(each, email),
+            (each.before or {}).get("status"),
+            (each.before or {}).get("nameservers"),
+            each.reason,
+        )
+        for each in events
+    )
+    columns = ("at", "by", "what", "whom", "status then", "nameservers then", "why")
+    return Answer(events, table=Table(columns, rows, f"{email} and its names were never suspended."))
+
+
+def _object(event: AuditEvent, email: str) -> str:
+    """Return whom a suspension concerned, as the audit names it."""
+    if event.object_type == "user":
+        return email
+    return str((event.before or {}).get("fqdn", f"name {event.object_id}"))

@@ -31,6 +31,7 @@ from sublet.dns.types import Apex, Record, Secondary, TsigKey
 from sublet.errors import FieldError, ValidationFailed, validation_failed
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.view_zone import apex_of
+from sublet.secret import Secret
 
 
 class Server(StrEnum):
@@ -106,7 +107,7 @@ def config(
 
 
 def _fresh_key(name: str) -> TsigKey:
-    return TsigKey(name, "hmac-sha256", b64encode(secrets.token_bytes(32)).decode())
+    return TsigKey(name, "hmac-sha256", Secret(b64encode(secrets.token_bytes(32)).decode()))
 
 
 def _refused(field: str, sentence: str) -> ValidationFailed:
@@ -195,7 +196,7 @@ def _own(site: Site) -> ServerConfig:
     watched = "".join(f" --secondary {each.host}={_place(each)}" for each in site.secondaries)
     return ServerConfig(
         (
-            ConfigFile(key_path, f"{site.key.secret}\n", "sublet:sublet", is_secret=True),
+            ConfigFile(key_path, f"{site.key.secret.reveal()}\n", "sublet:sublet", is_secret=True),
             ConfigFile("/etc/sublet/primary.toml", section, "root:root"),
         ),
         (

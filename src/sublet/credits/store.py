@@ -8,11 +8,9 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    and_,
     bindparam,
     func,
     insert,
-    or_,
     select,
     update,
 )
@@ -23,7 +21,7 @@ from sublet.credits.model import Payment
 from sublet.db import Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
-from sublet.schema import BIG_ID, Instant, metadata, violates
+from sublet.schema import BIG_ID, Instant, metadata, older, violates
 
 ledger_accounts = Table(
     "ledger_accounts",
@@ -173,12 +171,7 @@ def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> l
     """What moved this user's balance? Newest first."""
     query = select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.user_id == user_id)
     if after is not None:
-        query = query.where(
-            or_(
-                transfers.c.created_at < after.at,
-                and_(transfers.c.created_at == after.at, transfers.c.id < after.id),
-            )
-        )
+        query = query.where(older(transfers.c.created_at, transfers.c.id, after))
     query = query.order_by(transfers.c.created_at.desc(), transfers.c.id.desc()).limit(limit)
     return [_payment(tuple(row)) for row in tx.connection.execute(query)]
 

@@ -7,10 +7,8 @@ embedded default, and `postgresql.py`.
 
 from pathlib import Path
 
-from sublet.db.connect import postgresql_engine
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
-from sublet.db.postgresql import PostgresqlDatabase, open_postgresql
 from sublet.db.prepared import Prepared
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
 from sublet.errors import Unavailable
@@ -19,14 +17,12 @@ __all__ = (
     "BUSY_TIMEOUT_SECONDS",
     "Clock",
     "Database",
-    "PostgresqlDatabase",
     "Prepared",
     "SqliteDatabase",
     "Tx",
     "commit_marks",
     "is_lost",
     "open_database",
-    "postgresql_engine",
     "sqlite_engine",
     "utc_now",
 )
@@ -51,4 +47,6 @@ def open_database(
                 f"The folder {folder} of the database does not exist; create it, then run `sublet init`."
             )
         return SqliteDatabase(url, clock)
+    from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - psycopg is a tenth of what a command loads
+
     return open_postgresql(url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds)

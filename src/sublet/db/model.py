@@ -1,19 +1,20 @@
 """What the edges, verbs and stores know of a database: `read`, `write`, and the one transaction in which each runs."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.errors import Unavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+K = TypeVar("K", bound=Hashable)
 Clock = Callable[[], datetime]
 log = structlog.get_logger()
 
@@ -35,9 +36,38 @@ class Tx:
         """What the driver raises, all of it."""
         return cast("type[Exception]", self.connection.dialect.loaded_dbapi.Error)
 
-    def savepoint(self) -> AbstractContextManager[object]:
-        """Return a part of the transaction: what is raised inside it undoes that part alone."""
-        return self.connection.begin_nested()
+    def command(self, sql: str) -> None:
+        """Have the driver do what has neither parameters nor rows: a transaction's beginnings and ends, for `db` alone."""
+        try:
+            self.driver.execute(sql)
+        except self.driver_error as error:
+            self.raise_told(error, sql)
+
+    def data_version(self) -> int:
+        """Return SQLite's number of the file's state: another one after each commit of any other connection."""
+        sql = "PRAGMA data_version"
+        try:
+            return int(self.driver.execute(sql).fetchone()[0])
+        except self.driver_error as error:
+            self.raise_told(error, sql)
+
+    def raise_told(self, error: Exception, sql: str) -> NoReturn:
+        """Raise what SQLAlchemy would for an error of the driver's: callers know its classes, and it sees to connections that are lost."""
+        # Without the parameters: what users wrote stays out of the log.
+        self.connection._handle_dbapi_exception(error, sql, None, None, None)  # noqa: SLF001 - its only way
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Make a part of the transaction: what is raised inside it undoes that part alone."""
+        self.command("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            with suppress(DBAPIError):  # the whole transaction is lost: what was raised says so
+                self.command("ROLLBACK TO SAVEPOINT part")
+                self.command("RELEASE SAVEPOINT part")
+            raise
+        self.command("RELEASE SAVEPOINT part")
 
 
 def is_lost(error: Exception) -> bool:
@@ -55,6 +85,27 @@ class Database(Protocol):
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function in a read-only transaction that sees one state, and return its result."""
+
+    async def read_apart(
+        self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Run a function as `read` does, where it may take long (a list, a search): requests beside it don't wait for it."""
+
+    async def ask(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function that asks one question, by one statement, and return its result.
+
+        As `read`, but for the transaction, which one statement doesn't need and a connection to PostgreSQL takes two more messages
+        for. Of several statements each might see another state.
+        """
+
+    async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:
+        """Run a function as `ask` does, or return what it returned for this key before, where nothing was committed since.
+
+        What it returns depends on the key and on what is stored, and on nothing else: not on `tx.now`. Nobody changes it.
+        """
+
+    def now(self) -> datetime:
+        """Return the present instant, by the clock that transactions have theirs from."""
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function in a writing transaction, and return its result once the commit is durable.

@@ -8,8 +8,10 @@ writes behind their mark (`marks.py`), so that nothing is ever done twice. Both 
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import psycopg
@@ -24,7 +26,7 @@ from sublet.db.commit_watch import CommitWatch
 from sublet.db.connect import WARNINGS, LosesWrites, begin_session, libpq_address, postgresql_engine
 from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.marks import CommittedBefore, Lost, Mark
-from sublet.db.model import Clock, Tx, unavailable, utc_now
+from sublet.db.model import Clock, K, Tx, unavailable, utc_now
 from sublet.errors import Unavailable
 
 P = ParamSpec("P")
@@ -41,6 +43,10 @@ BEGIN_SECONDS = 10.0
 """How long after a call it is begun at last: all threads may wait for a standby that is away, or for locks."""
 UNHEARD_SECONDS = 0.1
 """How long one waits for a change at most while notifications don't come in."""
+
+
+READS = "sublet_reads"
+"""The option of a connection that is only read on."""
 
 
 class _NotBegunError(Exception):
@@ -63,11 +69,11 @@ class PostgresqlDatabase:
             begin_session(connection, statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
 
         # No ping before each use: a connection that was lost meanwhile is found by the first statement, and that is run again.
-        self._engine = postgresql_engine(url, prepare, pool_size=WRITERS + READERS, max_overflow=0)
-        event.listen(self._engine, "handle_error", _give_up_connections)
-        self._reading = self._engine.execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
+        # A reader's thread may jot something down while the connection that it reads on is kept.
+        self._engine = postgresql_engine(url, prepare, pool_size=WRITERS + 2 * READERS, max_overflow=0)
+        event.listen(self._engine, "handle_error", self._give_up_connections)
+        self._idle_readers: list[Connection] = []
+        self._losses = 0
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sublet-reader")
         self._changes = Changes()
@@ -90,13 +96,57 @@ class PostgresqlDatabase:
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         def once() -> R:
-            with self._reading.connect() as connection, connection.begin() as transaction:
+            with self._reader() as connection:
+                tx = Tx(connection, self._clock())
+                tx.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 try:
-                    return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
+                    return _run(connection, lambda: fn(tx, *args, **kwargs))
                 finally:
-                    transaction.rollback()
+                    if not connection.invalidated:
+                        tx.command("ROLLBACK")
 
         return await self._repeat(once)
+
+    async def read_apart(
+        self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        return await self.read(fn, *args, **kwargs)
+
+    async def ask(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def once() -> R:
+            with self._reader() as connection:
+                return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
+
+        return await self._repeat(once)
+
+    async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:
+        return await self.ask(fn, key)  # what other hosts commit is told here by nobody in time
+
+    def now(self) -> datetime:
+        return self._clock()
+
+    @contextmanager
+    def _reader(self) -> Iterator[Connection]:
+        """Lend a connection on which transactions are begun and ended through the driver; it is kept for the next.
+
+        To SQLAlchemy it is in one transaction for as long as it lasts, of which PostgreSQL hears nothing. As the other connections, it
+        is given up when any one is lost.
+        """
+        losses = self._losses
+        try:
+            connection = self._idle_readers.pop()
+        except IndexError:
+            options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", READS: True}
+            connection = self._engine.connect().execution_options(**options)
+            connection.begin()
+        try:
+            yield connection
+        finally:
+            # What is still in a transaction would show the next one what was true in this one.
+            if connection.invalidated or losses != self._losses or not _is_idle(connection):
+                connection.close()
+            else:
+                self._idle_readers.append(connection)
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         mark = Mark()
@@ -200,6 +250,21 @@ class PostgresqlDatabase:
         if warnings:
             raise _GivenUp("; ".join(warnings))
 
+    def _give_up_connections(self, context: ExceptionContext) -> None:
+        """Have all connections made anew where the server that they lead to can't be used any more."""
+        state = getattr(context.original_exception, "sqlstate", None)
+        options = {} if context.connection is None else context.connection.get_execution_options()
+        if state in LOST_STATES and not (state == READ_ONLY and options.get(READS)):
+            context.is_disconnect = True
+        if context.is_disconnect:
+            self._losses += 1
+            self._close_idle_readers()
+
+    def _close_idle_readers(self) -> None:
+        readers, self._idle_readers = self._idle_readers, []
+        for each in readers:
+            each.close()
+
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
         if not self._announcements.is_listening:
@@ -216,15 +281,8 @@ class PostgresqlDatabase:
         for threads in (self._writers, self._readers):
             threads.shutdown(wait=True)
         self._announcements.close()
+        self._close_idle_readers()
         self._engine.dispose()
-
-
-def _give_up_connections(context: ExceptionContext) -> None:
-    """Have all pooled connections made anew where the server that they lead to can't be used any more."""
-    state = getattr(context.original_exception, "sqlstate", None)
-    options = {} if context.connection is None else context.connection.get_execution_options()
-    if state in LOST_STATES and not (state == READ_ONLY and options.get("postgresql_readonly")):
-        context.is_disconnect = True
 
 
 def _run(connection: Connection, fn: Callable[[], R]) -> R:
@@ -234,6 +292,11 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
         if connection.invalidated:  # whatever the function made of it
             raise Lost(str(error)) from error
         raise
+
+
+def _is_idle(connection: Connection) -> bool:
+    raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
+    return raw.info.transaction_status is TransactionStatus.IDLE
 
 
 def _refuse_failed(connection: Connection) -> None:

@@ -5,13 +5,15 @@ work. Of a small question's time SQLAlchemy's own execution is two thirds and mo
 remains right for everything that is composed at a call, or asked seldom.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from itertools import chain
+from typing import Any, cast
 
-from sqlalchemy import Dialect, Insert, Update
+from sqlalchemy import BindParameter, Dialect, Insert, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.sql.visitors import iterate
 
 from sublet.db.model import Tx
 
@@ -24,24 +26,30 @@ class _Compiled:
     """A statement in one engine's SQL: what its parameters and its columns need on their way."""
 
     sql: str
-    names: tuple[str, ...]
+    parameters: tuple[tuple[str, Processor | None], ...]
     is_positional: bool
     constants: Mapping[str, Any]
-    binds: Mapping[str, Processor]
     columns: tuple[tuple[int, Processor], ...]
+    lists: Mapping[str, Sequence[str]]
 
 
 class Prepared:
     """One statement with its `bindparam`s; an INSERT or UPDATE without values takes those that are given first.
 
-    Rows are plain tuples, in the order of the statement's columns. It can't have an IN over a list whose length differs (that is another
-    statement each time), and nothing is filled in that the tables' columns would have by themselves.
+    Rows are plain tuples, in the order of the statement's columns. An IN takes a list as a `bindparam(…, expanding=True)`; since each
+    length is another statement, a list is lengthened to the next power of two by saying its last value again. Nothing is filled in that
+    the tables' columns would have by themselves.
     """
 
     def __init__(self, statement: ClauseElement) -> None:
         self._statement = statement
-        self._compiled: dict[tuple[str, tuple[str, ...]], _Compiled] = {}
+        self._compiled: dict[tuple[str, tuple[str, ...], tuple[int, ...]], _Compiled] = {}
         self._takes_values = isinstance(statement, Insert | Update)
+        self._lists = tuple(
+            str(each.key)
+            for each in iterate(statement)
+            if isinstance(each, BindParameter) and each.expanding and each.required
+        )
 
     def all(self, tx: Tx, **parameters: object) -> list[Row]:
         """Return the rows that it finds, or gives back."""
@@ -74,14 +82,20 @@ class Prepared:
         try:
             tx.driver.cursor().executemany(compiled.sql, given)
         except tx.driver_error as error:
-            _raise(tx, compiled, error)
+            tx.raise_told(error, compiled.sql)
 
-    def _of(self, tx: Tx, parameters: Iterable[str]) -> _Compiled:
+    def _of(self, tx: Tx, parameters: Mapping[str, object]) -> _Compiled:
         dialect = tx.connection.dialect
-        key = (dialect.name, tuple(parameters) if self._takes_values else ())
-        found = self._compiled.get(key)
+        names = tuple(parameters) if self._takes_values else ()
+        lengths: tuple[int, ...] = ()
+        if self._lists:
+            lengths = tuple(_lengthened(len(cast("Sized", parameters[name]))) for name in self._lists)
+        found = self._compiled.get((dialect.name, names, lengths))
         if found is None:
-            found = self._compiled[key] = _compile(self._statement, dialect, key[1])
+            lists = dict(zip(self._lists, lengths, strict=True))
+            found = self._compiled[dialect.name, names, lengths] = _compile(
+                self._statement, dialect, names, lists
+            )
         return found
 
     @staticmethod
@@ -89,44 +103,66 @@ class Prepared:
         try:
             return tx.driver.execute(compiled.sql, _given(compiled, parameters))
         except tx.driver_error as error:
-            _raise(tx, compiled, error)
+            tx.raise_told(error, compiled.sql)
 
 
-def _compile(statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]) -> _Compiled:
+def _lengthened(length: int) -> int:
+    return 1 << (length - 1).bit_length() if length else 0
+
+
+def _compile(
+    statement: ClauseElement, dialect: Dialect, names: tuple[str, ...], lists: Mapping[str, int]
+) -> _Compiled:
     compiled = statement.compile(dialect=dialect, column_keys=list(names) or None)
     assert isinstance(compiled, SQLCompiler)  # noqa: S101 - a query or a change, no DDL
-    assert not compiled.post_compile_params, "an IN over a list has another text each time"  # noqa: S101 - said above
+    given = {name: [None] * length for name, length in lists.items()}
+    written = compiled.construct_expanded_state({**compiled.params, **given})
     processors = enumerate(
         each.type._cached_result_processor(dialect, None)  # noqa: SLF001 - its only way
         for each in compiled._result_columns  # noqa: SLF001 - its only way
     )
+    binds: Mapping[str, Any] = {**compiled._bind_processors, **written.processors}  # noqa: SLF001 - its only way
+    expansion = {name: tuple(written.parameter_expansion[name]) for name in lists}
+    asked = {*chain(*expansion.values()), *(name for name, bind in compiled.binds.items() if bind.required)}
     return _Compiled(
-        sql=str(compiled),
-        names=tuple(compiled.positiontup or compiled.params),
+        sql=written.statement,
+        parameters=tuple((name, binds.get(name)) for name in written.positiontup or written.parameters),
         is_positional=bool(compiled.positional),
-        constants={name: value for name, value in compiled.params.items() if value is not None},
-        binds=dict(compiled._bind_processors),  # type: ignore[arg-type] # noqa: SLF001 - its only way
+        constants={name: value for name, value in written.parameters.items() if name not in asked},
         columns=tuple((place, each) for place, each in processors if each is not None),
+        lists=expansion,
     )
 
 
 def _given(compiled: _Compiled, parameters: Mapping[str, object]) -> Any:
-    values = []
-    for name in compiled.names:
-        value = parameters[name] if name in parameters else compiled.constants[name]
-        processor = compiled.binds.get(name)
-        values.append(value if processor is None else processor(value))
-    return values if compiled.is_positional else dict(zip(compiled.names, values, strict=True))
+    if compiled.lists:
+        parameters = {**parameters, **dict(_spread(compiled.lists, parameters))}
+    if compiled.constants:
+        parameters = {**compiled.constants, **parameters}
+    if compiled.is_positional:
+        return [
+            parameters[name] if processor is None else processor(parameters[name])
+            for name, processor in compiled.parameters
+        ]
+    return {
+        name: parameters[name] if processor is None else processor(parameters[name])
+        for name, processor in compiled.parameters
+    }
+
+
+def _spread(
+    lists: Mapping[str, Sequence[str]], parameters: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
+    for name, names in lists.items():
+        values = list(cast("Iterable[object]", parameters[name]))
+        values += values[-1:] * (len(names) - len(values))
+        yield from zip(names, values, strict=True)
 
 
 def _read(row: Row, columns: Iterable[tuple[int, Processor]]) -> Row:
     values = list(row)
     for place, processor in columns:
-        values[place] = processor(values[place])
+        value = values[place]
+        if value is not None:  # which every type reads as None, and most instants of a row are
+            values[place] = processor(value)
     return tuple(values)
-
-
-def _raise(tx: Tx, compiled: _Compiled, error: Exception) -> NoReturn:
-    """Raise what SQLAlchemy would: callers know its classes, and it sees to connections that are lost."""
-    # Without the parameters: what users wrote stays out of the log.
-    tx.connection._handle_dbapi_exception(error, compiled.sql, None, None, None)  # noqa: SLF001 - its only way

@@ -20,6 +20,8 @@ LABEL_OCTETS_MAX: Final = 63
 """The longest label (RFC 1035, section 2.3.4)."""
 
 _NAMESERVER_LABEL: Final = re.compile(r"ns[0-9]*")
+_MAPPED_ALREADY: Final = re.compile(r"[a-z0-9.-]+")
+"""What UTS 46 maps to itself, whatever it says."""
 _ASCII_OF_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 _RFC_2142_MAILBOXES: Final = frozenset(
@@ -88,10 +90,19 @@ def parse_label(text: str) -> str:
     """
     if "." in text[:INPUT_CHARACTERS_MAX]:
         raise InvalidName(f"`{shown(text)}` has a dot; a label has none.")
+    return _to_a_label(map_part(text), strict=True)
+
+
+def map_part(text: str) -> str:
+    """Return a part of a label as `parse_label` would map it (UTS 46); nothing is asked of a part's place or length.
+
+    Raises:
+        InvalidName: empty, over 1,000 characters, a character that no label has (dots too), empty once mapped.
+    """
     mapped = _mapped(text)
     if "." in mapped:
         raise InvalidName(f"`{shown(text)}` has a dot; a label has none.")
-    return _to_a_label(mapped, strict=True)
+    return mapped
 
 
 def parse_domain_name(text: str) -> str:
@@ -135,6 +146,11 @@ def reserved_reason(label: str) -> str | None:
     if label[2:4] == "--" and not is_idn(label):
         return f"`{label}` is reserved: hyphens in places 3 and 4 are kept for encodings (RFC 5890)."
     return None
+
+
+def reserved_labels() -> frozenset[str]:
+    """Return the labels that `reserved_reason` has by name: not `ns` with digits, nor those with hyphens in places 3 and 4."""
+    return _RFC_2142_MAILBOXES | _PROTOCOL_LABELS.keys()
 
 
 def is_below(name: str, ancestor: str) -> bool:
@@ -193,8 +209,13 @@ def _parse_name(text: str, *, strict: bool) -> str:
 
 
 def _is_address(text: str) -> bool:
+    bare = text[:100].strip().removeprefix("[").removesuffix("]")
+    if (
+        ":" not in bare and not bare[-1:].isdigit()
+    ):  # most names: no address ends so, and the library takes its time
+        return False
     try:
-        ipaddress.ip_address(text[:100].strip().removeprefix("[").removesuffix("]"))
+        ipaddress.ip_address(bare)
     except ValueError:
         return False
     return True
@@ -206,6 +227,10 @@ def _mapped(text: str) -> str:
         raise InvalidName("The name is empty.")
     if len(text) > INPUT_CHARACTERS_MAX:
         raise InvalidName(f"`{shown(text)}` is too long for a name: it has {len(text)} characters.")
+    if _MAPPED_ALREADY.fullmatch(
+        text
+    ):  # as nearly all names are written; the library looks at each character
+        return text
     _refuse_foreign_characters(text, text)
     try:
         mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)

@@ -220,7 +220,7 @@ async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[
 def keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
     """Return our key on this primary, as dnspython takes it."""
     name = dns.name.from_text(primary.key.name)
-    return {name: dns.tsig.Key(name, primary.key.secret, primary.key.algorithm)}
+    return {name: dns.tsig.Key(name, primary.key.secret.reveal(), primary.key.algorithm)}
 
 
 def _sign(primary: Primary, message: dns.message.Message, fudge_seconds: int = FUDGE_SECONDS) -> None:

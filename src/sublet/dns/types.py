@@ -1,7 +1,9 @@
 """The shapes that the DNS code shares: a delegation, what a user sends for one, a record, a zone's apex."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from sublet.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class TsigKey:
 
     name: str
     algorithm: str
-    secret: str = field(repr=False)
+    secret: Secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ async def payments(call: Call[None, PageQuery]) -> Answer:
     """The account's history, newest first."""
     after = position_of(call, "payments")
     user_id = call.registrant.user.id
-    found = await call.context.db.read(ledger_store.list_payments, user_id, call.query.limit + 1, after)
+    found = await call.context.db.read_apart(ledger_store.list_payments, user_id, call.query.limit + 1, after)
     items, page, headers = make_page(call, "payments", found, lambda each: Position(each.created_at, each.id))
     return Answer(shapes.PaymentsAnswer(payments=[payment_shape(item) for item in items], page=page), headers)
 
@@ -88,7 +88,7 @@ async def platform_domains(call: Call[None, PageQuery]) -> Answer:
             each for each in platform_domain_store.list_platform_domains(tx) if is_visible(each, granted)
         ], offers
 
-    visible, offers = await call.context.db.read(read)
+    visible, offers = await call.context.db.read_apart(read)
     if after is not None:
         visible = [each for each in visible if (each.created_at, each.id) < (after.at, after.id)]
     found = visible[: call.query.limit + 1]

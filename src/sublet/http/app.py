@@ -18,12 +18,14 @@ from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
 from sublet.http.openapi import build_document
+from sublet.http.paths import Paths
 from sublet.http.routes import ENDPOINTS
+from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.http.status import Page, Status, status_pages
 from sublet.ids import new_request_id
 
 
-def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> Starlette:
+def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> ASGIApp:
     """Return the ASGI application of a process; `base_url` is how clients reach `{base_url}`, for the documents."""
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
@@ -41,10 +43,12 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
     routes = [
         Route(f"{BASE_PATH}/openapi.json", _identified(openapi), methods=["GET"]),
         Route(f"{BASE_PATH}/docs", _identified(docs), methods=["GET"]),
-        *(Route(BASE_PATH + path, Resource(context, methods)) for path, methods in by_path.items()),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
-    return _application(routes, Resource(context, {}))
+    paths = Paths(_application(routes, Resource(context, {})))
+    for path, methods in by_path.items():
+        paths.add(BASE_PATH + path, Resource(context, methods))
+    return paths
 
 
 def build_status_app(status: Status) -> Starlette:
@@ -84,7 +88,9 @@ def _refused(request: Request, refusal: Refusal) -> Response:
     accept = request.headers.get("accept", "")
     request_id = _request_id(request)
     status, headers, body = render_refusal(refusal, request_id, accept, f"{BASE_PATH}/docs")
-    return Response(body, status_code=status, headers={**headers, "x-request-id": request_id})
+    return Response(
+        body, status_code=status, headers={**headers, **SECURITY_HEADERS, "x-request-id": request_id}
+    )
 
 
 def _request_id(request: Request) -> str:
@@ -92,11 +98,16 @@ def _request_id(request: Request) -> str:
 
 
 def _identified(page: Page) -> Page:
-    """Return the page with `X-Request-Id`, which every answer has; those of the route table get theirs in `dispatch`."""
+    """Return the page with the headers that every answer has; those of the route table get theirs in `dispatch`.
+
+    Where the page has one of `SECURITY_HEADERS` itself, it keeps its own.
+    """
 
     async def identified(request: Request) -> Response:
         response = await page(request)
         response.headers["x-request-id"] = _request_id(request)
+        for name, value in SECURITY_HEADERS.items():
+            response.headers.setdefault(name, value)
         return response
 
     return identified

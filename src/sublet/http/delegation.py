@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sublet.dns.parent_servers import ask_servers
-from sublet.errors import Unavailable
+from sublet.errors import RateLimited, Unavailable
 from sublet.http.delegation_shapes import DelegationAnswer
 from sublet.http.endpoints import Answer, Call
-from sublet.http.errors import RateLimited
 from sublet.http.render import delegation_answer
 from sublet.subdomains.served import report_served
 from sublet.subdomains.view_delegation import view_delegation

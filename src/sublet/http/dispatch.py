@@ -15,14 +15,23 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from sublet.accounts.model import Registrant
-from sublet.errors import InsufficientScope, NotFound, Refusal, TokenInvalid, TokenMissing, validation_failed
+from sublet.errors import (
+    InsufficientScope,
+    NotFound,
+    RateLimited,
+    Refusal,
+    TokenInvalid,
+    TokenMissing,
+    Unavailable,
+    validation_failed,
+)
+from sublet.http.access_log import Answered, access_log
 from sublet.http.bodies import NoBody
 from sublet.http.endpoints import BASE_PATH, Call, Context, Endpoint, takes_body
 from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
     MethodNotAllowed,
-    RateLimited,
     UnsupportedMediaType,
     accepted_request_id,
     render_refusal,
@@ -30,20 +39,27 @@ from sublet.http.errors import (
 from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import BodyTooSlow, declared_type, parse_object, read_body
 from sublet.http.limits import (
+    ADDRESS,
     FAILED_AUTHENTICATION,
+    FAILED_OF_NETWORK,
+    NETWORK,
     Allowance,
     address_key,
     client_address,
     limit_headers,
+    network_key,
     trusted_addresses,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
-from sublet.http.observe import log_request
+from sublet.http.security_headers import ENCODED
 from sublet.ids import new_request_id
+from sublet.secret import Secret
 
 log = structlog.get_logger()
 DRAIN_MAX_BYTES = 16 * 1024 * 1024
 DRAIN_SECONDS = 2.0
+ANSWER_SECONDS = 30.0
+"""How long the checks and the handler may take, beside the wait for a publication: longer than anything that they wait for by itself."""
 
 
 @dataclass(slots=True)
@@ -52,59 +68,79 @@ class _Request:
 
     scope: Scope
     receive: Receive
+    fields: Headers
     request_id: str
     endpoint: str = "unknown"
     user_id: int | None = None
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def fields(self) -> Headers:
-        return Headers(scope=self.scope)
-
 
 class Resource:
-    """All methods of one path; an ASGI application that Starlette's router calls. Without methods nothing is there."""
+    """All methods of one path; an ASGI application, to which `paths` leads. Without methods nothing is there."""
 
     def __init__(self, context: Context, methods: Mapping[str, Endpoint]) -> None:
         self._context = context
         self._methods = methods
         self._trusted = trusted_addresses(context.settings.trusted_proxies)
+        self._log = access_log(context.settings)
+        self._publish_wait_seconds = context.settings.publish_wait_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens."""
         started = time.perf_counter()
         headers = Headers(scope=scope)
-        request = _Request(
-            scope, receive, accepted_request_id(headers.get("x-request-id")) or new_request_id()
-        )
+        request_id = accepted_request_id(headers.get("x-request-id")) or new_request_id()
+        request = _Request(scope, receive, headers, request_id)
         error = None
-        with structlog.contextvars.bound_contextvars(request_id=request.request_id):
-            try:
-                status, body = await self._answer(request)
-                request.headers["content-type"] = JSON_TYPE
-            except Refusal as refusal:
-                error = refusal.code
-                status, body = await self._refuse(request, refusal)
-            except Exception:
-                log.exception("fault", path=scope["path"])
-                error = InternalError.code
-                status, body = await self._refuse(
-                    request, InternalError("Something went wrong here; it is logged under this request id.")
-                )
-            await _send(send, status, request, body)
+        # For all that is logged from here on. It is not taken back: each request runs in a context of its own.
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            status, body = await self._answer_in_time(request)
+            request.headers["content-type"] = JSON_TYPE
+        except Refusal as refusal:
+            error = refusal.code
+            status, body = await self._refuse(request, refusal)
+        except Exception:
+            log.exception("fault", path=scope["path"])
+            error = InternalError.code
+            status, body = await self._refuse(
+                request, InternalError("Something went wrong here; it is logged under this request id.")
+            )
+        await _send(send, status, request, body)
         seconds = time.perf_counter() - started
         self._context.metrics.count(request.endpoint, status, seconds)
-        log_request(
-            method=scope["method"],
-            path=scope["path"],
-            endpoint=request.endpoint,
-            status=status,
-            seconds=seconds,
-            request_id=request.request_id,
-            user_id=request.user_id,
-            error=error,
+        self._log(
+            Answered(
+                scope["method"],
+                scope["path"],
+                request.endpoint,
+                status,
+                seconds,
+                request_id,
+                request.user_id,
+                error,
+            )
         )
+
+    async def _answer_in_time(self, request: _Request) -> tuple[int, bytes]:
+        """Answer, or give up: what was given to the database to write may be written all the same.
+
+        Raises:
+            Unavailable: it took longer than `ANSWER_SECONDS` and the wait for a publication.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS + self._publish_wait_seconds) as deadline:
+                return await self._answer(request)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            log.error("too_slow", endpoint=request.endpoint)  # noqa: TRY400 - the trace is that of the deadline
+            raise Unavailable(
+                "This took too long, and it isn't known whether it was done. Send the same again: with the same "
+                "Idempotency-Key it is done once.",
+                retry_after_seconds=1,
+            ) from None
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         endpoint = self._route(request)
@@ -123,8 +159,7 @@ class Resource:
 
     def _route(self, request: _Request) -> Endpoint:
         method = request.scope["method"]
-        # The router's patterns let a newline pass: `/me%0A` is another path than `/me`.
-        if not self._methods or "\n" in request.scope["path"]:
+        if not self._methods:
             raise NotFound("There is nothing at this path; the documents are at /api/v1/docs.")
         endpoint = self._methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
@@ -136,10 +171,16 @@ class Resource:
         limits = self._context.limits
         client = request.scope.get("client")
         forwarded = request.fields.getlist("x-forwarded-for")
-        address = address_key(client_address(client[0] if client else "", forwarded, self._trusted))
-        failures = limits.look(FAILED_AUTHENTICATION, address)
-        if failures is not None and not failures.allowed:
-            raise _too_many_failures(failures)
+        address = client_address(client[0] if client else "", forwarded, self._trusted)
+        network = network_key(address)
+        address = address_key(address)
+        if network is not None:
+            await self._admit(request, address, network)
+        failing = [(FAILED_AUTHENTICATION, address)]
+        if network is not None:
+            failing.append((FAILED_OF_NETWORK, network))
+        for policy, key in failing:
+            _refuse_more_failures(limits.look(policy, key))
         values = request.fields.getlist("authorization")
         if not values:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
@@ -147,17 +188,25 @@ class Resource:
             scheme, _, token = values[0].partition(" ")
             if len(values) > 1 or scheme.lower() != "bearer":
                 raise TokenInvalid("Send the token once, in the header `Authorization: Bearer <API_TOKEN>`.")
-            registrant = await self._context.db.read(self._context.authenticate, token.strip(" "))
+            registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:
-                failures = await limits.take(FAILED_AUTHENTICATION, address)
-                if (
-                    failures is not None and not failures.allowed
-                ):  # another process, or request, had the last one
-                    raise _too_many_failures(failures) from None
+                for policy, key in failing:  # another process, or request, may have had the last one
+                    _refuse_more_failures(await limits.take(policy, key))
             raise
         self._context.note_use(registrant.token)
         return registrant
+
+    async def _admit(self, request: _Request, address: str, network: str) -> None:
+        """Count a request for where it comes from, whatever its token."""
+        for policy, key in ((ADDRESS, address), (NETWORK, network)):
+            allowance = await self._context.limits.take(policy, key)
+            if allowance is not None and not allowance.allowed:
+                request.headers |= limit_headers(allowance)
+                raise RateLimited(
+                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
+                    retry_after_seconds=allowance.reset_seconds,
+                )
 
     async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> None:
         allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
@@ -200,7 +249,7 @@ class Resource:
             body=body,
             query=query,
             idempotency_key=key,
-            fingerprint=fingerprint(endpoint.method, path, members),
+            fingerprint="" if key is None else fingerprint(endpoint.method, path, members),
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
         )
@@ -213,11 +262,12 @@ class Resource:
         return status, body
 
 
-def _too_many_failures(failures: Allowance) -> RateLimited:
-    return RateLimited(
-        "Too many failed attempts to authenticate from this address; wait, and check the token.",
-        retry_after_seconds=failures.reset_seconds,
-    )
+def _refuse_more_failures(failures: Allowance | None) -> None:
+    if failures is not None and not failures.allowed:
+        raise RateLimited(
+            "Too many failed attempts to authenticate from here; wait, and check the token.",
+            retry_after_seconds=failures.reset_seconds,
+        )
 
 
 async def _drain(request: _Request, refusal: Refusal) -> None:
@@ -243,13 +293,10 @@ async def _drain(request: _Request, refusal: Refusal) -> None:
 
 async def _send(send: Send, status: int, request: _Request, body: bytes) -> None:
     body += b"\n"  # so that a terminal's prompt starts on a line of its own
-    headers = {
-        **request.headers,
-        "content-length": str(len(body)),
-        "x-request-id": request.request_id,
-        "cache-control": "no-store",
-        "x-content-type-options": "nosniff",
-    }
+    headers = request.headers
+    headers["content-length"] = str(len(body))
+    headers["x-request-id"] = request.request_id
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    raw += ENCODED
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": b"" if request.scope["method"] == "HEAD" else body})

@@ -13,13 +13,15 @@ from sublet import errors
 from sublet.accounts.model import Registrant, Token
 from sublet.audit import Actor
 from sublet.config import Settings
-from sublet.db import Database, Tx, utc_now
+from sublet.db import Database, utc_now
 from sublet.dns.parent_servers import ParentServer
 from sublet.errors import Refusal
 from sublet.http import errors as http_errors
 from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
+from sublet.http.settling import Settling
 from sublet.platform_domains.model import PlatformDomain
+from sublet.secret import Secret
 
 BASE_PATH = "/api/v1"
 """`{base_url}` without scheme and host (spec, part 9: one single base path)."""
@@ -41,9 +43,10 @@ class Context:
 
     settings: Settings
     db: Database
-    authenticate: Callable[[Tx, str], Registrant]
+    authenticate: Callable[[Database, Secret], Awaitable[Registrant]]
     limits: Limits
     metrics: Metrics
+    settling: Settling
     running: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class Call(Generic[BodyT, QueryT]):
     """One request that passed all checks before its handler.
 
     `path` has the path parameters, percent-decoded. `fingerprint` is that of method, path and body for `idempotency_key`
-    (None when the header wasn't sent).
+    (None when the header wasn't sent; nobody asks for the other then).
     """
 
     context: Context
@@ -138,7 +141,7 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
         errors.TokenInvalid,
         errors.TokenExpired,
         errors.TokenRevoked,
-        http_errors.RateLimited,
+        errors.RateLimited,
         errors.InsufficientScope,
     ]
     if takes_body(endpoint):

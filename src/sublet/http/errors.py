@@ -13,6 +13,7 @@ import msgspec
 
 from sublet.errors import Category, Refusal
 from sublet.http.shapes import QuoteShape
+from sublet.secret import without_secrets
 
 STATUS_BY_CATEGORY: dict[Category, int] = {
     Category.MALFORMED: 400,
@@ -52,13 +53,6 @@ class UnsupportedMediaType(Refusal):
     category = Category.MALFORMED
 
 
-class RateLimited(Refusal):
-    """Too many requests of this class, or too many of this kind at once; `Retry-After` says when the next one is taken."""
-
-    code = "rate_limited"
-    category = Category.LIMITED
-
-
 class IdempotencyKeyReused(Refusal):
     """The `Idempotency-Key` was used for another request within the last 24 hours."""
 
@@ -89,7 +83,6 @@ HTTP_REFUSALS: tuple[type[Refusal], ...] = (
     MethodNotAllowed,
     PayloadTooLarge,
     UnsupportedMediaType,
-    RateLimited,
     IdempotencyKeyReused,
     IdempotencyInProgress,
     InternalError,
@@ -103,8 +96,9 @@ def status_of(refusal: type[Refusal]) -> int:
 
 
 def accepted_request_id(text: str | None) -> str | None:
-    """Return a client's `X-Request-Id` where it is one that we take over: 1 to 64 of `A-Za-z0-9._-`."""
-    return text if text is not None and _REQUEST_ID.fullmatch(text) else None
+    """Return a client's `X-Request-Id` where it is one that we take over: 1 to 64 of `A-Za-z0-9._-`, and no token."""
+    good = text is not None and _REQUEST_ID.fullmatch(text) and without_secrets(text) == text
+    return text if good else None
 
 
 def wants_problem(accept: str) -> bool:

@@ -1,9 +1,9 @@
-"""Rate limits: how many requests a token may send in a minute, and how often an address may fail to authenticate.
+"""Rate limits: how many requests a token, an address and a network may send in a minute, and how often they may fail to authenticate.
 
 Fixed windows of a minute that begin with a key's first request. A process spends what it has **borrowed** of a window. On SQLite,
 where one process serves, it borrows the whole window from itself, in memory of a bounded size. On PostgreSQL the window is the
-database's (`rate_store.py`), and processes borrow shares of it: the sum over them is never above the limit. The headers are those
-of draft-ietf-httpapi-ratelimit-headers.
+database's (`rate_store.py`), and processes borrow shares of it: the sum over them is never above the limit. What all tokens of an
+address or network may send together each process counts for itself. The headers are those of draft-ietf-httpapi-ratelimit-headers.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sublet.config import Settings
 from sublet.db import Database
@@ -21,10 +22,17 @@ from sublet.sqlite_copy import sqlite_path
 
 KEYS_MAX = 100_000
 """Most keys remembered: about 40 MB; beyond it the oldest window is forgotten."""
+KEYS_OF_ADDRESSES = 4096
+"""How many addresses are remembered with their keys: parsing one takes its time, and most send many requests."""
 LOANS_BETWEEN_FORGETTING = 64
 ENDED_MAX = 128
 """Most ended windows that are deleted at once: twice as many as can have begun since the last time."""
-FAILED_AUTHENTICATION = "failed-authentication"
+ADDRESS, NETWORK = "address", "network"
+COUNTED_HERE = (ADDRESS, NETWORK)
+"""What each process counts for itself: it comes before the token, and a flood must not become work for the database."""
+FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
+NETWORK_BITS = {4: 24, 6: 48}
+"""How long the prefix of what counts as one network is; RFC 6177 has sites of IPv6 get a /48 to a /64."""
 Borrow = Callable[[str, str, int, int], Awaitable[Loan]]
 """Borrows of the window of a policy and key with a limit, as many as are wanted or fewer."""
 
@@ -93,7 +101,10 @@ class Limits:
             "read": settings.rate_limit_read_per_minute,
             "write": settings.rate_limit_write_per_minute,
             "ticket": settings.rate_limit_ticket_per_minute,
+            ADDRESS: settings.rate_limit_address_per_minute,
+            NETWORK: settings.rate_limit_network_per_minute,
             FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,
+            FAILED_OF_NETWORK: settings.rate_limit_failed_auth_network_per_minute,
         }
         self._borrow = borrow
         self._clock = clock
@@ -130,9 +141,12 @@ class Limits:
         """Tell what is left, as far as this process knows, without counting anything; None when limits are off."""
         if not self._on:
             return None
-        now = self._clock()
         window = self._windows.get((policy, key))
-        if window is None or now >= window.ends_at:
+        if window is None:
+            limit = self._limits[policy]
+            return Allowance(policy, limit, limit, WINDOW_SECONDS, allowed=limit > 0)
+        now = self._clock()
+        if now >= window.ends_at:
             window = _Window(ends_at=now + WINDOW_SECONDS, left=self._limits[policy])
         return self._allowance(policy, window, now, allowed=window.left + window.not_lent > 0)
 
@@ -143,8 +157,9 @@ class Limits:
         """
         if now >= window.ends_at:
             window.left = window.spent = 0
-        wanted = 1 if policy == FAILED_AUTHENTICATION else max(1, window.spent)
-        loan = await self._borrow(policy, key, self._limits[policy], wanted)
+        wanted = 1 if policy in (FAILED_AUTHENTICATION, FAILED_OF_NETWORK) else max(1, window.spent)
+        borrow = borrow_whole if policy in COUNTED_HERE else self._borrow
+        loan = await borrow(policy, key, self._limits[policy], wanted)
         window.left, window.not_lent = loan.count, loan.not_lent
         begins = window.spent == 0
         window.ends_at = now + loan.seconds_left  # from before it was asked
@@ -205,6 +220,7 @@ def trusted_addresses(text: str) -> frozenset[str]:
     return frozenset(str(ipaddress.ip_address(part.strip())) for part in text.split(",") if part.strip())
 
 
+@lru_cache(KEYS_OF_ADDRESSES)
 def address_key(address: str) -> str:
     """Return the key an address is counted under: itself, or the /64 of an IPv6 address, which one customer has whole."""
     try:
@@ -216,3 +232,17 @@ def address_key(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)
+
+
+@lru_cache(KEYS_OF_ADDRESSES)
+def network_key(address: str) -> str | None:
+    """Return the key of the network that an address is in; None for this host's own (loopback), and where nobody knows it."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    if parsed.is_loopback:
+        return None
+    return str(ipaddress.ip_network((parsed, NETWORK_BITS[parsed.version]), strict=False))

@@ -13,7 +13,6 @@ from sublet.http import (
     subdomains,
     tickets,
 )
-from sublet.http import errors as http_errors
 from sublet.http.endpoints import Endpoint
 
 _PAYMENT: tuple[type[Refusal], ...] = (
@@ -193,7 +192,7 @@ SUBDOMAINS = (
         body=bodies.NameserversBody,
         answer=shapes.ProvisionAnswer,
         handler=subdomains.put_nameservers,
-        refusals=(*_OWN, errors.ValidationFailed),
+        refusals=(*_OWN, errors.ValidationFailed, errors.RateLimited),
         examples=examples.NAMESERVERS,
     ),
     Endpoint(
@@ -252,7 +251,7 @@ SUBDOMAINS = (
         rate_class="read",
         answer=delegation_shapes.DelegationAnswer,
         handler=delegation.get_delegation,
-        refusals=(errors.SubdomainNotFound, http_errors.RateLimited, errors.Unavailable),
+        refusals=(errors.SubdomainNotFound, errors.RateLimited, errors.Unavailable),
         examples=examples.DELEGATION,
     ),
     Endpoint(

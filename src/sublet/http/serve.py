@@ -4,175 +4,18 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import httptools
-import structlog
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
 
-from sublet.errors import InvalidRequest
-from sublet.http.errors import render_refusal
-from sublet.ids import new_request_id
+from sublet.http.protocol import CONNECTIONS_MAX, BoundedProtocol, Connections
 
-log = structlog.get_logger()
-HEAD_MAX_BYTES = 32 * 1024
-"""Most octets of request line and header fields together; the parser itself would gather them without end."""
-HEAD_SECONDS = 10.0
-"""How long a client may take for a request's head, from connecting or from the head's first octet."""
-BODY_SECONDS = 30.0
-"""How long it may take for the rest of a message that nobody waits for; `json_body` gives bodies that count less."""
 KEEP_ALIVE_SECONDS = 30
 DRAIN_SECONDS = 5.0
 """How long kept connections stay open for one more request each once the process is to end."""
 GRACE_SECONDS = 10
 """How long requests that are under way after that may take."""
 BACKLOG = 2048
-
-
-class _State(ServerState):
-    """What all connections share.
-
-    `draining` tells that each connection is to end with its next answer, `emptied` is set when the last one ends.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.draining = False
-        self.emptied = asyncio.Event()
-
-
-class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with a bound on the head's size, deadlines for slow clients, and refusals in our envelope."""
-
-    server_state: _State
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._in_head = True
-        self._fed_bytes = 0
-        """Octets received since the head began: bounds a field that never ends, which no callback tells of."""
-        self._head_bytes = 0
-        self._untold_bytes = 0
-        """Octets received since the parser last gave a part of a body: bounds trailers and what else follows a head."""
-        self._too_large = False
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first head."""
-        super().connection_made(transport)
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
-        self._cancel_deadline()
-        super().connection_lost(exc)
-        if not self.connections:
-            self.server_state.emptied.set()
-
-    def data_received(self, data: bytes) -> None:
-        """Feed the parser; then see to the bounds of a message that isn't complete."""
-        was_in_head = self._in_head
-        if was_in_head:
-            self._fed_bytes += len(data)
-        self._untold_bytes += len(data)
-        super().data_received(data)
-        if self.transport.is_closing():
-            self._cancel_deadline()
-        elif (self._fed_bytes if self._in_head else self._untold_bytes) > HEAD_MAX_BYTES:
-            self._too_large = True
-            self.send_400_response("")
-        elif self._in_head and not self._fed_bytes:
-            self._cancel_deadline()  # between messages, where uvicorn's keep-alive timer runs
-        elif self._deadline is None or was_in_head != self._in_head:
-            self._cancel_deadline()
-            seconds = HEAD_SECONDS if self._in_head else BODY_SECONDS
-            self._deadline = self.loop.call_later(seconds, self._too_slow)
-
-    def on_message_begin(self) -> None:
-        """Begin to count the head."""
-        super().on_message_begin()
-        self._head_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        """Count a part of the request line."""
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header field."""
-        self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        """Leave the head."""
-        self._in_head = False
-        self._untold_bytes = 0
-        under_way: RequestResponseCycle | None = self.cycle
-        super().on_headers_complete()
-        if self.server_state.draining:
-            if under_way is not None and not under_way.response_started:
-                under_way.keep_alive = True  # of requests that were sent ahead the last one's answer closes
-            self.cycle.keep_alive = False
-
-    def drain(self) -> None:
-        """Have the answer that is under way say `Connection: close`; where its head is sent already, the next one will."""
-        under_way: RequestResponseCycle | None = self.cycle
-        if under_way is not None and not under_way.response_started:
-            under_way.keep_alive = False
-
-    def on_body(self, body: bytes) -> None:
-        """Take in a part of the body, which the application counts."""
-        self._untold_bytes = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Wait for the next head."""
-        self._in_head = True
-        self._fed_bytes = 0
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the parser's sentence is for nobody
-        """Refuse what isn't HTTP, or whose head is too large, and close."""
-        self._cancel_deadline()
-        under_way: RequestResponseCycle | None = self.cycle  # None before the first request
-        if under_way is not None and not under_way.response_complete:
-            # An answer is under way, and a second one must not get into it. A whole request gets its own, which closes.
-            if under_way.more_body:
-                self.transport.close()
-            else:
-                under_way.keep_alive = False
-                self.flow.pause_reading()
-            return
-        sentence = "This is not a request in HTTP/1.1 that can be read; percent-encode path and query, and use a usual method."
-        if self._too_large:
-            sentence = f"Request line and header fields may have {HEAD_MAX_BYTES} bytes together."
-        request_id = new_request_id()
-        status, headers, body = render_refusal(InvalidRequest(sentence), request_id)
-        lines = [STATUS_LINE[431 if self._too_large else status]]
-        headers |= {"content-length": str(len(body)), "connection": "close", "x-request-id": request_id}
-        lines += [f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items()]
-        self.transport.write(b"".join([*lines, b"\r\n", body]))
-        self.transport.close()
-        log.info("bad_request", request_id=request_id, too_large=self._too_large)
-
-    def _count(self, octets: int) -> None:
-        self._head_bytes += octets
-        if self._head_bytes > HEAD_MAX_BYTES:
-            self._too_large = True
-            raise httptools.HttpParserError("the request's head is too long")
-
-    def _too_slow(self) -> None:
-        self._deadline = None
-        if not self.transport.is_closing():
-            self.transport.close()
-
-    def _cancel_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
 
 class _Server(uvicorn.Server):
@@ -184,12 +27,16 @@ class _Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, drain_seconds: float, on_listening: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        connections_max: int,
+        drain_seconds: float,
+        on_listening: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._drain_seconds = drain_seconds
         self._on_listening = on_listening
-        self.server_state: _State = _State()
+        self.server_state: Connections = Connections(connections_max)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and tell so."""
@@ -259,12 +106,13 @@ async def serve_http(
     listening: socket.socket,
     stop: asyncio.Event,
     *,
+    connections_max: int = CONNECTIONS_MAX,
     drain_seconds: float | None = None,
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer requests until `stop` is set; then take no new connections, and end those there are.
 
-    `on_listening` is told once no connection is refused any more.
+    Of `connections_max` connections one that asks nothing gives way to the next (`BoundedProtocol`). `on_listening` is told once no connection is refused any more.
 
     Each may send one more request within `drain_seconds` (`DRAIN_SECONDS`), which is answered with `Connection: close`; this ends at
     once where no connection is left. What is in flight then is finished within `GRACE_SECONDS`. What is not done by then is
@@ -289,7 +137,8 @@ async def serve_http(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    server = _Server(config, DRAIN_SECONDS if drain_seconds is None else drain_seconds, on_listening)
+    seconds = DRAIN_SECONDS if drain_seconds is None else drain_seconds
+    server = _Server(config, connections_max, seconds, on_listening)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

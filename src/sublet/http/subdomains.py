@@ -1,7 +1,5 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
-import asyncio
-import time
 from typing import Any
 
 from msgspec import UNSET
@@ -42,7 +40,6 @@ from sublet.subdomains.milestone_store import list_milestones
 from sublet.subdomains.model import Register, Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.nameserver_warnings import provisioning_warnings
 from sublet.subdomains.naming import canonical_domain
-from sublet.subdomains.publish_store import is_settled
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import list_price_of_renewal, renew
@@ -51,11 +48,6 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
-
-LOOKS_AT_ONCE = 5
-"""After so many commits a request that waits for the DNS looks less often: a publication takes no more while there is little to do."""
-LOOK_PAUSE_SECONDS = 0.02
-LOOK_PAUSE_MAX_SECONDS = 0.25
 
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
@@ -79,7 +71,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         found = list_own(tx, user.id, wanted, query.limit + 1, after)
         return [(each, _shape(tx, call, each)) for each in found]
 
-    found = await call.context.db.read(read)
+    found = await call.context.db.read_apart(read)
     items, page, headers = make_page(
         call, "subdomains", found, lambda each: Position(each[0].created_at, each[0].id)
     )
@@ -89,11 +81,11 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
 async def get_subdomain(call: Call[None, None]) -> Answer:
     """One of the user's own subdomains."""
 
-    def read(tx: Tx) -> shapes.SubdomainAnswer:
+    def ask(tx: Tx) -> shapes.SubdomainAnswer:
         subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
         return shapes.SubdomainAnswer(subdomain=_shape(tx, call, subdomain))
 
-    return Answer(await call.context.db.read(read))
+    return Answer(await call.context.db.ask(ask))
 
 
 async def get_timeline(call: Call[None, None]) -> Answer:
@@ -174,13 +166,21 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
 
 async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
     """Change nameservers, glue and DS records; what is left out is kept, an empty list or null clears it."""
-    body = call.body
+    body, settings = call.body, call.context.settings
     command = UpdateNameservers(
         nameservers=sent_nameservers(body),
         glue=None if body.glue is UNSET else glue_inputs(body.glue or []),
         ds_records=None if body.ds_records is UNSET else ds_inputs(body.ds_records or []),
     )
-    done = await write_once(call, 200, update_nameservers, call.actor(), call.path["fqdn"], command)
+    done = await write_once(
+        call,
+        200,
+        update_nameservers,
+        call.actor(),
+        call.path["fqdn"],
+        command,
+        changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits == "on" else 0,
+    )
     return await _provisioned(call, done)
 
 
@@ -253,24 +253,15 @@ async def _settled(
     call: Call[Any, Any], done: Done
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
-    db = call.context.db
+    context = call.context
 
     def read(tx: Tx) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
         subdomain = _find(tx, done.outcome.id)
         warnings = (*provisioning_warnings(tx, subdomain), *_warnings_of_body(call, subdomain))
         return _shape(tx, call, subdomain), provisioning_shape(subdomain, warnings)
 
-    ends = time.monotonic() + call.context.settings.publish_wait_ms / 1000
-    looks = 0
-    while not await db.read(is_settled, done.outcome.id) and (left := ends - time.monotonic()) > 0:
-        await db.changed(left)
-        looks += 1
-        if looks > LOOKS_AT_ONCE:
-            # Each commit wakes all who wait: many of them would do nothing but look.
-            await asyncio.sleep(
-                min(left, LOOK_PAUSE_SECONDS * (looks - LOOKS_AT_ONCE), LOOK_PAUSE_MAX_SECONDS)
-            )
-    return await db.read(read)
+    await context.settling.wait(done.outcome.id, context.settings.publish_wait_ms / 1000)
+    return await context.db.read(read)
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
     query = call.query
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
     user_id = call.registrant.user.id
-    found = await call.context.db.read(store.list_own, user_id, wanted, query.limit + 1, after)
+    found = await call.context.db.read_apart(store.list_own, user_id, wanted, query.limit + 1, after)
     items, page, headers = make_page(
         call, "tickets", found, lambda each: Position(each.last_message_at, each.id)
     )

@@ -20,38 +20,21 @@ from pathlib import Path
 
 from alembic import command
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, Engine, delete, insert, text
+from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
-from sqlalchemy.pool import NullPool
 
-from sublet.db import Tx, postgresql_engine, sqlite_engine, utc_now
+from sublet.db import Tx, utc_now
 from sublet.errors import Unavailable
 from sublet.migrations.plan import Plan, list_migrations, migrations_config, plan_upgrade
-from sublet.schema_revision import refuse_unusable, schema_compatible_with, why_unusable
+from sublet.schema_revision import ADVISORY_LOCK, is_missing, open_engine, reading, schema_compatible_with
 from sublet.serve_lock import serve_lock
 
 LOCK_TIMEOUT_SECONDS = 2
 """How long a statement of a migration, and with it everybody behind it, waits for a table."""
 TRY_SECONDS = 120.0
 """How long an upgrade is tried again where others hold what it needs."""
-ADVISORY_LOCK = 0x5B1E7
-"""The number of PostgreSQL's advisory lock that whoever upgrades or fills a registry holds; any number that nobody else has."""
 _WAITED = ("55P03", "40P01", "40001")  # lock_not_available, deadlock_detected, serialization_failure
 _NOT_ALLOWED = "42501"  # insufficient_privilege
-
-
-def open_engine(url: str) -> Engine:
-    """Return an engine for work on a whole registry: each connection is a new one, and nothing of it is kept.
-
-    Raises:
-        Unavailable: the address is SQLite's, and its folder isn't there.
-    """
-    if url.startswith("sqlite:///"):
-        folder = Path(url.removeprefix("sqlite:///")).parent
-        if not folder.is_dir():
-            raise Unavailable(f"The folder {folder} of the database does not exist; create it first.")
-        return sqlite_engine(url)
-    return postgresql_engine(url, poolclass=NullPool)
 
 
 def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
@@ -116,28 +99,15 @@ def take_advisory_lock(connection: Connection) -> None:
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'"))
 
 
-def hold_schema(tx: Tx) -> None:
-    """Keep upgrades away until the transaction ends, and refuse a schema with which this code can't work.
-
-    Where an upgrade is under way it is waited for, as long as for any lock. SQLite's is kept away by the lock of its file.
-
-    Raises:
-        Unavailable: as `refuse_unusable`.
-    """
-    if tx.connection.dialect.name == "postgresql":
-        tx.connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({ADVISORY_LOCK})"))
-    refuse_unusable(tx)
-
-
 def plan_of(url: str) -> Plan:
     """Find out what `upgrade` would do with the database of this address, and change nothing.
 
     Raises:
         Unavailable: the database can't be reached, or has a newer schema with which this code can't work.
     """
-    if _is_missing(url):
+    if is_missing(url):
         return Plan(None, list_migrations()[-1].revision, list_migrations(), ())
-    with _reading(url) as connection:
+    with reading(url) as connection:
         return plan_upgrade(Tx(connection, utc_now()))
 
 
@@ -147,44 +117,15 @@ def current_revision(url: str) -> str | None:
     Raises:
         Unavailable: the database can't be reached.
     """
-    if _is_missing(url):
+    if is_missing(url):
         return None
-    with _reading(url) as connection:
+    with reading(url) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def newest_revision() -> str:
     """Return the revision that this code needs."""
     return list_migrations()[-1].revision
-
-
-def refuse_unusable_database(url: str) -> None:
-    """Refuse a database with whose schema this code can't work; where there is none, none is made.
-
-    Raises:
-        Unavailable: as `refuse_unusable`; or it can't be reached.
-    """
-    if _is_missing(url):
-        raise Unavailable(why_unusable(None))
-    with _reading(url) as connection:
-        refuse_unusable(Tx(connection, utc_now()))
-
-
-def _is_missing(url: str) -> bool:
-    # Opening an SQLite file makes it.
-    return url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists()
-
-
-@contextmanager
-def _reading(url: str) -> Iterator[Connection]:
-    engine = open_engine(url)
-    try:
-        with engine.connect() as connection:
-            yield connection
-    except DatabaseError as error:  # OperationalError, or "file is not a database"
-        raise Unavailable(f"The database can't be reached: {error.orig}") from error
-    finally:
-        engine.dispose()
 
 
 @contextmanager

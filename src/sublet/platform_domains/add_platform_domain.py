@@ -60,7 +60,7 @@ def add_platform_domain(
         raise Conflict(
             f"{held[0]} is registered, or was until a short while ago; a platform domain can't lie at or below it."
         )
-    platform_domain_id = store.insert_platform_domain(tx, domain=canonical, **plain(values))
+    platform_domain_id = store.insert_platform_domain(tx, canonical, **plain(values))
     mode, price, renewal_price, period_days = FIRST_OFFER
     offer = Offer(platform_domain_id, mode, price, renewal_price, period_days, None)
     store.replace_offer(tx, offer)

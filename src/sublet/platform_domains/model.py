@@ -16,7 +16,7 @@ class PlatformDomain:
     """A platform domain; days and counts are integers, `domain` a lower-case A-label name without the final dot.
 
     `primary` is the name that the settings give the primary server of its zone; empty: the built-in name server. `serial` and the
-    apex settings are the built-in one's.
+    apex settings are the built-in one's. `look_alike_check` tells whether an IDN is refused that looks like another name here.
     """
 
     id: int
@@ -50,6 +50,7 @@ class PlatformDomain:
     secondaries: tuple[Secondary, ...]
     created_at: datetime
     updated_at: datetime
+    look_alike_check: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +78,13 @@ class Label:
     price_credits: int | None
     renewal_price_credits: int | None
     organization_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPattern:
+    """A pattern of labels that nobody may register under a platform domain; None: under any."""
+
+    id: int
+    pattern: str
+    platform_domain_id: int | None
+    created_at: datetime

@@ -9,6 +9,7 @@ from pathlib import Path
 from sublet.config import PRIMARY_KEY_VARIABLE, PrimarySettings
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary, TsigKey
+from sublet.secret import Secret
 
 
 def find_primary(
@@ -27,7 +28,7 @@ def find_primary(
     return Primary(found.name, found.address, found.port, key)
 
 
-def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> str:
+def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> Secret:
     variable = PRIMARY_KEY_VARIABLE + primary.name.upper().replace("-", "_").replace(".", "_")
     if primary.key_file:
         place = primary.key_file
@@ -45,4 +46,4 @@ def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> str:
         good = False
     if not good:
         raise PrimaryFault("settings", f"{place} has no secret in base64 for {primary.name}", certain=True)
-    return text.strip()
+    return Secret(text.strip())

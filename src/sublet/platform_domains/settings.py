@@ -40,6 +40,7 @@ class PlatformDomainSettings:
     restricted: bool | None = None
     registration_open: bool | None = None
     idn: bool | None = None
+    look_alike_check: bool | None = None
     dnssec_signed: bool | None = None
     nameservers_min: int | None = None
     nameservers_max: int | None = None
@@ -78,6 +79,7 @@ def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None)
         "restricted": False,
         "registration_open": True,
         "idn": True,
+        "look_alike_check": True,
         "dnssec_signed": False,
         "nameservers_min": 1,
         "nameservers_max": 13,

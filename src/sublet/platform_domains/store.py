@@ -9,6 +9,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    Index,
     Integer,
     PrimaryKeyConstraint,
     String,
@@ -18,13 +19,15 @@ from sqlalchemy import (
     delete,
     insert,
     select,
+    true,
     update,
 )
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
+from sublet.dns.names import owner_key
 from sublet.dns.types import Secondary
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
-from sublet.schema import BIG_ID, Instant, metadata
+from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata
 
 platform_domains = Table(
     "platform_domains",
@@ -60,6 +63,9 @@ platform_domains = Table(
     Column("secondaries", JSON, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
+    Column("look_alike_check", Boolean, nullable=False, server_default=true()),
+    Column("owner_key", OWNER_KEY, nullable=False, server_default=""),
+    Index("ix_platform_domains_owner_key", "owner_key"),
     sqlite_autoincrement=True,
 )
 
@@ -119,26 +125,26 @@ def _platform_domain(row: Iterable[object]) -> PlatformDomain:
 
 
 # The questions of nearly every request are built once, as in `subdomains/store.py`.
-_BY_ID = select(*_COLUMNS).where(platform_domains.c.id == bindparam("platform_domain_id"))
-_BY_NAME = select(*_COLUMNS).where(platform_domains.c.domain == bindparam("name"))
-_AMONG = select(*_COLUMNS).where(platform_domains.c.domain.in_(bindparam("names", expanding=True)))
+_BY_ID = Prepared(select(*_COLUMNS).where(platform_domains.c.id == bindparam("platform_domain_id")))
+_BY_NAME = Prepared(select(*_COLUMNS).where(platform_domains.c.domain == bindparam("name")))
+_AMONG = Prepared(select(*_COLUMNS).where(platform_domains.c.domain.in_(bindparam("names", expanding=True))))
 
 
 def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
     """Which platform domain has this id?"""
-    row = tx.connection.execute(_BY_ID, {"platform_domain_id": platform_domain_id}).one_or_none()
+    row = _BY_ID.one_or_none(tx, platform_domain_id=platform_domain_id)
     return _platform_domain(row) if row is not None else None
 
 
 def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
     """Which platform domain is this one (canonical name)?"""
-    row = tx.connection.execute(_BY_NAME, {"name": domain}).one_or_none()
+    row = _BY_NAME.one_or_none(tx, name=domain)
     return _platform_domain(row) if row is not None else None
 
 
 def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:
     """Which of these names are platform domains? The longest name first."""
-    rows = tx.connection.execute(_AMONG, {"names": list(names)})
+    rows = _AMONG.all(tx, names=list(names))
     return sorted((_platform_domain(row) for row in rows), key=lambda each: -len(each.domain))
 
 
@@ -159,29 +165,28 @@ def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
     return [_platform_domain(row) for row in rows]
 
 
-_AT_OR_BELOW = (
+_key = platform_domains.c.owner_key
+_AT_OR_BELOW = Prepared(
     select(platform_domains.c.id)
-    .where(
-        (platform_domains.c.domain == bindparam("name"))
-        | platform_domains.c.domain.like(bindparam("below"), escape="\\")
-    )
+    .where((_key == bindparam("at")) | ((_key > bindparam("below")) & (_key < bindparam("end"))))
     .limit(1)
 )
 
 
 def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
     """Is this name, or one below it, a platform domain itself?"""
-    escaped = fqdn.replace("_", "\\_")
-    found = tx.connection.execute(_AT_OR_BELOW, {"name": fqdn, "below": "%." + escaped})
-    return found.first() is not None
+    key = owner_key(fqdn)
+    return _AT_OR_BELOW.one_or_none(tx, at=key, below=key + ".", end=key + "/") is not None
 
 
-def insert_platform_domain(tx: Tx, **values: object) -> int:
+def insert_platform_domain(tx: Tx, domain: str, **values: object) -> int:
     """Add a platform domain; the unique name is the database's to hold (`uq_platform_domains_domain`)."""
     return int(
         tx.connection.execute(
             insert(platform_domains)
-            .values(created_at=tx.now, updated_at=tx.now, **values)
+            .values(
+                domain=domain, owner_key=owner_key(domain), created_at=tx.now, updated_at=tx.now, **values
+            )
             .returning(platform_domains.c.id)
         ).scalar_one()
     )
@@ -196,15 +201,16 @@ def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) ->
     )
 
 
-_GRANTED = select(platform_domain_grants.c.platform_domain_id).where(
-    platform_domain_grants.c.organization_id == bindparam("of")
+_GRANTED = Prepared(
+    select(platform_domain_grants.c.platform_domain_id).where(
+        platform_domain_grants.c.organization_id == bindparam("of")
+    )
 )
 
 
 def granted_platform_domain_ids(tx: Tx, organization_id: int) -> frozenset[int]:
     """Which platform domains were granted to this organization?"""
-    rows = tx.connection.execute(_GRANTED, {"of": organization_id})
-    return frozenset(row[0] for row in rows)
+    return frozenset(row[0] for row in _GRANTED.all(tx, of=organization_id))
 
 
 def list_granted_organization_ids(tx: Tx, platform_domain_id: int) -> list[int]:
@@ -239,12 +245,12 @@ def delete_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> bool:
     )
 
 
-_OFFERS = select(*_OFFER).where(offers.c.platform_domain_id == bindparam("of"))
+_OFFERS = Prepared(select(*_OFFER).where(offers.c.platform_domain_id == bindparam("of")))
 
 
 def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
     """What does this platform domain offer, or has it offered?"""
-    return [Offer(*row) for row in tx.connection.execute(_OFFERS, {"of": platform_domain_id})]
+    return [Offer(*row) for row in _OFFERS.all(tx, of=platform_domain_id)]
 
 
 def list_all_offers(tx: Tx) -> list[Offer]:
@@ -259,10 +265,12 @@ def replace_offer(tx: Tx, offer: Offer) -> None:
     tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
 
 
-_LABEL = select(labels.c.label_class, labels.c.price_credits, labels.c.renewal_price_credits).where(
-    (labels.c.platform_domain_id == bindparam("of")) & (labels.c.label == bindparam("listed"))
+_LABEL = Prepared(
+    select(labels.c.label_class, labels.c.price_credits, labels.c.renewal_price_credits).where(
+        (labels.c.platform_domain_id == bindparam("of")) & (labels.c.label == bindparam("listed"))
+    )
 )
-_LABEL_GRANTED = (
+_LABEL_GRANTED = Prepared(
     select(label_grants.c.organization_id)
     .where(
         (label_grants.c.platform_domain_id == bindparam("of")) & (label_grants.c.label == bindparam("listed"))
@@ -273,11 +281,10 @@ _LABEL_GRANTED = (
 
 def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
     """How did the operator list this label, if at all, and to whom was it granted?"""
-    meant = {"of": platform_domain_id, "listed": label}
-    row = tx.connection.execute(_LABEL, meant).one_or_none()
+    row = _LABEL.one_or_none(tx, of=platform_domain_id, listed=label)
     if row is None:
         return None
-    granted = tx.connection.execute(_LABEL_GRANTED, meant)
+    granted = _LABEL_GRANTED.all(tx, of=platform_domain_id, listed=label)
     return Label(platform_domain_id, label, row[0], row[1], row[2], tuple(each[0] for each in granted))
 
 
@@ -290,6 +297,13 @@ def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
     )
     found = (find_label(tx, platform_domain_id, row[0]) for row in rows.all())
     return [label for label in found if label is not None]
+
+
+def list_guarded_labels(tx: Tx, platform_domain_id: int) -> list[str]:
+    """Which labels did the operator list here that not everybody may register: reserved, blocked, special?"""
+    guarded = labels.c.label_class.in_(("reserved", "blocked", "special"))
+    query = select(labels.c.label).where((labels.c.platform_domain_id == platform_domain_id) & guarded)
+    return [row[0] for row in tx.connection.execute(query)]
 
 
 def replace_label(tx: Tx, label: Label) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_store import lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
@@ -106,12 +106,12 @@ class ZoneState:
 
 # What is asked of every batch, or several times a second, is built once: building a statement takes longer than running it.
 _STATE = select(*(zone_states.c[name] for name in ZoneState.__slots__))
-_STATE_OF = _STATE.where(zone_states.c.platform_domain_id == bindparam("of"))
+_STATE_OF = Prepared(_STATE.where(zone_states.c.platform_domain_id == bindparam("of")))
 
 
 def find_zone_state(tx: Tx, platform_domain_id: int) -> ZoneState:
     """What is known of this zone?"""
-    row = tx.connection.execute(_STATE_OF, {"of": platform_domain_id}).one_or_none()
+    row = _STATE_OF.one_or_none(tx, of=platform_domain_id)
     return ZoneState(platform_domain_id) if row is None else ZoneState(*row)
 
 
@@ -144,15 +144,17 @@ def list_zone_states(tx: Tx) -> dict[int, ZoneState]:
     return {row[0]: ZoneState(*row) for row in tx.connection.execute(_STATE)}
 
 
-_RESTING = select(zone_states.c.platform_domain_id).where(
-    (zone_states.c.next_attempt_at > bindparam("now"))
-    & (zone_states.c.next_attempt_at <= bindparam("now_and_longest"))
+_RESTING = Prepared(
+    select(zone_states.c.platform_domain_id).where(
+        (zone_states.c.next_attempt_at > bindparam("now"))
+        & (zone_states.c.next_attempt_at <= bindparam("now_and_longest"))
+    )
 )
 
 
 def list_resting_platform_domain_ids(tx: Tx) -> frozenset[int]:
     """Which zones had a problem, and are not to be tried again yet?"""
-    rows = tx.connection.execute(_RESTING, {"now": tx.now, "now_and_longest": tx.now + REST_MAX})
+    rows = _RESTING.all(tx, now=tx.now, now_and_longest=tx.now + REST_MAX)
     return frozenset(row[0] for row in rows)
 
 
@@ -168,34 +170,37 @@ def try_zone_now(tx: Tx, platform_domain_id: int) -> None:
     )
 
 
-_STALE = delete(zone_updates).where(
-    (zone_updates.c.platform_domain_id == bindparam("of")) & (zone_updates.c.sent_at < bindparam("long_ago"))
+_STALE = Prepared(
+    delete(zone_updates).where(
+        (zone_updates.c.platform_domain_id == bindparam("of"))
+        & (zone_updates.c.sent_at < bindparam("long_ago"))
+    )
 )
-_ADDED = insert(zone_updates)
+_ADDED = Prepared(insert(zone_updates))
 
 
 def insert_zone_update(tx: Tx, platform_domain_id: int, fence: str, owners: Owners) -> None:
     """Write ahead that an update that sets this fence may be sent; those of long ago are forgotten."""
-    tx.connection.execute(_STALE, {"of": platform_domain_id, "long_ago": tx.now - STALE_AFTER})
-    tx.connection.execute(
-        _ADDED,
-        {
-            "fence": fence,
-            "platform_domain_id": platform_domain_id,
-            "owners": [list(each) for each in owners],
-            "sent_at": tx.now,
-        },
+    _STALE.run(tx, of=platform_domain_id, long_ago=tx.now - STALE_AFTER)
+    _ADDED.run(
+        tx,
+        fence=fence,
+        platform_domain_id=platform_domain_id,
+        owners=[list(each) for each in owners],
+        sent_at=tx.now,
     )
 
 
-_OWNERS = select(zone_updates.c.owners).where(
-    (zone_updates.c.platform_domain_id == bindparam("of")) & (zone_updates.c.fence == bindparam("set_to"))
+_OWNERS = Prepared(
+    select(zone_updates.c.owners).where(
+        (zone_updates.c.platform_domain_id == bindparam("of")) & (zone_updates.c.fence == bindparam("set_to"))
+    )
 )
 
 
 def find_zone_update(tx: Tx, platform_domain_id: int, fence: str) -> Owners | None:
     """Which owners were put to use by the update of this zone that sets this fence? None: no such update is known."""
-    row = tx.connection.execute(_OWNERS, {"of": platform_domain_id, "set_to": fence}).one_or_none()
+    row = _OWNERS.one_or_none(tx, of=platform_domain_id, set_to=fence)
     return None if row is None else tuple((int(each[0]), str(each[1])) for each in row[0])
 
 
@@ -212,12 +217,12 @@ def delete_zone_update(tx: Tx, fence: str) -> None:
     tx.connection.execute(delete(zone_updates).where(zone_updates.c.fence == fence))
 
 
-_OF_ZONE = delete(zone_updates).where(zone_updates.c.platform_domain_id == bindparam("of"))
+_OF_ZONE = Prepared(delete(zone_updates).where(zone_updates.c.platform_domain_id == bindparam("of")))
 
 
 def delete_zone_updates(tx: Tx, platform_domain_id: int) -> None:
     """Forget the updates of this zone: one of them was applied, or the zone is another, so none can be any more."""
-    tx.connection.execute(_OF_ZONE, {"of": platform_domain_id})
+    _OF_ZONE.run(tx, of=platform_domain_id)
 
 
 def list_zones_on_primaries(tx: Tx) -> list[tuple[int, str, str]]:

@@ -24,15 +24,13 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.plan import RECORD_TYPES, ZoneChanges
 from sublet.dns.types import Record
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import BIG_ID, metadata
+from sublet.schema import BIG_ID, OWNER_KEY, metadata
 
-# Byte order, so that what lies below a name is one range of keys.
-_KEY = String().with_variant(String(collation="C"), "postgresql")
 DELEGATION_TYPES: tuple[str, ...] = RECORD_TYPES
 
 zone_records = Table(
@@ -41,7 +39,7 @@ zone_records = Table(
     Column("id", BIG_ID, primary_key=True),
     Column("platform_domain_id", ForeignKey("platform_domains.id"), nullable=False),
     Column("owner", String, nullable=False),
-    Column("owner_key", _KEY, nullable=False),
+    Column("owner_key", OWNER_KEY, nullable=False),
     Column("type", String(16), nullable=False),
     Column("ttl_seconds", Integer, nullable=False),
     Column("rdata", Text, nullable=False),
@@ -52,15 +50,17 @@ zone_records = Table(
 # What is asked at every registration, or of every batch, is built once: building a statement takes longer than running it.
 _OF_ZONE = zone_records.c.platform_domain_id == bindparam("of")
 _AT_OWNERS = zone_records.c.owner_key.in_(bindparam("keys", expanding=True))
-_RECORDS = select(
-    zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata
-).where(_OF_ZONE & _AT_OWNERS)
+_RECORDS = Prepared(
+    select(zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata).where(
+        _OF_ZONE & _AT_OWNERS
+    )
+)
 
 
 def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> dict[str, tuple[Record, ...]]:
     """Which records stand at these owners? By owner; owners without any are left out."""
     keys = [owner_key(owner) for owner in owners]
-    rows = tx.connection.execute(_RECORDS, {"of": platform_domain_id, "keys": keys})
+    rows = _RECORDS.all(tx, of=platform_domain_id, keys=keys)
     found: dict[str, list[Record]] = defaultdict(list)
     for row in rows:
         found[row[0]].append(Record(*row))
@@ -74,7 +74,12 @@ _AT_OR_BELOW = (
     & (zone_records.c.owner_key < bindparam("end"))
     & ((zone_records.c.owner_key == bindparam("at")) | (zone_records.c.owner_key > bindparam("below")))
 )
-_ANY_AT_OR_BELOW = select(zone_records.c.id).where(_AT_OR_BELOW).limit(1)
+_ANY_AT_OR_BELOW = Prepared(select(zone_records.c.id).where(_AT_OR_BELOW).limit(1))
+_ANY_OTHER_AT_OR_BELOW = Prepared(
+    select(zone_records.c.id)
+    .where(_AT_OR_BELOW & zone_records.c.owner.not_in(bindparam("besides", expanding=True)))
+    .limit(1)
+)
 
 
 def has_names_at_or_below(
@@ -82,13 +87,10 @@ def has_names_at_or_below(
 ) -> bool:
     """Does any record stand at this name or below it, other than at the owners `besides`?"""
     key = owner_key(name)
-    query = _ANY_AT_OR_BELOW
+    meant = {"of": platform_domain_id, "at": key, "end": key + "/", "below": key + "."}
     if besides:
-        query = query.where(zone_records.c.owner.not_in(list(besides)))
-    found = tx.connection.execute(
-        query, {"of": platform_domain_id, "at": key, "end": key + "/", "below": key + "."}
-    )
-    return found.first() is not None
+        return _ANY_OTHER_AT_OR_BELOW.one_or_none(tx, **meant, besides=list(besides)) is not None
+    return _ANY_AT_OR_BELOW.one_or_none(tx, **meant) is not None
 
 
 def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
@@ -121,7 +123,7 @@ def delete_these_records(tx: Tx, platform_domain_id: int, records: Iterable[Reco
         )
 
 
-_ADDED = insert(zone_records)
+_ADDED = Prepared(insert(zone_records))
 
 
 def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -> None:
@@ -137,11 +139,10 @@ def insert_records(tx: Tx, platform_domain_id: int, records: Iterable[Record]) -
         }
         for record in records
     ]
-    if rows:
-        tx.connection.execute(_ADDED, rows)
+    _ADDED.run_many(tx, rows)
 
 
-_LOCKED = (
+_LOCKED = Prepared(
     select(platform_domains.c.id)
     .where(platform_domains.c.id == bindparam("platform_domain_id"))
     .with_for_update(key_share=True)
@@ -150,14 +151,18 @@ _LOCKED = (
 
 def lock_zone(tx: Tx, platform_domain_id: int) -> None:
     """Let changes of this zone follow one another, until the transaction ends; registrations go on meanwhile."""
-    tx.connection.execute(_LOCKED, {"platform_domain_id": platform_domain_id}).one()
+    _LOCKED.value(tx, platform_domain_id=platform_domain_id)
 
 
-_REPLACED = delete(zone_records).where(
-    _OF_ZONE & _AT_OWNERS & or_(*(zone_records.c.type == each for each in DELEGATION_TYPES))
+_REPLACED = Prepared(
+    delete(zone_records).where(
+        _OF_ZONE & _AT_OWNERS & or_(*(zone_records.c.type == each for each in DELEGATION_TYPES))
+    )
 )
-_SERIAL = select(platform_domains.c.serial).where(platform_domains.c.id == bindparam("platform_domain_id"))
-_NEXT_SERIAL = (
+_SERIAL = Prepared(
+    select(platform_domains.c.serial).where(platform_domains.c.id == bindparam("platform_domain_id"))
+)
+_NEXT_SERIAL = Prepared(
     update(platform_domains)
     .where(platform_domains.c.id == bindparam("platform_domain_id"))
     .values(serial=bindparam("next_serial"))
@@ -167,10 +172,8 @@ _NEXT_SERIAL = (
 def apply_changes(tx: Tx, platform_domain_id: int, changes: ZoneChanges) -> int:
     """Apply the changes of one update to the locked zone at once, and return the new serial (RFC 1982 arithmetic)."""
     keys = [owner_key(owner) for owner in changes.delete_owners]
-    tx.connection.execute(_REPLACED, {"of": platform_domain_id, "keys": keys})
+    _REPLACED.run(tx, of=platform_domain_id, keys=keys)
     insert_records(tx, platform_domain_id, changes.adds)
-    zone = {"platform_domain_id": platform_domain_id}
-    serial = tx.connection.execute(_SERIAL, zone).scalar_one()
-    serial = serial % 4294967295 + 1
-    tx.connection.execute(_NEXT_SERIAL, {**zone, "next_serial": serial})
-    return int(serial)
+    serial = int(_SERIAL.value(tx, platform_domain_id=platform_domain_id)) % 4294967295 + 1
+    _NEXT_SERIAL.run(tx, platform_domain_id=platform_domain_id, next_serial=serial)
+    return serial

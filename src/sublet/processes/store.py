@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.processes.model import Lease, Process
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -62,8 +62,9 @@ def _found(clock: ColumnElement[datetime]) -> Select[str, str, int, datetime, da
     return select(*_LEASE, clock.label("clock")).where(_THIS_LEASE)
 
 
-_FOUND = {"postgresql": _found(_DATABASE_CLOCK), "sqlite": _found(bindparam("now", type_=Instant))}
-_LOCKED = {name: query.with_for_update(key_share=True) for name, query in _FOUND.items()}
+_QUERIES = {"postgresql": _found(_DATABASE_CLOCK), "sqlite": _found(bindparam("now", type_=Instant))}
+_FOUND = {name: Prepared(query) for name, query in _QUERIES.items()}
+_LOCKED = {name: Prepared(query.with_for_update(key_share=True)) for name, query in _QUERIES.items()}
 
 
 def find_clock(tx: Tx) -> datetime:
@@ -76,7 +77,7 @@ def find_clock(tx: Tx) -> datetime:
 def find_lease(tx: Tx, name: str, *, lock: bool = False) -> tuple[Lease | None, datetime]:
     """Who has this lease, or last had it, and what time is it by the clock of all? `lock` keeps it as it is until the end."""
     query = (_LOCKED if lock else _FOUND)[tx.connection.dialect.name]
-    row = tx.connection.execute(query, _now(tx, called=name)).one_or_none()
+    row = query.one_or_none(tx, **_now(tx, called=name))
     return (None, find_clock(tx)) if row is None else (Lease(*row[:4]), row[4])
 
 
@@ -96,7 +97,7 @@ def insert_lease(tx: Tx, lease: Lease) -> bool:
     return tx.connection.execute(_INSERTED[tx.connection.dialect.name], row).first() is not None
 
 
-_UPDATED = (
+_UPDATED = Prepared(
     update(leases)
     .where(_THIS_LEASE)
     .values(holder=bindparam("by"), epoch=bindparam("counted"), expires_at=bindparam("until"))
@@ -105,8 +106,7 @@ _UPDATED = (
 
 def update_lease(tx: Tx, lease: Lease) -> None:
     """Store a lease that is locked."""
-    values = {"called": lease.name, "by": lease.holder, "counted": lease.epoch, "until": lease.expires_at}
-    tx.connection.execute(_UPDATED, values)
+    _UPDATED.run(tx, called=lease.name, by=lease.holder, counted=lease.epoch, until=lease.expires_at)
 
 
 def end_leases(tx: Tx, now: datetime, *, holder: str | None = None) -> None:

@@ -9,8 +9,8 @@ from sqlalchemy.exc import DBAPIError
 
 from sublet.db import Tx, utc_now
 from sublet.errors import Unavailable
-from sublet.migrations import open_engine
 from sublet.registry.copy_store import as_refusal
+from sublet.schema_revision import open_engine
 from sublet.serve_lock import serve_lock
 from sublet.sqlite_copy import BESIDE
 

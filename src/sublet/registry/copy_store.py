@@ -18,12 +18,13 @@ import sublet.credits.store
 import sublet.http.rate_store
 import sublet.http.store
 import sublet.mail.store
+import sublet.platform_domains.pattern_store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
 import sublet.subdomains.milestone_store
-import sublet.subdomains.publish_store
+import sublet.subdomains.owner_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep_store
 import sublet.subdomains.term_store
@@ -40,12 +41,13 @@ DECLARING = (
     sublet.http.rate_store,
     sublet.http.store,
     sublet.mail.store,
+    sublet.platform_domains.pattern_store,
     sublet.platform_domains.store,
     sublet.platform_domains.zone_state_store,
     sublet.platform_domains.zone_store,
     sublet.processes.store,
     sublet.subdomains.milestone_store,
-    sublet.subdomains.publish_store,
+    sublet.subdomains.owner_store,
     sublet.subdomains.store,
     sublet.subdomains.sweep_store,
     sublet.subdomains.term_store,

@@ -14,13 +14,12 @@ import structlog
 
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
-from sublet.migrations import hold_schema
 from sublet.processes.announce import Announce, announce
 from sublet.processes.leave import leave
 from sublet.processes.model import Process
 from sublet.processes.processes import CLOCKS_APART_MAX, SEEN_EVERY_SECONDS
 from sublet.processes.see_process import see_process
-from sublet.schema_revision import needed_revision
+from sublet.schema_revision import hold_schema, needed_revision
 
 WORKING = frozenset({"serve", "worker"})
 """The roles of those that publish, sweep and send mail: they alone hold leases."""

@@ -15,7 +15,7 @@ import structlog
 
 from sublet.config import Settings
 from sublet.http.endpoints import BASE_PATH
-from sublet.migrations import refuse_unusable_database
+from sublet.schema_revision import refuse_unusable_database
 from sublet.service.api_part import api_socket, origin_of
 from sublet.service.api_process import HandedDown
 from sublet.service.dns_part import built_in_addresses

@@ -16,7 +16,9 @@ from sublet.http.endpoints import BASE_PATH, Context
 from sublet.http.limits import Limits, borrow_from
 from sublet.http.observe import Metrics
 from sublet.http.serve import bind, listen, serve_http
+from sublet.http.settling import Settling
 from sublet.platform_domains.name_servers import name_servers
+from sublet.service.descriptors import allow_connections
 from sublet.service.running import running
 from sublet.service.systemd import passed_socket
 
@@ -84,6 +86,7 @@ async def serve_api(
         authenticate=authenticate,
         limits=Limits(settings, borrow_from(settings, db)),
         metrics=metrics,
+        settling=Settling(db),
         stopping=stop,
         readiness=dict(readiness),
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
@@ -92,7 +95,13 @@ async def serve_api(
     app = build_app(context, (settings.public_url.rstrip("/") or origin) + BASE_PATH)
     async with running(_flush_token_uses(context)):
         try:
-            await serve_http(app, listening, stop, on_listening=lambda: on_ready(origin + BASE_PATH))
+            await serve_http(
+                app,
+                listening,
+                stop,
+                connections_max=allow_connections(settings.http_connections_max),
+                on_listening=lambda: on_ready(origin + BASE_PATH),
+            )
         except OSError as error:
             raise Unavailable(f"Can't listen on {origin}: {error.strerror}.") from error
     await _flush(context)

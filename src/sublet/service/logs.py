@@ -1,23 +1,45 @@
-"""How a process logs: readable lines or JSON on stderr, each with the request id where there is one."""
+"""How a process logs: readable lines or JSON on stderr, each with the request id where there is one, none with a secret.
+
+The lines of requests, one for each, are written by `sublet.http.access_log`. What is secret has a type that shows nothing
+(`sublet.secret`). What comes as a part of a text (a path, an error of a library, a trace) is sieved from the finished line, the last step
+of all.
+"""
 
 import logging
 import sys
+from typing import Any
 
 import structlog
 
 from sublet.config import Settings
+from sublet.log_lines import json_line, shown
+from sublet.secret import without_secrets
+
+
+class _Lines:
+    """Lines for people where there is no terminal: as structlog's own renderer has them, which is made for terminals and takes ten times as long.
+
+    What comes with a trace is left to that one.
+    """
+
+    def __init__(self, whole: structlog.types.Processor) -> None:
+        self._whole = whole
+
+    def __call__(self, logger: Any, method: str, event: structlog.types.EventDict) -> Any:
+        """Return the line of an event."""
+        if "exc_info" in event or "exception" in event or "stack" in event:
+            return self._whole(logger, method, event)
+        head = f"{event.pop('timestamp', '')} [{event.pop('level', ''):<9}] {event.pop('event', ''):<30}"
+        return " ".join([head, *(f"{key}={shown(event[key])}" for key in sorted(event))])
 
 
 def configure_logs(settings: Settings) -> None:
     """Set up structlog, and let the libraries' warnings through it too."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer()
+        structlog.processors.JSONRenderer(serializer=json_line)
         if settings.log_format == "json"
-        # Plain, since the other formatters print local variables, among which are tokens.
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
+        else _text_renderer()
     )
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -28,13 +50,27 @@ def configure_logs(settings: Settings) -> None:
         [structlog.processors.format_exc_info] if settings.log_format == "json" else []
     )
     structlog.configure(
-        processors=[*shared, *exceptions, renderer],
+        processors=[*shared, *exceptions, renderer, sieve],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[*exceptions, renderer])
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[*exceptions, renderer, sieve]
+        )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+def _text_renderer() -> structlog.types.Processor:
+    colors = sys.stderr.isatty()
+    # Plain, since the other formatters print local variables, among which are tokens.
+    whole = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return whole if colors else _Lines(whole)
+
+
+def sieve(_logger: object, _method: str, line: Any) -> Any:
+    """Take what looks like a secret out of a rendered line; the last processor of structlog's chain."""
+    return without_secrets(line)

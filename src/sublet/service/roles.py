@@ -14,7 +14,7 @@ from sublet.http.app import build_status_app
 from sublet.http.observe import Metrics
 from sublet.http.serve import serve_http
 from sublet.http.status import Status
-from sublet.migrations import refuse_unusable_database
+from sublet.schema_revision import refuse_unusable_database
 from sublet.serve_lock import serve_lock
 from sublet.service.announced import Presence, announced
 from sublet.service.api_part import api_socket, http_socket, origin_of, serve_api, shown

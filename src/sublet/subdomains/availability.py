@@ -2,25 +2,28 @@
 
 from sublet.accounts.model import User
 from sublet.db import Tx
-from sublet.dns.names import is_at_or_below
+from sublet.dns.names import is_at_or_below, is_idn
 from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import former_store, publish_store, store
 from sublet.subdomains.lifecycle import is_restorable
+from sublet.subdomains.look_alike import looks_alike
 
 
 def refuse_unavailable(
-    tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str, label_class: str
+    tx: Tx, user: User, platform_domain: PlatformDomain, label: str, label_class: str, *, is_listed: bool
 ) -> None:
-    """Let a name pass that is free.
+    """Let a name pass that is free. `is_listed`: the operator listed the label by itself, so what it looks like is no matter.
 
     Raises:
         SubdomainUnavailable: reserved (by its label's class, or since a platform domain or a nameserver of
             the zone stands at or below it), cooling off,
-            in the trash, taken (here, or in the zone by someone that the registry doesn't know).
+            in the trash, taken (here, or in the zone by someone that the registry doesn't know); reserved again where an IDN is
+            easily mistaken for another name here.
     """
+    fqdn = f"{label}.{platform_domain.domain}"
     reserved = label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn)
     if reserved or platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
@@ -41,6 +44,9 @@ def refuse_unavailable(
     if zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
         raise unavailable("taken", owned=False)
+    is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
+    if is_checked and looks_alike(tx, user, platform_domain, label):
+        raise unavailable("look_alike", owned=False)
 
 
 def _may_stand_from_before(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
@@ -62,10 +68,13 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
     """Return the refusal of a name that can't be had, with its reason; `restorable` tells that a restore would bring it back."""
     messages = {
         "reserved": "This name is reserved.",
+        "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved.",
         "taken": "You hold this name already." if owned else "This name is taken.",
         "in_trash": "This name is in your trash; POST …/restore brings it back."
         if restorable
         else "This name is in the trash and not free yet.",
         "cooling_off": "This name was held until a short while ago and is not free yet.",
     }
-    return SubdomainUnavailable(messages[reason], details={"reason": reason, "owned": owned})
+    # For whoever asks it is a kind of reserved: there is nothing to do but to take another name.
+    told = "reserved" if reason == "look_alike" else reason
+    return SubdomainUnavailable(messages[reason], details={"reason": told, "owned": owned})

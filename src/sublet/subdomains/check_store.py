@@ -93,6 +93,19 @@ def list_broken_terms(tx: Tx) -> Iterator[Violation]:
             yield Violation("expiry_is_paid", "subdomain", subdomain_id, sentence)
 
 
+def list_held_without_user(tx: Tx) -> Iterator[Violation]:
+    """Which names are said to be suspended with their user, and are not suspended, or it is not?"""
+    query = (
+        select(subdomains.c.id)
+        .join(users, users.c.id == subdomains.c.user_id)
+        .where(subdomains.c.held_with_user & subdomains.c.purged_at.is_(None))
+        .where(subdomains.c.suspended_at.is_(None) | users.c.suspended_at.is_(None))
+    )
+    for row in tx.connection.execute(query):
+        sentence = "it is marked as suspended with its user, and one of them is not suspended"
+        yield Violation("held_with_user", "subdomain", row[0], sentence)
+
+
 def list_users_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
     """Which users hold more free names than their quota? Lowering it below what is held does that too."""
     held = (

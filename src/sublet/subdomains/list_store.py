@@ -1,13 +1,16 @@
 """All SQL of lists of subdomains: the filters of GET /subdomains, and of the operator's list."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, false, not_, or_, select, true
 
+from sublet.accounts.store import users
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.platform_domains.store import platform_domains
+from sublet.schema import STREAMED, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.model import Subdomain, SubdomainFilter
 from sublet.subdomains.store import NOT_PURGED, UNPUBLISHED, fetch, select_subdomains, subdomains
@@ -21,12 +24,7 @@ def list_own(
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))
     if after is not None:
-        query = query.where(
-            or_(
-                subdomains.c.created_at < after.at,
-                and_(subdomains.c.created_at == after.at, subdomains.c.id < after.id),
-            )
-        )
+        query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
     return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
 
 
@@ -34,6 +32,24 @@ def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None
     """Which subdomains, of all users or of one, pass these filters? Newest first."""
     query = _filtered(tx, wanted, user_id)
     return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+
+
+def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
+    """Which names are held, live or in the trash? Each as its id, its platform domain's, label, fqdn and its user's address."""
+    query = (
+        select(
+            subdomains.c.id,
+            subdomains.c.platform_domain_id,
+            subdomains.c.label,
+            subdomains.c.fqdn,
+            users.c.email,
+        )
+        .select_from(subdomains.join(users))
+        .where(NOT_PURGED)
+        .order_by(subdomains.c.fqdn)
+    )
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        yield row[0], row[1], row[2], row[3], row[4]
 
 
 def _filtered(tx: Tx, wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:

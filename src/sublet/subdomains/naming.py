@@ -1,11 +1,17 @@
 """Which name a request means: platform_domain_id, domain, label and fqdn put together (spec, part 4, POST /subdomains)."""
 
+from functools import lru_cache
+
 from sublet.dns.names import InvalidName, is_idn, parse_domain_name, parse_label, to_unicode
 from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains.model import Register
 
+NAMES_REMEMBERED = 4096
+"""Of how many texts the name is remembered: most requests are about the same ones."""
 
+
+@lru_cache(NAMES_REMEMBERED)
 def canonical_domain(text: str) -> str | None:
     """Return a domain name as it is stored (lower case, A-labels, no final dot), or None when it can't be one."""
     try:

@@ -1,34 +1,26 @@
 """All SQL of publishing: which names wait, what of them is or may be in the zone, and what came of an attempt."""
 
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import (
-    Boolean,
-    Column,
+    BindParameter,
     ColumnElement,
-    ForeignKey,
     Integer,
-    PrimaryKeyConstraint,
-    String,
-    Table,
     bindparam,
-    delete,
-    false,
     func,
-    insert,
     or_,
     select,
-    true,
     update,
 )
 
-from sublet.db import Tx
-from sublet.platform_domains.store import platform_domains
+from sublet.db import Prepared, Tx
 from sublet.platform_domains.zone_state_store import REST_MAX
-from sublet.schema import STREAMED, metadata
+from sublet.schema import STREAMED
+from sublet.subdomains import owner_store
 from sublet.subdomains.model import PlacedName, Subdomain
+from sublet.subdomains.owner_store import published_owners
 from sublet.subdomains.store import (
     RELEASED,
     UNPUBLISHED,
@@ -42,20 +34,6 @@ from sublet.subdomains.store import (
 IDS_MAX = 1000
 """How many ids one statement has at most."""
 
-published_owners = Table(
-    "published_owners",
-    metadata,
-    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
-    Column("owner", String(253), nullable=False),
-    Column("sent", Boolean, nullable=False),
-    PrimaryKeyConstraint("subdomain_id", "owner"),
-)
-"""The owner names that are, or may be, in the zone by our hand: written ahead, before anything is sent.
-
-`sent` tells that a change of the zone had them; until then what stands there is somebody else's.
-"""
-
-
 # What is asked several times a second, or of each batch, is built once, as in `store.py`.
 # A next attempt further away than the longest pause was set by a clock that was wrong.
 _DUE = or_(
@@ -63,21 +41,26 @@ _DUE = or_(
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
-# Not by `exists`: PostgreSQL takes nearly all names for unpublished, and would read them until it finds one. In an order, it asks the index.
-_WAITING_PLATFORM_DOMAINS = select(platform_domains.c.id).where(
-    select(subdomains.c.id)
-    .where((subdomains.c.platform_domain_id == platform_domains.c.id) & UNPUBLISHED & _DUE)
-    .order_by(subdomains.c.generation_at, subdomains.c.id)
-    .limit(1)
-    .scalar_subquery()
-    .is_not(None)
+# From one platform domain with names that wait to the next, by the index: the many of which none does are not even looked at. In an
+# order, since PostgreSQL takes nearly all names for unpublished, and would read them until it finds one.
+_OF = subdomains.c.platform_domain_id
+_FIRST = (
+    select(_OF).where(UNPUBLISHED & _DUE).order_by(_OF, subdomains.c.generation_at, subdomains.c.id).limit(1)
 )
+_STEPS = select(_FIRST.scalar_subquery().label("id")).cte("waiting", recursive=True)
+_NEXT = _FIRST.where(_STEPS.c.id < _OF).scalar_subquery()
+_STEPS = _STEPS.union_all(select(_NEXT).where(_STEPS.c.id.is_not(None)))
+_WAITING_PLATFORM_DOMAINS = Prepared(select(_STEPS.c.id).where(_STEPS.c.id.is_not(None)))
 _WAITING = (
     select_subdomains()
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
     .order_by(subdomains.c.generation_at, subdomains.c.id)
     .limit(bindparam("at_most", type_=Integer))
 )
+_THESE: BindParameter[Sequence[int]] = bindparam("ids", expanding=True)
+_WAITING_ALL = Prepared(_WAITING)
+_WAITING_AMONG = Prepared(_WAITING.where(subdomains.c.id.in_(_THESE)))
+_WAITING_BESIDES = Prepared(_WAITING.where(subdomains.c.id.not_in(_THESE)))
 
 
 def _due(tx: Tx) -> dict[str, object]:
@@ -89,8 +72,7 @@ def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
 
     Asked several times a second: the first name of each ends the search, however many wait.
     """
-    rows = tx.connection.execute(_WAITING_PLATFORM_DOMAINS, _due(tx))
-    return sorted(row[0] for row in rows)
+    return sorted(row[0] for row in _WAITING_PLATFORM_DOMAINS.all(tx, **_due(tx)))
 
 
 def list_waiting(
@@ -102,27 +84,30 @@ def list_waiting(
 ) -> list[Subdomain]:
     """Which names of this platform domain wait for publication? Those longest unchanged first: a fair order.
 
-    `among` are the ids of those that are asked about, None for all; `besides` of those that are not.
+    `among` are the ids of those that are asked about, None for all; `besides` of those that are not, where all are.
     """
-    query = _WAITING
+    asked = {**_due(tx), "of": platform_domain_id, "at_most": limit}
     if among is not None:
-        query = query.where(subdomains.c.id.in_(list(among)))
+        return fetch(tx, _WAITING_AMONG, **asked, ids=list(among))
     if besides:
-        query = query.where(subdomains.c.id.not_in(list(besides)))
-    return fetch(tx, query, **_due(tx), of=platform_domain_id, at_most=limit)
+        return fetch(tx, _WAITING_BESIDES, **asked, ids=list(besides))
+    return fetch(tx, _WAITING_ALL, **asked)
 
 
-_SETTLED = select(
-    or_(
-        subdomains.c.generation == subdomains.c.published_generation,
-        subdomains.c.provision_error.is_not(None),
+_SETTLED = Prepared(
+    select(subdomains.c.id).where(
+        subdomains.c.id.in_(_THESE)
+        & or_(
+            subdomains.c.generation == subdomains.c.published_generation,
+            subdomains.c.provision_error.is_not(None),
+        )
     )
-).where(subdomains.c.id == bindparam("subdomain_id"))
+)
 
 
-def is_settled(tx: Tx, subdomain_id: int) -> bool:
-    """Does the DNS follow this name's last change, or has it refused to? Asked often by those who wait for it."""
-    return bool(tx.connection.execute(_SETTLED, {"subdomain_id": subdomain_id}).scalar_one())
+def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
+    """Of which of these names does the DNS follow the last change, or has refused to? Asked often, for those who wait for it."""
+    return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,103 +128,16 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
     return {row[0]: Waiting(row[1], row[2]) for row in rows}
 
 
-def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
-    """Which owner names of this subdomain are, or may be, in the zone?"""
-    query = select(published_owners.c.owner).where(published_owners.c.subdomain_id == subdomain_id)
-    return frozenset(row[0] for row in tx.connection.execute(query))
-
-
-_OWNERS = select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
-    published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
+_WAITING_GENERATIONS = Prepared(
+    select(subdomains.c.id, subdomains.c.generation).where(
+        subdomains.c.id.in_(bindparam("ids", expanding=True)) & UNPUBLISHED
+    )
 )
-
-
-def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-    """Which owner names of these subdomains are, or may be, in the zone, and had a change of the zone them already?"""
-    rows = tx.connection.execute(_OWNERS, {"ids": list(subdomain_ids)})
-    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
-    for subdomain_id, owner, sent in rows:
-        found[subdomain_id][owner] = sent
-    return found
-
-
-def list_published_owners_of_zone(
-    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
-) -> dict[str, int]:
-    """Which owner names of this zone are ours, or may be? Each with its subdomain's id (the newest, of several).
-
-    With `only_sent` those at which nothing was ever put are left out.
-    """
-    query = (
-        select(published_owners.c.owner, published_owners.c.subdomain_id)
-        .join(subdomains)
-        .where(subdomains.c.platform_domain_id == platform_domain_id)
-        .order_by(published_owners.c.subdomain_id)
-    )
-    if only_sent:
-        query = query.where(published_owners.c.sent == true())
-    return {row[0]: row[1] for row in tx.connection.execute(query)}
-
-
-_WRITTEN_AHEAD = insert(published_owners)
-
-
-def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Write ahead that these owner names, each given with its subdomain's id, may be in the zone from now on."""
-    rows = [
-        {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
-        for subdomain_id, owner in sorted(owners)
-    ]
-    if rows:
-        tx.connection.execute(_WRITTEN_AHEAD, rows)
-
-
-_THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
-    published_owners.c.owner == bindparam("at")
-)
-_SENT = update(published_owners).where(_THIS_OWNER).values(sent=True)
-
-
-def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
-    """Record that a change of the zone had these owner names, each given with its subdomain's id.
-
-    Those that were forgotten as unsent, while it was not known that the change was applied after all, are known again.
-    """
-    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
-    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
-    rows = [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners]
-    if rows:
-        tx.connection.execute(_SENT, rows)
-
-
-def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
-    """Record that a change of the zone has all owner names of these subdomains."""
-    tx.connection.execute(
-        update(published_owners)
-        .where(
-            published_owners.c.subdomain_id.in_(list(subdomain_ids)) & (published_owners.c.sent == false())
-        )
-        .values(sent=True)
-    )
-
-
-def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
-    """Forget the owner names of this subdomain that no change of the zone had: what stands there isn't ours."""
-    tx.connection.execute(
-        delete(published_owners).where(
-            (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
-        )
-    )
 
 
 def list_waiting_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, int]:
     """Which generation of these subdomains waits for its publication? Those of which none does are left out."""
-    rows = tx.connection.execute(
-        select(subdomains.c.id, subdomains.c.generation).where(
-            subdomains.c.id.in_(list(subdomain_ids)) & UNPUBLISHED
-        )
-    )
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: row[1] for row in _WAITING_GENERATIONS.all(tx, ids=list(subdomain_ids))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,40 +157,36 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
     them into the zone again.
     """
     by_id = {each.subdomain_id: each for each in published}
-    rows = tx.connection.execute(_GENERATIONS, {"ids": list(by_id)}).all()
+    rows = _GENERATIONS.all(tx, ids=list(by_id))
     newly = [by_id[row[0]] for row in rows if row[2] < by_id[row[0]].generation]
     current = [by_id[row[0]] for row in rows if row[1] == by_id[row[0]].generation]
-    if newly:
-        known = ((each.subdomain_id, each.generation, each.serial) for each in newly)
-        facts = [{"of": of, "now": now, "by": by, "at": tx.now} for of, now, by in known]
-        tx.connection.execute(_PUBLISHED, facts)
-    if current:
-        tx.connection.execute(_NOTHING_LEFT_TO_DO, [{"of": each.subdomain_id} for each in current])
-    gone = [{"of": each.subdomain_id, "at": owner} for each in current for owner in sorted(each.gone)]
-    if gone:
-        tx.connection.execute(_GONE, gone)
+    known = ((each.subdomain_id, each.generation, each.serial) for each in newly)
+    _PUBLISHED.run_many(tx, [{"of": of, "now": now, "by": by, "at": tx.now} for of, now, by in known])
+    _NOTHING_LEFT_TO_DO.run_many(tx, [{"of": each.subdomain_id} for each in current])
+    owner_store.delete_owners(
+        tx, ((each.subdomain_id, owner) for each in current for owner in sorted(each.gone))
+    )
     return frozenset(each.subdomain_id for each in newly)
 
 
-_GENERATIONS = (
+_GENERATIONS = Prepared(
     select(subdomains.c.id, subdomains.c.generation, subdomains.c.published_generation)
     .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
     .order_by(subdomains.c.id)
     .with_for_update(key_share=True)
 )
-_PUBLISHED = (
+_PUBLISHED = Prepared(
     update(subdomains)
     .where(subdomains.c.id == bindparam("of"))
     .values(
         published_generation=bindparam("now"), published_at=bindparam("at"), published_serial=bindparam("by")
     )
 )
-_NOTHING_LEFT_TO_DO = (
+_NOTHING_LEFT_TO_DO = Prepared(
     update(subdomains)
     .where(subdomains.c.id == bindparam("of"))
     .values(provision_error=None, attempts=0, next_attempt_at=None)
 )
-_GONE = delete(published_owners).where(_THIS_OWNER)
 
 
 def record_failure(
@@ -375,7 +269,7 @@ def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
 
 
 _OF_NAME = subdomains.c.fqdn == bindparam("name")
-_WAITS = (
+_WAITS = Prepared(
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
     .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
@@ -385,13 +279,4 @@ _WAITS = (
 
 def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
     """Does any row of this name wait for its publication?"""
-    return tx.connection.execute(_WAITS, {"of": platform_domain_id, "name": fqdn}).first() is not None
-
-
-def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
-    """Record that what stands at an owner is this subdomain's to remove, by our hand, whoever had it before."""
-    at_owner = published_owners.c.owner == owner
-    tx.connection.execute(
-        delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
-    )
-    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
+    return _WAITS.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None

@@ -9,6 +9,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
+from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation
 from sublet.errors import (
     FieldError,
@@ -16,6 +17,7 @@ from sublet.errors import (
     RegistrationClosed,
     validation_failed,
 )
+from sublet.platform_domains import pattern_store
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
@@ -50,7 +52,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
         PlatformDomainNotFound: what selects the platform domain selects none that the user sees.
         RegistrationClosed: it takes no new registrations.
         ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon.
-        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off.
+        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another.
         RegistrationModeNotAllowed, FreeQuotaExceeded: no offer to run under.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
@@ -86,7 +88,8 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
     ]
     if errors or platform_domain is None or name is None or offer is None:
         raise validation_failed(errors)
-    refuse_unavailable(tx, user, platform_domain, name.fqdn, name.label_class)
+    is_listed = name.listed is not None
+    refuse_unavailable(tx, user, platform_domain, name.label, name.label_class, is_listed=is_listed)
     if isinstance(offer, Refusal):
         raise offer
     quote = quote_and_check(
@@ -128,7 +131,8 @@ def _check_delegation(
 
 def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:
     listed = platform_domain_store.find_label(tx, platform_domain.id, label)
-    label_class = classify(label, platform_domain, listed, user.organization_id)
+    patterns = pattern_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
+    label_class = classify(label, platform_domain, listed, user.organization_id, patterns)
     return _Name(label, f"{label}.{platform_domain.domain}", listed, label_class)
 
 
@@ -154,6 +158,7 @@ def _insert(
         platform_domain_id=platform_domain.id,
         label=name.label,
         fqdn=name.fqdn,
+        skeleton=stored_skeleton(name.label),
         registration_type=offer.mode,
         registration_source="api",
         generation=1 if delegation.nameservers else 0,

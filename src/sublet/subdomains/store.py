@@ -1,11 +1,12 @@
 """All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     JSON,
+    Boolean,
     CheckConstraint,
     Column,
     ForeignKey,
@@ -17,8 +18,10 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    false,
     func,
     insert,
+    literal_column,
     select,
     update,
 )
@@ -69,6 +72,8 @@ subdomains = Table(
     Column("auto_renew_tried_at", Instant),
     Column("auto_renew_max_credits", BIG_ID),
     Column("generation_at", Instant),
+    Column("held_with_user", Boolean, nullable=False, server_default=false()),
+    Column("skeleton", String(253)),
     CheckConstraint("published_generation <= generation", name="generation"),
     CheckConstraint("purged_at IS NULL OR trashed_at IS NOT NULL", name="purged"),
     CheckConstraint("released_at IS NULL OR purged_at IS NOT NULL", name="released"),
@@ -84,6 +89,13 @@ Index(
 )
 RELEASED = subdomains.c.released_at.is_not(None)
 Index("ix_subdomains_fqdn_released", subdomains.c.fqdn, sqlite_where=RELEASED, postgresql_where=RELEASED)
+_UNRELEASED_SKELETON = subdomains.c.released_at.is_(None) & subdomains.c.skeleton.is_not(None)
+Index(
+    "ix_subdomains_skeleton",
+    subdomains.c.skeleton,
+    sqlite_where=_UNRELEASED_SKELETON,
+    postgresql_where=_UNRELEASED_SKELETON,
+)
 UNPUBLISHED = subdomains.c.generation != subdomains.c.published_generation
 Index(
     "ix_subdomains_unpublished",
@@ -101,6 +113,17 @@ for _column in (subdomains.c.due_at, subdomains.c.loss_at):
         sqlite_where=_column.is_not(None),
         postgresql_where=_column.is_not(None),
     )
+FREE_AND_LIVE = and_(
+    subdomains.c.registration_type == literal_column("'free'"), subdomains.c.trashed_at.is_(None)
+)
+Index(
+    "ix_subdomains_user_id_free",
+    subdomains.c.user_id,
+    subdomains.c.registration_type,  # SQLite asks the table for these two, unless they stand here
+    subdomains.c.trashed_at,
+    sqlite_where=FREE_AND_LIVE,
+    postgresql_where=FREE_AND_LIVE,
+)
 DATED_BY = frozenset(
     {
         "expires_at",
@@ -116,30 +139,23 @@ DATED_BY = frozenset(
 )
 """The columns that the dates of a name's life are reckoned from, with the days of its platform domain (`edit_zone_settings.DAYS`)."""
 
-_OWN = [
-    name
-    for name in Subdomain.__slots__
-    if name not in ("domain", "domain_public_name", "delegation")
-    and name not in ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
-    and name not in ("nameservers_min", "nameservers_max")
-]
-_COLUMNS = (
-    *(subdomains.c[name] for name in _OWN),
-    subdomains.c.nameservers,
-    subdomains.c.glue,
-    subdomains.c.ds_records,
-    platform_domains.c.domain,
-    platform_domains.c.public_name.label("domain_public_name"),
-    platform_domains.c.renewal_window_days,
-    platform_domains.c.grace_days,
-    platform_domains.c.trash_days,
-    platform_domains.c.cooling_off_days,
-    platform_domains.c.nameservers_min,
-    platform_domains.c.nameservers_max,
+_ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
+    "domain": (platform_domains.c.domain,),
+    "domain_public_name": (platform_domains.c.public_name,),
+    "delegation": (subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records),
+    "renewal_window_days": (platform_domains.c.renewal_window_days,),
+    "grace_days": (platform_domains.c.grace_days,),
+    "trash_days": (platform_domains.c.trash_days,),
+    "cooling_off_days": (platform_domains.c.cooling_off_days,),
+    "nameservers_min": (platform_domains.c.nameservers_min,),
+    "nameservers_max": (platform_domains.c.nameservers_max,),
+}
+_COLUMNS = tuple(
+    column for name in Subdomain.__slots__ for column in _ELSEWHERE.get(name) or (subdomains.c[name],)
 )
+_DELEGATION = Subdomain.__slots__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
 NOT_PURGED = subdomains.c.purged_at.is_(None)
-_FREE_AND_LIVE = and_(subdomains.c.registration_type == "free", subdomains.c.trashed_at.is_(None))
 
 
 def read_delegation(
@@ -170,13 +186,10 @@ def delegation_columns(delegation: Delegation) -> dict[str, Any]:
     }
 
 
-_FIELDS = tuple(column.key for column in _COLUMNS)
-
-
-def _subdomain(row: Iterable[Any]) -> Subdomain:
-    values: dict[str, Any] = dict(zip(_FIELDS, row, strict=True))
-    delegation = read_delegation(values.pop("nameservers"), values.pop("glue"), values.pop("ds_records"))
-    return Subdomain(delegation=delegation, **values)
+def _subdomain(row: Sequence[Any]) -> Subdomain:
+    delegation = read_delegation(*row[_DELEGATION : _DELEGATION + 3])
+    values = [*row[:_DELEGATION], delegation, *row[_DELEGATION + 3 :]]
+    return Subdomain(*values)
 
 
 def select_subdomains() -> Select[Any]:
@@ -184,8 +197,10 @@ def select_subdomains() -> Select[Any]:
     return select(*_COLUMNS).select_from(subdomains.join(platform_domains))
 
 
-def fetch(tx: Tx, query: Select[Any], **parameters: object) -> list[Subdomain]:
+def fetch(tx: Tx, query: Select[Any] | Prepared, **parameters: object) -> list[Subdomain]:
     """Return the subdomains that a query made from `select_subdomains` finds."""
+    if isinstance(query, Prepared):
+        return [_subdomain(row) for row in query.all(tx, **parameters)]
     return [_subdomain(row) for row in tx.connection.execute(query, parameters)]
 
 
@@ -200,7 +215,8 @@ _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdom
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN_NAMES = select_subdomains().where((subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED)
 _OWN_BY_ID = Prepared(_OWN_NAMES.where(subdomains.c.id == bindparam("subdomain_id")))
-_OWN_BY_NAME = Prepared(_OWN_NAMES.where(subdomains.c.fqdn == bindparam("name")))
+# Who isn't purged isn't released; said, since else the index of names is none for this, and all of the user's names are looked at.
+_OWN_BY_NAME = Prepared(_OWN_NAMES.where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 
 
 def _one(tx: Tx, query: Prepared, **parameters: object) -> Subdomain | None:
@@ -213,7 +229,7 @@ def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
     return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
-_LOCKED = (
+_LOCKED = Prepared(
     select(subdomains.c.id)
     .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
     .order_by(subdomains.c.id)
@@ -223,7 +239,7 @@ _LOCKED = (
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     """Lock these names in the one order in which whoever changes several of them locks them (PostgreSQL)."""
-    tx.connection.execute(_LOCKED, {"ids": sorted(subdomain_ids)})
+    _LOCKED.all(tx, ids=sorted(subdomain_ids))
 
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
@@ -243,7 +259,7 @@ def find_own(
 _FREE = Prepared(
     select(func.count())
     .select_from(subdomains)
-    .where((subdomains.c.user_id == bindparam("owner_id")) & _FREE_AND_LIVE)
+    .where((subdomains.c.user_id == bindparam("owner_id")) & FREE_AND_LIVE)
 )
 
 
@@ -252,14 +268,16 @@ def count_free(tx: Tx, user_id: int) -> int:
     return int(_FREE.value(tx, owner_id=user_id))
 
 
-_NAMESERVERS = select(subdomains.c.fqdn, subdomains.c.nameservers).where(
-    subdomains.c.fqdn.in_(bindparam("names", expanding=True)) & NOT_PURGED
+_NAMESERVERS = Prepared(
+    select(subdomains.c.fqdn, subdomains.c.nameservers).where(
+        subdomains.c.fqdn.in_(bindparam("names", expanding=True)) & NOT_PURGED
+    )
 )
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Which of these names are registered, live or in the trash (whence they may come back), and what are their nameservers?"""
-    rows = tx.connection.execute(_NAMESERVERS, {"names": list(fqdns)})
+    rows = _NAMESERVERS.all(tx, names=list(fqdns))
     return {row[0]: tuple(row[1]) for row in rows}
 
 
@@ -300,13 +318,18 @@ def _counts(delegation: Delegation) -> dict[str, int]:
     return {"nameserver_count": len(delegation.nameservers), "ds_record_count": len(delegation.ds_records)}
 
 
+_CHANGE = update(subdomains).where(subdomains.c.id == bindparam("of"))
+_CHANGED = Prepared(_CHANGE)
+_CHANGED_ANEW = Prepared(_CHANGE.values(generation=subdomains.c.generation + 1))
+
+
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     """Change columns of a subdomain; where its dates may be others then, the sweep looks at it."""
     if not DATED_BY.isdisjoint(values):
         values["due_at"] = tx.now
-    tx.connection.execute(
-        update(subdomains).where(subdomains.c.id == subdomain_id).values(updated_at=tx.now, **values)
-    )
+    # Whoever gives a generation gives the next one (`next_generation`), which is counted in the statement.
+    change = _CHANGED if values.pop("generation", None) is None else _CHANGED_ANEW
+    change.run(tx, of=subdomain_id, updated_at=tx.now, **values)
 
 
 def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:

@@ -6,12 +6,15 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
 from sublet.subdomains import store
+from sublet.subdomains.evidence import evidence_of
 from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.model import Subdomain
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
     """Hold a name: it leaves the zone, and its user can only read it. One in the trash can't be restored while held.
+
+    The audit keeps what was published then.
 
     Raises, in this order:
         NotFound: no such name.
@@ -33,6 +36,7 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
         "subdomain.suspend",
         "subdomain",
         subdomain.id,
+        before=evidence_of(subdomain, tx.now),
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
     )
     return reread(tx, subdomain)

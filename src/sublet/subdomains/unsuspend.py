@@ -24,7 +24,13 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         raise Conflict(f"{subdomain.fqdn} is not suspended.")
     followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(
-        tx, subdomain.id, suspended_at=None, suspended_reason=None, unsuspended_at=tx.now, **followed
+        tx,
+        subdomain.id,
+        suspended_at=None,
+        suspended_reason=None,
+        held_with_user=False,
+        unsuspended_at=tx.now,
+        **followed,
     )
     audit.record(
         tx,
@@ -33,6 +39,7 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         "subdomain",
         subdomain.id,
         before={
+            "fqdn": subdomain.fqdn,
             "suspended_at": subdomain.suspended_at.isoformat(),
             "suspended_reason": subdomain.suspended_reason,
         },

@@ -1,5 +1,8 @@
 """Update a subdomain's nameservers, glue and DS records (spec, part 4, PUT /subdomains/{fqdn}/nameservers)."""
 
+from datetime import timedelta
+from math import ceil
+
 from sublet import audit
 from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
@@ -7,23 +10,30 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import DsInput, GlueInput
-from sublet.errors import validation_failed
+from sublet.errors import RateLimited, validation_failed
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.nameserver_cycle import cycle_errors
 
+CHANGE = "subdomain.update_nameservers"
+DAY = timedelta(days=1)
 
-def update_nameservers(tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers) -> Outcome:
+
+def update_nameservers(
+    tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers, *, changes_per_day: int = 0
+) -> Outcome:
     """Store what the delegation is to be; what the command leaves out is kept, but for glue of hosts that are gone.
 
     The same delegation again changes nothing, unless the last attempt to publish it failed: then it is tried again.
+    `changes_per_day` is the setting: how many changes a name takes within 24 hours; 0 for any number.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         SubdomainNotFound: the user has no such name (or it is in the trash).
         SubdomainSuspended: the operator holds it.
         ValidationFailed: all wrong fields of the delegation as it would then be.
+        RateLimited: it would be one change too many.
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
@@ -49,14 +59,29 @@ def update_nameservers(tx: Tx, actor: Actor, identifier: str, command: UpdateNam
     if errors:
         raise validation_failed(errors)
     if delegation != stored or subdomain.provision_error is not None:
+        _refuse_too_many(tx, subdomain.id, changes_per_day)
         store.update_delegation(tx, subdomain, delegation)
         audit.record(
             tx,
             actor,
-            "subdomain.update_nameservers",
+            CHANGE,
             "subdomain",
             subdomain.id,
             before=store.delegation_columns(stored),
             after=store.delegation_columns(delegation),
         )
     return Outcome(subdomain.id)
+
+
+def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
+    """Let a change pass that is within the limit of its name: counted in its own transaction, so no two pass for one."""
+    if changes_per_day == 0:
+        return
+    oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, CHANGE, changes_per_day)
+    if oldest_at is None or oldest_at + DAY <= tx.now:
+        return
+    raise RateLimited(
+        f"The nameservers of this name were changed {changes_per_day} times within 24 hours; that is as often as they may be.",
+        # A clock that was set back must not keep anybody waiting for longer than a day.
+        retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
+    )

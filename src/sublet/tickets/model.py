@@ -59,8 +59,9 @@ class OpenTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketFilter:
-    """The filters of GET /support/tickets; None means any."""
+    """The filters of GET /support/tickets; None means any. `subdomain` is the name a ticket is about, for staff's list."""
 
     status: str | None = None
     type: str | None = None
     archived: bool | None = None
+    subdomain: str | None = None

@@ -1,6 +1,5 @@
 """Open a ticket (spec, part 4, POST /support/tickets)."""
 
-from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.model import User
 from sublet.audit import Actor
@@ -11,7 +10,7 @@ from sublet.ids import MAX_ID
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
-from sublet.tickets import store
+from sublet.tickets.add_ticket import add_ticket
 from sublet.tickets.lifecycle import (
     MESSAGE_FORMAT_DEFAULT,
     SUBJECT_CHARACTERS_MAX,
@@ -20,7 +19,6 @@ from sublet.tickets.lifecycle import (
     check_message,
     check_message_format,
     check_type,
-    first_priority,
 )
 from sublet.tickets.model import OpenTicket
 
@@ -49,44 +47,18 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     if errors or command.subject is None or command.message is None:
         raise validation_failed(errors)
     # From here on it must succeed.
-    ticket_type = command.type or TYPE_DEFAULT
-    message_format = command.message_format or MESSAGE_FORMAT_DEFAULT
-    priority = first_priority(ticket_type)
-    subdomain_id = subdomain.id if subdomain is not None else None
-    ticket_id = store.insert_ticket(
+    ticket_id, _ = add_ticket(
         tx,
-        user_id=user.id,
-        subdomain_id=subdomain_id,
-        type=ticket_type,
+        actor,
+        user,
+        subdomain_id=subdomain.id if subdomain is not None else None,
+        ticket_type=command.type or TYPE_DEFAULT,
         status="open",
-        priority=priority,
         subject=command.subject,
-        requester_email=user.email,
-    )
-    message_id = store.insert_message(
-        tx,
-        ticket_id,
         author_type="user",
         author_name=user.name,
         message=command.message,
-        message_format=message_format,
-    )
-    audit.record(
-        tx,
-        actor,
-        "ticket.open",
-        "ticket",
-        ticket_id,
-        after={
-            "type": ticket_type,
-            "status": "open",
-            "priority": priority,
-            "subdomain_id": subdomain_id,
-            "subject_characters": len(command.subject),
-            "message_id": message_id,
-            "message_characters": len(command.message),
-            "message_format": message_format,
-        },
+        message_format=command.message_format or MESSAGE_FORMAT_DEFAULT,
     )
     return Outcome(ticket_id)
 

@@ -13,16 +13,14 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    and_,
     insert,
-    or_,
     select,
     update,
 )
 
 from sublet.db import Tx
 from sublet.ids import Position
-from sublet.schema import BIG_ID, Instant, metadata
+from sublet.schema import BIG_ID, Instant, metadata, older
 from sublet.subdomains.store import subdomains
 from sublet.tickets.lifecycle import is_archived
 from sublet.tickets.model import TICKET_STATUSES, Message, Ticket, TicketFilter
@@ -134,16 +132,13 @@ def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position 
         query = query.where(tickets.c.status == wanted.status)
     if wanted.type is not None:
         query = query.where(tickets.c.type == wanted.type)
+    if wanted.subdomain is not None:
+        query = query.where(subdomains.c.fqdn == wanted.subdomain)
     if wanted.archived is not None:
         archived = tickets.c.status.in_(_ARCHIVED)
         query = query.where(archived if wanted.archived else ~archived)
     if after is not None:
-        query = query.where(
-            or_(
-                tickets.c.last_message_at < after.at,
-                and_(tickets.c.last_message_at == after.at, tickets.c.id < after.id),
-            )
-        )
+        query = query.where(older(tickets.c.last_message_at, tickets.c.id, after))
     return query.order_by(tickets.c.last_message_at.desc(), tickets.c.id.desc()).limit(limit)
 
 

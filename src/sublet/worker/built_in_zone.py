@@ -77,6 +77,7 @@ class BuiltInZone:
                     names,
                     timeout_seconds=READ_BACK_TIMEOUT_SECONDS,
                     also_absent=also_absent,
+                    referrals_have_ds=True,  # `answer._referral`
                 )
             except ReadBackFailed as error:
                 if number == first + count - 1:

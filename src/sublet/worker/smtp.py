@@ -18,6 +18,7 @@ import structlog
 from sublet.config import Settings, SettingsError, parse_mail_from
 from sublet.mail.compose import compose, envelope_address, one_line
 from sublet.mail.model import Mail
+from sublet.secret import Secret
 from sublet.worker.transport import NotSent, ServerAway
 
 TIMEOUT_SECONDS = 20.0
@@ -129,8 +130,8 @@ class SmtpTransport:
             await asyncio.to_thread(_quit, client)
 
 
-def _password(server: SmtpServer) -> str:
-    return Path(server.password_file).read_text(encoding="utf-8").strip("\r\n")
+def _password(server: SmtpServer) -> Secret:
+    return Secret(Path(server.password_file).read_text(encoding="utf-8").strip("\r\n"))
 
 
 def _connect(server: SmtpServer) -> smtplib.SMTP:
@@ -146,7 +147,7 @@ def _connect(server: SmtpServer) -> smtplib.SMTP:
             client.starttls(context=context)
             client.ehlo_or_helo_if_needed()
         if server.username:
-            client.login(server.username, _password(server))
+            client.login(server.username, _password(server).reveal())
     except (OSError, smtplib.SMTPException, ValueError) as error:
         if client is not None:
             client.close()

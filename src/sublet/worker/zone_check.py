@@ -21,8 +21,11 @@ from sublet.dns.types import Primary, Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
+from sublet.secret import hide_from_parent
 from sublet.subdomains.check_zone import Repairs, ZoneCheck, check_zone
 
+GIVE_WAY_BY = 10
+"""How much nicer than the worker a check is: with all processors wanted it gets a tenth of what they get."""
 TRANSFER_SECONDS = 300.0
 
 
@@ -85,11 +88,12 @@ async def check_on_primary(
 
 
 def _give_way() -> None:
-    """Work only while nobody else wants the processors: the API, the publisher and name servers on this host go first."""
+    """Let the API, the publisher and name servers on this host go first.
+
+    Not wholly (SCHED_IDLE): where they want all processors for long, a check would never come to its end.
+    """
     with suppress(PermissionError):  # a container, or a unit's filter, may forbid it
-        os.nice(19)
-        if sys.platform == "linux":
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        os.nice(GIVE_WAY_BY)
 
 
 def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
@@ -133,7 +137,7 @@ async def _run(task: Task) -> Outcome | Failure:
 
 def main() -> None:
     """Do the task that stands on stdin."""
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task, dec_hook=hide_from_parent)
     found = asyncio.run(_run(task))
     kind = "failure" if isinstance(found, Failure) else "outcome"
     sys.stdout.buffer.write(msgspec.json.encode({kind: found}))

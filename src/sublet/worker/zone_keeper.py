@@ -28,6 +28,7 @@ from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
+from sublet.secret import reveal_to_child
 from sublet.subdomains.publishing import settle_fence
 from sublet.worker.leased import kept, take, under
 from sublet.worker.primary_zone import FindPrimary
@@ -237,7 +238,9 @@ class ZoneKeeper:
 
 def _talk(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
     try:
-        output, _ = process.communicate(msgspec.json.encode(task), CHECK_SECONDS_MAX)
+        output, _ = process.communicate(
+            msgspec.json.encode(task, enc_hook=reveal_to_child), CHECK_SECONDS_MAX
+        )
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
     finally:

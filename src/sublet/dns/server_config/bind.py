@@ -100,7 +100,8 @@ def _notify_lines(site: Site) -> list[str]:
     version = "-v6" if ip_address(site.address).version == 6 else ""
     return [
         "    notify explicit;",
-        "    notify-delay 0;",
+        "    # One NOTIFY a second tells of all changes in it. One for each has the secondaries, and BIND, do little else.",
+        "    notify-delay 1;",
         f"    notify-source{version} {site.address};",
         "    also-notify {",
         *(
@@ -113,5 +114,6 @@ def _notify_lines(site: Site) -> list[str]:
 
 def _key_text(*keys: TsigKey) -> str:
     return "".join(
-        f'key "{key.name}" {{ algorithm {key.algorithm}; secret "{key.secret}"; }};\n' for key in keys
+        f'key "{key.name}" {{ algorithm {key.algorithm}; secret "{key.secret.reveal()}"; }};\n'
+        for key in keys
     )

@@ -1,6 +1,7 @@
 """Knot DNS 3.2 or newer, as primary and as secondary."""
 
 from sublet.dns.server_config.model import (
+    REFRESH_SECONDS,
     ConfigFile,
     Places,
     SecondarySite,
@@ -152,6 +153,8 @@ def _secondary_text(site: SecondarySite, keys: str) -> str:
         "    zonefile-sync: 1h",
         "    master: primary",
         "    acl: primary",
+        "    # A NOTIFY may be lost.",
+        f"    refresh-max-interval: {REFRESH_SECONDS}s",
     ]
     return "\n".join(lines) + "\n"
 
@@ -182,5 +185,9 @@ def _server_lines(places: Places, address: str, port: int, keys: str) -> list[st
 def _key_text(*keys: TsigKey) -> str:
     lines = ["key:"]
     for key in keys:
-        lines += [f"  - id: {key.name}", f"    algorithm: {key.algorithm}", f"    secret: {key.secret}"]
+        lines += [
+            f"  - id: {key.name}",
+            f"    algorithm: {key.algorithm}",
+            f"    secret: {key.secret.reveal()}",
+        ]
     return "\n".join(lines) + "\n"

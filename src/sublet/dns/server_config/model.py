@@ -6,6 +6,9 @@ from pathlib import PurePosixPath
 
 from sublet.dns.types import Apex, Secondary, TsigKey
 
+REFRESH_SECONDS = 5
+"""How long a secondary waits at most until it asks its primary for the serial by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:

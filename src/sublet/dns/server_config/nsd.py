@@ -1,6 +1,7 @@
 """NSD 4.6 or newer, as secondary."""
 
 from sublet.dns.server_config.model import (
+    REFRESH_SECONDS,
     ConfigFile,
     Places,
     SecondarySite,
@@ -25,7 +26,7 @@ def nsd_secondary(site: SecondarySite) -> ServerConfig:
         ConfigFile(configuration, _text(site, keys), _OWNER),
         ConfigFile(
             keys,
-            f'key:\n    name: "{key.name}"\n    algorithm: {key.algorithm}\n    secret: "{key.secret}"\n',
+            f'key:\n    name: "{key.name}"\n    algorithm: {key.algorithm}\n    secret: "{key.secret.reveal()}"\n',
             _OWNER,
             is_secret=True,
         ),
@@ -64,5 +65,7 @@ def _text(site: SecondarySite, keys: str) -> str:
         f"    allow-notify: {site.primary_address} {key}",
         f"    request-xfr: {site.primary_address}@{site.primary_port} {key}",
         f"    outgoing-interface: {site.address}",
+        "    # A NOTIFY may be lost, and after a flock of changes NSD 4.6 may stop short of the last: it asks by itself.",
+        f"    max-refresh-time: {REFRESH_SECONDS}",
     ]
     return "\n".join(lines) + "\n"

@@ -147,5 +147,5 @@ end
 
 
 def _key_text(*keys: TsigKey) -> str:
-    rows = ", ".join(f"('{key.name}', '{key.algorithm}', '{key.secret}')" for key in keys)
+    rows = ", ".join(f"('{key.name}', '{key.algorithm}', '{key.secret.reveal()}')" for key in keys)
     return f"INSERT INTO tsigkeys (name, algorithm, secret) VALUES {rows};\n"  # noqa: S608 - names of A-labels and base64, of our own making

@@ -1,0 +1,52 @@
+"""Labels that people take for one another: skeletons of UTS 39, section 4 ("Confusable Detection").
+
+Two labels look alike where their skeletons are the same. A skeleton is a key to compare by and never shown. Not done: the reordering of
+bidiSkeleton; IDNA's own rule for labels written from right to left (RFC 5893) leaves little of what it is for.
+"""
+
+import re
+import unicodedata
+from functools import cache
+
+from sublet.dns.confusables import TABLE
+from sublet.dns.names import is_idn, reserved_labels, to_unicode
+
+_JOINERS = (0x200C, 0x200D)
+"""What of Default_Ignorable_Code_Point a label may have (RFC 5892, appendix A): a skeleton has none of it."""
+
+
+@cache
+def _prototypes() -> dict[int, str]:
+    """Return what stands for each character that has a look-alike, as `str.translate` takes it."""
+    found = dict.fromkeys(_JOINERS, "")
+    for group in TABLE.split():
+        prototype, _, characters = group.partition("=")
+        text = "".join(chr(int(each, 16)) for each in prototype.split("+"))
+        found.update((int(each, 16), text) for each in characters.split(","))
+    return found
+
+
+def skeleton(label: str) -> str:
+    """Return the skeleton of a canonical label, in its Unicode form; also that of a pattern of labels."""
+    if not is_idn(label) and label.isascii():
+        return label.translate(_prototypes())
+    text = unicodedata.normalize("NFD", to_unicode(label)).translate(_prototypes())
+    return unicodedata.normalize("NFD", text)
+
+
+def stored_skeleton(label: str) -> str | None:
+    """Return the skeleton as it is stored with a name: None where it is the label itself, as with most labels of ASCII alone."""
+    found = skeleton(label)
+    return found if found != label else None
+
+
+def looks_reserved(label_skeleton: str) -> bool:
+    """Tell whether a skeleton is that of a label that is reserved everywhere (`reserved_reason`)."""
+    reserved, nameserver = _reserved()
+    return label_skeleton in reserved or nameserver.fullmatch(label_skeleton) is not None
+
+
+@cache
+def _reserved() -> tuple[frozenset[str], re.Pattern[str]]:
+    digits = "".join(skeleton(str(digit)) for digit in range(10))
+    return frozenset(map(skeleton, reserved_labels())), re.compile(f"{skeleton('ns')}[{digits}]*")

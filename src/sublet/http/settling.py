@@ -1,0 +1,73 @@
+"""Waiting for the DNS to follow a change: one look for all requests of a process that wait for theirs."""
+
+import asyncio
+
+import structlog
+
+from sublet.db import Database
+from sublet.errors import Unavailable
+from sublet.subdomains.publish_store import list_settled
+
+LOOK_SECONDS = 0.1
+"""How long it waits for a commit before it looks all the same: one may come while it looks."""
+PAUSE_SECONDS = 0.002
+"""How long it rests between two looks: commits come in flocks."""
+log = structlog.get_logger()
+
+
+class Settling:
+    """The requests that wait until the DNS follows their change, or has refused to.
+
+    Each commit may be what they wait for. If each of them looked for itself, many would do nothing but look.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._waiting: dict[int, set[asyncio.Future[None]]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def wait(self, subdomain_id: int, seconds: float) -> None:
+        """Wait until the DNS follows a name's last change, or has refused to, or for so long; or until the database is away.
+
+        Raises:
+            Unavailable: the database was away before it began to wait.
+        """
+        settled: list[int] = await self._db.ask(list_settled, [subdomain_id])
+        if settled or seconds <= 0:
+            return
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(subdomain_id, set()).add(future)
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+        except TimeoutError:
+            return
+        finally:
+            futures = self._waiting.get(subdomain_id, set())
+            futures.discard(future)
+            if not futures:
+                self._waiting.pop(subdomain_id, None)
+
+    async def _look(self) -> None:
+        try:
+            while self._waiting:
+                for each in await self._db.ask(list_settled, list(self._waiting)):
+                    self._release(each)
+                if self._waiting:
+                    await self._db.changed(LOOK_SECONDS)
+                    await asyncio.sleep(PAUSE_SECONDS)
+        except Unavailable:
+            return  # said in the log already
+        except Exception:
+            log.exception("settling_fault")
+        finally:
+            self._looking = None
+            for each in tuple(self._waiting):
+                self._release(each)
+
+    def _release(self, subdomain_id: int) -> None:
+        for future in self._waiting.pop(subdomain_id, ()):
+            if not future.done():
+                future.set_result(None)

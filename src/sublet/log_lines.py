@@ -1,0 +1,25 @@
+"""The forms of a line in the log: for people, and for machines (JSON)."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+_TO_QUOTE = re.compile(r"[\s\"'=]")
+
+
+def shown(value: object) -> str:
+    """Return a value as it stands behind its name in a line for people: quoted where it would not be read as one word."""
+    if isinstance(value, str) and value.isprintable() and not _TO_QUOTE.search(value):
+        return value
+    return repr(value)
+
+
+def json_line(event: Mapping[str, Any], default: Callable[[Any], Any] | None = None) -> str:
+    """Return a line for machines: in a tenth of the standard library's time, and there is one a request."""
+    try:
+        return msgspec.json.encode(event, enc_hook=default).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which somebody sent
+        return json.dumps(event, default=default)

@@ -1,0 +1,75 @@
+"""Secrets, which never get into a log, an answer or a trace by mistake: a type that shows nothing, and a sieve for texts."""
+
+import re
+from hmac import compare_digest
+from typing import NoReturn
+
+HIDDEN = "[hidden]"
+_TOKEN = re.compile(r"sublet_[0-9A-Za-z]{16,}")
+"""Tokens, and most of one: a typing error doesn't make it harmless."""
+_BEARER = re.compile(r"(\bbearer[ :]+)[\w.~+/=-]{8,}", re.IGNORECASE)
+_PASSWORD_OF_URL = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
+_PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+")
+
+
+class Secret:
+    """A text that only `reveal` gives: it shows as `[hidden]` wherever it is printed, formatted or logged, and isn't pickled.
+
+    JSON has no form for it, neither json's nor msgspec's: to put one into an answer is a fault, and fails. Whoever means it says so (`reveal_to_child`).
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+    def __format__(self, _spec: str) -> str:
+        return HIDDEN
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not copied out of its process")
+
+
+def reveal_to_child(value: object) -> str:
+    """Encode a secret for a process of our own, over a pipe: the `enc_hook` of msgspec."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def hide_from_parent(kind: type, value: object) -> Secret:
+    """Decode what `reveal_to_child` encoded: msgspec's `dec_hook`."""
+    if kind is Secret and isinstance(value, str):
+        return Secret(value)
+    raise TypeError(f"{kind.__name__} is not made of {type(value).__name__}")
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with what looks like a token, a bearer's credentials or an address' password as `[hidden]`."""
+    # Most texts have none of them, and to look for a few letters is cheaper than four expressions.
+    if "sublet_" in text:
+        text = _TOKEN.sub(HIDDEN, text)
+    if "earer" in text or "EARER" in text:
+        text = _BEARER.sub(rf"\g<1>{HIDDEN}", text)
+    if "://" in text:
+        text = _PASSWORD_OF_URL.sub(rf"\g<1>{HIDDEN}@", text)
+    if "password=" in text:
+        text = _PASSWORD_OPTION.sub(rf"\g<1>{HIDDEN}", text)
+    return text

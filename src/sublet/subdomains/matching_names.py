@@ -1,0 +1,49 @@
+"""Which names that are held match the patterns of labels that nobody may register (the operator's `sublet label matches`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sublet.db import Tx
+from sublet.dns.names import to_unicode
+from sublet.platform_domains import pattern_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.label_patterns import is_blocked
+from sublet.subdomains.list_store import stream_held
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingName:
+    """A name that is held, as people see it, whose it is, and the patterns that mean its label."""
+
+    id: int
+    fqdn: str
+    unicode: str
+    email: str
+    patterns: tuple[str, ...]
+
+
+def list_matching(
+    tx: Tx, patterns: Sequence[str] | None = None, identifier: str | None = None
+) -> list[MatchingName]:
+    """Return the names, live or in the trash, that match these patterns, or (None) those that are blocked where they stand.
+
+    `identifier` is a platform domain: then only names under it. Each name is looked at.
+
+    Raises:
+        NotFound: no such platform domain.
+    """
+    only = find_platform_domain(tx, identifier).id if identifier is not None else None
+    stored = pattern_store.list_patterns(tx) if patterns is None else []
+    found = []
+    for subdomain_id, platform_domain_id, label, fqdn, email in stream_held(tx):
+        if only not in (None, platform_domain_id):
+            continue
+        asked = (
+            patterns
+            if patterns is not None
+            else [each.pattern for each in stored if each.platform_domain_id in (None, platform_domain_id)]
+        )
+        meant = tuple(each for each in asked if is_blocked(label, (each,)))
+        if meant:
+            found.append(MatchingName(subdomain_id, fqdn, to_unicode(fqdn), email, meant))
+    return found

@@ -1,0 +1,28 @@
+"""The page of security standards names tests that there are, and names one for each row."""
+
+import re
+
+import pytest
+
+from named_tests import A_TEST, ROOT, check_is_there, named_in
+
+PAGE = (ROOT / "docs" / "security-standards.md").read_text(encoding="utf-8")
+NAMED = named_in(PAGE)
+ROWS = [line for line in PAGE.splitlines() if re.match(r"\| (API\d|\d)", line)]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_test_that_the_page_names_exists(name: str) -> None:
+    check_is_there(name)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
+def test_every_row_names_a_test(row: str) -> None:
+    assert A_TEST.search(row.split("|")[-2]), row
+
+
+def test_all_ten_risks_are_there() -> None:
+    numbers = [int(found[1]) for row in ROWS if (found := re.match(r"\| API(\d+) ", row))]
+    assert numbers == list(range(1, 11))
+    assert len(ROWS) > 40
+    assert len(NAMED) > 50

@@ -1,0 +1,96 @@
+"""Runs scenarios one after the other, each trial in a folder of its own, and keeps what came of each."""
+
+import os
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fault_scenarios.clock import CLOCK
+from fault_scenarios.disk import DISK_FULL, EIO
+from fault_scenarios.old_backup import OLD_BACKUP
+from fault_scenarios.postgresql_killed import POSTGRESQL_KILLED
+from fault_scenarios.scenario import Asked, Figures, NotPossibleError, Scenario
+from fault_scenarios.sigkill import SIGKILL
+from fault_scenarios.syncs import SYNCED
+
+SCENARIOS = {
+    each.name: each for each in (SIGKILL, SYNCED, DISK_FULL, EIO, POSTGRESQL_KILLED, OLD_BACKUP, CLOCK)
+}
+"""Every scenario by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of one trial. `how` is well, beyond (a promise of time was missed), VIOLATED, or not tried."""
+
+    scenario: str
+    database: str
+    server: str
+    count: int
+    seconds: float
+    how: str
+    told: str
+    load: float
+    """How many processes wanted a core at its end, on average over a minute: times say little where these are more than cores."""
+    figures: Figures = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The trial's name: scenario/database, and the name server where one plays."""
+        return trial_name(self.scenario, self.database, self.server)
+
+    def __str__(self) -> str:
+        """Return it as a line of a report."""
+        return f"{self.name}: {self.how}: {self.told} ({self.seconds:.0f} s)"
+
+
+def trial_name(scenario: str, database: str, server: str) -> str:
+    """Return what a trial is called: `sigkill/sqlite`, `old-backup/postgresql/bind`."""
+    return "/".join(each for each in (scenario, database, server) if each)
+
+
+def run_all(
+    seed: int,
+    *,
+    chosen: Callable[[str], bool] = lambda _name: True,
+    count: int | None = None,
+    full: bool = False,
+    scenarios: Iterable[Scenario] = tuple(SCENARIOS.values()),
+) -> Iterator[Came]:
+    """Run each trial whose name is chosen, so many times or as often as its scenario says; give what came of it, whatever that is."""
+    for scenario in scenarios:
+        for database, server in scenario.trials():
+            if chosen(trial_name(scenario.name, database, server)):
+                counts = {**scenario.counts, **(scenario.full if full else {})}
+                yield _run(scenario, database, server, count or counts[database], seed)
+
+
+def _run(scenario: Scenario, database: str, server: str, count: int, seed: int) -> Came:
+    began = time.monotonic()
+    how, figures = "well", Figures()
+    # A socket's path has 107 characters at most, so not in a deep folder.
+    with tempfile.TemporaryDirectory(prefix="fault-") as folder:
+        try:
+            outcome = scenario.run(Asked(Path(folder), database, count, seed, server))
+            told, figures = outcome.told, outcome.figures
+            if outcome.beyond:
+                how, told = "beyond", "; ".join((told, *outcome.beyond))
+        except NotPossibleError as error:
+            how, told = "not tried", str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what the run is for
+            how, told = "VIOLATED", f"{type(error).__name__}: {str(error)[:2000]}"
+            traceback.print_exception(error)
+    return Came(
+        scenario.name,
+        database,
+        server,
+        count,
+        time.monotonic() - began,
+        how,
+        told,
+        os.getloadavg()[0],
+        figures,
+    )

@@ -1,0 +1,99 @@
+"""The line of a request: as any other line of the log with these values, in both forms; and no secret in it."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.config import Settings
+from sublet.http.access_log import Answered, access_log
+from sublet.secret import HIDDEN
+from sublet.service.logs import configure_logs
+
+TOKEN = "sublet_0123456789abcdefghijklmnopqrstuvwxyz"
+ONE = Answered("GET", "/api/v1/me", "me", 200, 0.01234, "a" * 32, 7, None)
+ODD = Answered(
+    "POST",
+    "/a b/\N{LATIN SMALL LETTER E WITH ACUTE}=\"'\n\x1b[1m",
+    "unknown",
+    404,
+    1.0,
+    "x=y",
+    None,
+    "not_found",
+)
+AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
+
+
+@pytest.fixture
+def _logs_as_before() -> Iterator[None]:
+    kept, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
+    yield
+    structlog.configure(**kept)
+    logging.root.handlers[:], logging.root.level = handlers, level
+
+
+def _as_any_other(settings: Settings, of: Answered) -> None:
+    configure_logs(settings)
+    values: dict[str, Any] = asdict(of)
+    seconds = values.pop("seconds")
+    structlog.get_logger().info("request", duration_ms=round(seconds * 1000, 1), **values)
+
+
+@pytest.mark.usefixtures("_logs_as_before")
+@pytest.mark.parametrize("of", [ONE, ODD], ids=["plain", "odd"])
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_it_is_as_any_other_line(log_format: str, of: Answered, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(log_format=log_format)
+    access_log(settings)(of)
+    ours = capsys.readouterr().err
+    _as_any_other(settings, of)
+    theirs = capsys.readouterr().err
+    assert ours.count("\n") == theirs.count("\n") == 1
+    if log_format == "json":
+        mine, other = json.loads(ours), json.loads(theirs)
+        assert AT.fullmatch(mine.pop("timestamp"))
+        del other["timestamp"]
+        assert mine == other
+        return
+    assert AT.sub("AT", ours, count=1) == AT.sub("AT", theirs, count=1)
+    assert ours.startswith(AT.match(ours)[0])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
+def test_it_is_of_level_info(log_format: str, level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    access_log(Settings(log_format=log_format, log_level=level))(ONE)
+    assert bool(capsys.readouterr().err) == (level in ("debug", "info"))
+
+
+@given(path=st.text(st.characters(exclude_categories=())))
+def test_it_is_one_line_whatever_the_path(path: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        lines: list[str] = []
+        patch.setattr("sys.stderr.write", lines.append)
+        for log_format in ("text", "json"):
+            access_log(Settings(log_format=log_format))(
+                Answered("GET", path + TOKEN, "unknown", 404, 0.1, "r", None, "not_found")
+            )
+    assert len(lines) == 2
+    for line in lines:
+        assert line.split("\n") == [line[:-1], ""]
+        assert TOKEN not in line
+        assert HIDDEN in line
+
+
+def test_lines_for_a_terminal_go_the_way_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with structlog.testing.capture_logs() as logs:
+        access_log(Settings())(ONE)
+    assert [(each["event"], each["path"], each["duration_ms"]) for each in logs] == [
+        ("request", "/api/v1/me", 12.3)
+    ]

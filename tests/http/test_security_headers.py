@@ -1,0 +1,146 @@
+"""The headers that every answer has, whoever gives it: endpoints and refusals, pages, faults, the server's own refusals."""
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from bare_server import GET, everything, running
+from service import Registrant, RunningService, registry_address, running_service
+from serving import wait_until
+from sublet.db import Database, Tx, open_database
+from sublet.http.app import build_status_app
+from sublet.http.observe import Metrics
+from sublet.http.routes import ENDPOINTS
+from sublet.http.security_headers import SECURITY_HEADERS
+from sublet.http.status import Status
+
+PAGES = ("/api/v1/docs", "/api/v1/openapi.json", "/healthz", "/readyz", "/metrics")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with running_service(registry_address(tmp_path_factory.mktemp("headers"))) as running_one:
+        running_one.add_domain()
+        yield running_one
+
+
+@pytest.fixture(scope="module")
+def ada(service: RunningService) -> Registrant:
+    return service.add_user()
+
+
+def assert_secured(headers: httpx.Headers, *, but: str = "") -> None:
+    """Require each header once, with its value (but for one that has a value of its own), and none that opens it to other origins."""
+    for name, value in SECURITY_HEADERS.items():
+        assert len(headers.get_list(name)) == 1, name
+        if name != but:
+            assert headers[name] == value
+    assert headers["x-request-id"]
+    assert not [name for name in headers if name.startswith("access-control-")]
+    assert "server" not in headers
+
+
+def test_they_say_what_is_promised() -> None:
+    assert SECURITY_HEADERS["cache-control"] == "no-store"
+    assert SECURITY_HEADERS["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in SECURITY_HEADERS["content-security-policy"]
+    assert "frame-ancestors 'none'" in SECURITY_HEADERS["content-security-policy"]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+def test_every_endpoint_has_them(service: RunningService, ada: Registrant, endpoint: object) -> None:
+    """With a token and without, as an answer or a refusal; and to a page of another origin, which is told nothing of CORS."""
+    method, path = endpoint.method, endpoint.path  # type: ignore[attr-defined]
+    path = path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")
+    for who in (ada, None):
+        assert_secured(service.call(who, method, path, origin="https://evil.example").headers)
+    asked = {"origin": "https://evil.example", "access_control_request_method": method}
+    preflight = service.call(None, "OPTIONS", path, **asked)
+    assert preflight.status_code == 405
+    assert_secured(preflight.headers)
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_every_page_has_them(service: RunningService, path: str, method: str) -> None:
+    answer = service.client.request(method, service.base_url.removesuffix("/api/v1") + path)
+    assert answer.status_code == (405 if method == "POST" else 200)
+    of_its_own = method != "POST" and path.endswith("/docs")
+    assert_secured(answer.headers, but="content-security-policy" if of_its_own else "")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none';")
+
+
+def test_refusals_before_an_endpoint_have_them(service: RunningService, ada: Registrant) -> None:
+    for method, path in (("GET", "/nothing"), ("PATCH", "/me"), ("GET", "//me")):
+        assert_secured(service.call(ada, method, path).headers)
+    large = service.call(ada, "POST", "/subdomains", {"fqdn": "a" * 70_000})
+    assert large.status_code == 413
+    assert_secured(large.headers)
+
+
+def test_faults_have_them(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with running_service(registry_address(tmp_path_factory.mktemp("faults"))) as service:
+        ada = service.add_user()
+
+        def spoil(tx: Tx) -> None:
+            tx.connection.execute(text("ALTER TABLE packages RENAME COLUMN price TO another"))
+
+        service.write(spoil)
+        answer = service.call(ada, "GET", "/credits")
+        assert answer.status_code in (500, 503)
+        assert_secured(answer.headers)
+
+
+def parsed(received: bytes) -> tuple[int, httpx.Headers]:
+    first, *lines = received.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    pairs = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+    return int(first.split()[1]), httpx.Headers(pairs)
+
+
+@pytest.mark.parametrize(
+    ("octets", "status"),
+    [
+        (b"hello\r\n\r\n", 400),
+        (b"GET /" + b"a" * 17_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 40_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_what_the_server_refuses_itself_has_them(octets: bytes, status: int) -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(octets)
+        found, headers = parsed(everything(connection))
+    assert found == status
+    assert_secured(headers)
+
+
+def test_the_refusal_of_a_connection_too_many_has_them() -> None:
+    with running(connections_max=1) as server, server.connect() as busy:
+        server.delay_seconds = 1
+        busy.sendall(GET)
+        wait_until(lambda: bool(server.seen))
+        with server.connect() as another:
+            found, headers = parsed(everything(another))
+    assert found == 503
+    assert_secured(headers)
+
+
+def test_the_pages_of_a_process_without_the_api_have_them(service: RunningService) -> None:
+    async def ask(db: Database) -> list[httpx.Response]:
+        app = build_status_app(Status(db, Metrics(), asyncio.Event(), {}))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
+            return [await client.get(path) for path in ("/healthz", "/readyz", "/metrics", "/api/v1/me")]
+
+    async def story() -> list[httpx.Response]:
+        db = open_database(service.settings.database_url, may_lose_writes=True)
+        try:
+            return await ask(db)
+        finally:
+            await db.close()
+
+    answers = asyncio.run(story())
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 404]
+    for answer in answers:
+        assert_secured(answer.headers)

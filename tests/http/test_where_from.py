@@ -1,0 +1,94 @@
+"""Limits by where a request comes from, address and network, over a socket; a trusted proxy says where that is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service import Registrant, RunningService, registry_address, running_service
+
+ADA, HER_NEIGHBOUR, ELSEWHERE = "203.0.113.1", "203.0.113.200", "198.51.100.1"
+
+
+@contextmanager
+def limited(folder: Path, **limits: int) -> Iterator[tuple[RunningService, Registrant]]:
+    chosen = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
+    with running_service(
+        registry_address(folder),
+        rate_limits="on",
+        trusted_proxies="127.0.0.1",
+        **chosen,
+    ) as service:
+        yield service, service.add_user()
+
+
+def ask(service: RunningService, who: Registrant | str | None, address: str) -> httpx.Response:
+    return service.call(who, "GET", "/me", x_forwarded_for=address)
+
+
+def statuses(service: RunningService, who: Registrant | str | None, *addresses: str) -> list[int]:
+    return [ask(service, who, address).status_code for address in addresses]
+
+
+def test_an_address_has_its_share_whatever_its_tokens(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with limited(tmp_path_factory.mktemp("address"), address=3) as (service, ada):
+        other = service.add_user("bob@example.org")
+        assert statuses(service, ada, ADA) + statuses(service, other, ADA) + statuses(service, None, ADA) == [
+            200,
+            200,
+            401,
+        ]
+        refused = ask(service, ada, ADA)
+        assert (refused.status_code, refused.json()["error"]) == (429, "rate_limited")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert refused.headers["ratelimit-policy"] == '"address";q=3;w=60'
+        # Its token is not used up by that; and others are as they were.
+        assert statuses(service, ada, HER_NEIGHBOUR, ELSEWHERE) == [200, 200]
+
+
+def test_an_ipv6_customer_is_one_address(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with limited(tmp_path_factory.mktemp("ipv6"), address=2) as (service, ada):
+        same = ("2001:db8:1:2::1", "2001:db8:1:2:ffff::1", "2001:db8:1:2::3")
+        assert statuses(service, ada, *same, "2001:db8:1:3::1") == [200, 200, 429, 200]
+
+
+@pytest.mark.parametrize(
+    ("within", "outside"),
+    [
+        ([f"203.0.113.{number}" for number in (1, 99, 200, 255)], "203.0.112.255"),
+        ([f"2001:db8:1:{number:x}::1" for number in (0, 1, 256, 65535)], "2001:db8:2::1"),
+    ],
+)
+def test_a_network_has_its_share_over_all_its_addresses(
+    tmp_path_factory: pytest.TempPathFactory, within: list[str], outside: str
+) -> None:
+    with limited(tmp_path_factory.mktemp("network"), network=3) as (service, ada):
+        assert statuses(service, ada, *within, outside) == [200, 200, 200, 429, 200]
+        refused = ask(service, ada, within[0])
+        assert refused.headers["ratelimit-policy"] == '"network";q=3;w=60'
+
+
+def test_failed_authentication_of_several_networks(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each network by itself: guessing from many addresses of one ends there, and leaves the others their tries."""
+    with limited(tmp_path_factory.mktemp("failed"), failed_auth=2, failed_auth_network=4) as (service, ada):
+        guess = ada.token[:-1] + ("a" if ada.token[-1] != "a" else "b")
+        first, second = (
+            [f"203.0.113.{number}" for number in range(1, 7)],
+            [f"198.51.100.{n}" for n in (1, 1, 1)],
+        )
+        assert statuses(service, guess, *first) == [401] * 4 + [429] * 2
+        assert statuses(service, guess, *second) == [401, 401, 429]
+        # Who fails too often isn't let in with a good token either: else it would be told which guess was good.
+        assert statuses(service, ada, first[-1], second[0], "192.0.2.1", "198.51.100.2") == [
+            429,
+            429,
+            200,
+            200,
+        ]
+
+
+def test_this_host_itself_is_counted_by_its_tokens_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with limited(tmp_path_factory.mktemp("loopback"), address=1, network=1, read=5) as (service, ada):
+        assert [service.call(ada, "GET", "/me").status_code for _ in range(6)] == [200] * 5 + [429]

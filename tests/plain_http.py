@@ -1,0 +1,13 @@
+"""HTTP clients that speak no TLS: to load whom a client would trust takes longer than most tests do, and nothing here has a certificate."""
+
+import ssl
+from functools import partial
+
+import httpx
+
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+Client = partial(httpx.Client, verify=NO_TLS, trust_env=False)
+AsyncClient = partial(httpx.AsyncClient, verify=NO_TLS, trust_env=False)
+get = partial(httpx.get, verify=NO_TLS, trust_env=False)
+post = partial(httpx.post, verify=NO_TLS, trust_env=False)

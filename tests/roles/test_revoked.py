@@ -1,0 +1,41 @@
+"""What the operator takes away is gone at the next request, at every process: nobody keeps tokens or users in memory."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from postgresql import fresh_database
+from process_trials import processes
+from service import Registrant, RunningService
+
+pytestmark = pytest.mark.slow
+
+
+def outcome(
+    service: RunningService, who: Registrant, method: str = "GET", path: str = "/me"
+) -> tuple[int, str]:
+    answer: httpx.Response = service.call(who, method, path)
+    return answer.status_code, str(answer.json().get("error", ""))
+
+
+def test_a_token_and_a_user_are_stopped_at_every_process_at_once(
+    postgresql_server: str, tmp_path: Path
+) -> None:
+    with fresh_database(postgresql_server) as url, processes(url, tmp_path, 2) as serving:
+        services = [each.service for each in serving]
+        first, second = services
+        for turn in range(5):
+            ada = first.add_user(f"ada{turn}@example.org")
+            listed = first.operator("token", "list", ada.email)
+            # Each process knows the token and the user, on a connection that is kept.
+            assert [outcome(each, ada) for each in services] == [(200, "")] * 2
+            write = ("PUT", "/me/reminders")
+            assert [outcome(each, ada, *write) for each in services] == [(422, "validation_failed")] * 2
+            second.operator("user", "suspend", ada.email, "--reason", "test")
+            assert [outcome(each, ada, *write) for each in services] == [(403, "account_suspended")] * 2
+            assert [outcome(each, ada) for each in services] == [(200, "")] * 2
+            first.operator("user", "unsuspend", ada.email)
+            assert [outcome(each, ada, *write) for each in services] == [(422, "validation_failed")] * 2
+            second.operator("token", "revoke", str(listed[0]["id"]))
+            assert [outcome(each, ada) for each in services] == [(401, "token_revoked")] * 2

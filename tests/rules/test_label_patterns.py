@@ -1,0 +1,90 @@
+"""What patterns of labels mean: by a table, against a slow matcher that is plainly right, and in how many steps."""
+
+import fnmatch
+import re
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.dns.names import parse_label
+from sublet.platform_domains.label_patterns import is_blocked, matches, parse_pattern
+
+MEANT = [
+    ("*paypal*", "paypal", True),
+    ("*paypal*", "my-paypal-login", True),
+    ("*paypal*", "paypa", False),
+    ("paypal", "paypal", True),
+    ("paypal", "paypal1", False),
+    ("login-*", "login-x", True),
+    ("login-*", "my-login-x", False),
+    ("*-login", "x-login", True),
+    ("a*a", "a", False),
+    ("a*a", "aa", True),
+    ("*ab*ba*", "aba", False),
+    ("*ab*ba*", "abba", True),
+    ("ab?", "abc", True),
+    ("ab?", "ab", False),
+    ("ab?", "abcd", False),
+    ("*b?nk*", "onlinebank24", True),
+    ("*?a", "a", False),
+    ("xn--*", "xn--bcher-kva", True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "expected"), MEANT)
+def test_what_a_pattern_means(pattern: str, text: str, expected: bool) -> None:
+    assert matches(pattern, text) is expected
+
+
+@given(st.text("ab*?", max_size=8), st.text("ab", max_size=10))
+def test_it_means_what_a_plain_matcher_says(pattern: str, text: str) -> None:
+    assert matches(pattern, text) == (re.fullmatch(fnmatch.translate(pattern), text) is not None)
+
+
+def test_no_pattern_takes_long() -> None:
+    """Backtracking would take longer than the universe lasts: here each piece is looked for once."""
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    sys.setprofile(count)
+    try:
+        assert not matches("*a?" * 33 + "b", "a" * 63)
+    finally:
+        sys.setprofile(None)
+    assert steps < 20_000
+
+
+def test_a_pattern_is_stored_as_labels_are() -> None:
+    assert parse_pattern("*PayPal**") == ("*paypal*", [])
+    assert parse_pattern("*\uff42ank*") == ("*bank*", [])  # full-width b
+    assert parse_pattern("B\u00dcCHER*") == ("b\u00fccher*", [])
+
+
+@pytest.mark.parametrize("text", ["", "*", "?*?", "a.b", "a b", "a_b", "[ab]", "a" * 101, "\0", "*\u200b*"])
+def test_what_is_no_pattern(text: str) -> None:
+    _, errors = parse_pattern(text)
+    assert [(each.field, each.code) for each in errors] == [("pattern", "value_invalid")]
+
+
+def test_a_label_is_held_against_its_unicode_form_too() -> None:
+    label = parse_label("meine-b\u00fccher")
+    assert is_blocked(label, ["*b\u00fccher*"])
+    assert is_blocked(label, ["xn--*"])
+    assert not is_blocked(label, ["*bucher"])
+
+
+@pytest.mark.parametrize("label", ["paypa1", "p\u0430ypal", "my-p\u0430y\u0440al-login", "paypal"])
+def test_a_label_is_held_against_what_it_looks_like(label: str) -> None:
+    assert is_blocked(parse_label(label), ["*paypal*"])
+    assert is_blocked(parse_label(label), ["*pa?pal*"])
+
+
+def test_what_is_written_with_other_letters_is_found_by_a_pattern_of_those() -> None:
+    assert is_blocked("modern", ["rn?dern"])
+    assert is_blocked("modern", ["mod*"])
+    assert not is_blocked("model", ["*modern"])

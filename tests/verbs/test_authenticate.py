@@ -1,0 +1,46 @@
+"""A token's check characters are looked at first: what can't be one of ours costs no question to the database."""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from sublet.accounts.authenticate import authenticate
+from sublet.accounts.tokens import new_token
+from sublet.db import Database, Tx
+from sublet.errors import TokenInvalid
+from sublet.secret import Secret
+
+
+class NotAskedError(Exception):
+    """The database was asked."""
+
+
+class NoDatabase:
+    """A database that must not be used."""
+
+    async def recall(self, _fn: Callable[[Tx, Any], Any], _key: Hashable) -> Any:
+        raise NotAskedError
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def ask(token: Secret) -> None:
+    asyncio.run(authenticate(cast("Database", NoDatabase()), token))
+
+
+@pytest.mark.parametrize("change", ["", "x", "last", "first"])
+def test_what_is_no_token_asks_the_database_nothing(change: str) -> None:
+    token = new_token().reveal()
+    other = "a" if token[-1] != "a" else "b"
+    text = {"": "", "x": token + "x", "last": token[:-1] + other, "first": "Sublet_" + token[7:]}[change]
+    with pytest.raises(TokenInvalid):
+        ask(Secret(text))
+
+
+def test_what_may_be_one_does() -> None:
+    with pytest.raises(NotAskedError):
+        ask(new_token())
