@@ -37,7 +37,7 @@ def register_names(on: ServiceOn, ada: Registrant) -> list[str]:
     names = [f"n{number}.example.test" for number in range(NAMES)]
     for name in names:
         on.service.register(ada, name, nameservers=["ns0.provider.example"])
-    wait_until(lambda: len(on.records()) == NAMES, 20)
+    wait_until(lambda: len(on.records()) == NAMES)
     return names
 
 
@@ -59,7 +59,7 @@ def old_against_new(on: ServiceOn, ada: Registrant, names: list[str], number: in
         server.thaw()
     _change(on, ada, names, f"ns1.new{number}.example")
     wanted = {(name, "NS", f"ns1.new{number}.example.") for name in names}
-    wait_until(lambda: _are_active(on, ada, names), 30)
+    wait_until(lambda: _are_active(on, ada, names))
     assert on.records() == wanted, (number, on.records() ^ wanted)
     # Whatever was still queued is applied by now, or never: another change of the zone follows all of it.
     server.serial()

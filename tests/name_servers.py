@@ -31,7 +31,7 @@ from sublet.secret import Secret
 
 KINDS = tuple(PRIMARIES)
 TRANSFER_TRIES = 5
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
 """How long a start may take on a loaded machine."""
 OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
 """What the servers add by themselves; the last one is BIND's note on how far its signing is."""

@@ -15,7 +15,7 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.worker.judgement import SENTENCES
 
-HEALED_SECONDS = 30.0
+HEALED_SECONDS = 60.0
 PROVIDER = "ns.provider.example"
 _NUMBERS = itertools.count(1)
 
@@ -95,13 +95,13 @@ def in_database(server: NameServerProcess, there: str, back: str) -> Iterator[No
         start(server)
         if statement == there:
             yield
-    wait_until(server.is_ready, 30)
+    wait_until(server.is_ready)
 
 
 def start(server: NameServerProcess) -> None:
     """Start it, and wait until it listens, whatever it serves."""
     server.start(wait=False)
-    wait_until(lambda: listens(server), 30)
+    wait_until(lambda: listens(server))
 
 
 def listens(server: NameServerProcess) -> bool:

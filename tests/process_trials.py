@@ -4,6 +4,7 @@ The tests call them small, `make soak PART=processes` large. Each raises what is
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,7 @@ AT_ONCE = 100
 PRICE_CREDITS = 10
 PAID = {"registration_mode": "plus", "confirm": True}
 WINDOW_SECONDS = 60
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +56,24 @@ def processes(
 
 
 def at_once(requests: Sequence[Sent]) -> list[httpx.Response]:
-    """Send all registrations at the same time, each over a connection of its own, and return the answers in order."""
+    """Send all registrations at the same time, each over a connection of its own, and return the answers in order.
+
+    A refusal as `unavailable` left nothing behind: it is sent again, as its `Retry-After` says. On a loaded machine some wait too long for a row.
+    """
     limits = httpx.Limits(max_connections=len(requests), max_keepalive_connections=0)
+
+    async def send(client: httpx.AsyncClient, each: Sent) -> httpx.Response:
+        headers = {"authorization": f"Bearer {each.who.token}", **each.headers}
+        for _ in range(TRIES):
+            answer = await client.post(each.at.base_url + "/subdomains", json=each.body, headers=headers)
+            if answer.status_code != 503:
+                break
+            await asyncio.sleep(float(answer.headers["retry-after"]))
+        return answer
 
     async def run() -> list[httpx.Response]:
         async with plain_http.AsyncClient(timeout=120, limits=limits) as client:
-            return await asyncio.gather(
-                *(
-                    client.post(
-                        each.at.base_url + "/subdomains",
-                        json=each.body,
-                        headers={"authorization": f"Bearer {each.who.token}", **each.headers},
-                    )
-                    for each in requests
-                )
-            )
+            return await asyncio.gather(*(send(client, each) for each in requests))
 
     return asyncio.run(run())
 
@@ -212,12 +217,14 @@ def limit_holds(services: Sequence[RunningService], who: Registrant, limit: int)
         for number in range(limit + 2 * len(services))
     ]
     assert statuses == [*[422] * limit, *[429] * 2 * len(services)], statuses
+    began = time.monotonic()
     answers = [service.call(who, "POST", "/subdomains", {}) for service in services]
+    took = time.monotonic() - began
     for answer in answers:
         assert answer.headers["ratelimit"].startswith('"write";r=0;t='), answer.headers
         assert 1 <= int(answer.headers["retry-after"]) <= WINDOW_SECONDS
     ends = [int(answer.headers["retry-after"]) for answer in answers]
-    assert max(ends) - min(ends) <= 1, ends
+    assert max(ends) - min(ends) <= 1 + took, ends
 
 
 def failures_are_counted(services: Sequence[RunningService], who: Registrant, limit: int) -> None:

@@ -123,7 +123,7 @@ def split_service(found: Logins) -> Iterator[RunningService]:
     thread.start()
     try:
         assert ready.wait(20), "the service did not start"
-        wait_until(is_ready, 20)
+        wait_until(is_ready)
         yield service
     finally:
         service.client.close()

@@ -78,7 +78,7 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins) -> None:
             registration_mode="plus",
             confirm=True,
         )
-        wait_until(lambda: service.delegation("own.example.test") == {"ns1.provider.example"}, 30)
+        wait_until(lambda: service.delegation("own.example.test") == {"ns1.provider.example"})
         automatic = {"enabled": True, "max_credits": 50}
         assert (
             service.call(member, "PUT", "/subdomains/own.example.test/auto-renew", automatic).status_code
@@ -143,7 +143,7 @@ def test_serve_works_with_its_own_login(found: Logins) -> None:
         service.add_domain()
         member = service.add_user()
         service.register(member, "blog.example.test", nameservers=["ns1.provider.example"])
-        wait_until(lambda: service.delegation("blog.example.test") == {"ns1.provider.example"}, 30)
+        wait_until(lambda: service.delegation("blog.example.test") == {"ns1.provider.example"})
         assert service.doctor() == []
 
 

@@ -125,6 +125,6 @@ def test_secondaries_follow(kind: str, tmp_path: Path) -> None:
             # PowerDNS on SQLite: an update that meets the bookkeeping of notifications fails, and is to be sent again.
             wait_until(partial(is_accepted, first, delegate(label)))
         for follower in (nsd, knot):
-            wait_until(partial(same_serial, follower, first), 20)
+            wait_until(partial(same_serial, follower, first))
             answer = follower.ask("foo.zone.example", "DS", want_dnssec=True)
             assert {rrset.rdtype for rrset in answer.answer} == {dns.rdatatype.DS, dns.rdatatype.RRSIG}

@@ -86,7 +86,7 @@ def failing(
     with log.open("wb") as told:
         process = subprocess.Popen(words, stdout=told, stderr=told)
     try:
-        wait_until(lambda: process.poll() is not None or log.read_text().count(" attached") >= len(pids), 20)
+        wait_until(lambda: process.poll() is not None or log.read_text().count(" attached") >= len(pids))
         # It ends with the last of them, which may be at once: that is what the fault does to them.
         if " attached" not in log.read_text():
             raise NotPossibleError(

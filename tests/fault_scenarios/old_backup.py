@@ -45,13 +45,13 @@ def run(asked: Asked) -> Outcome:
         ada = service.add_user()
         serving.start()
         _register(service, ada, of_backup)
-        wait_until(lambda: _delegations(on) == of_backup, 30)
+        wait_until(lambda: _delegations(on) == of_backup)
         _back_up(service, asked)
         sent = {"nameservers": [SINCE.rstrip(".")]}
         assert service.call(ada, "PUT", f"/subdomains/{changed}/nameservers", sent).status_code == 200
         assert service.call(ada, "DELETE", f"/subdomains/{deleted}").status_code == 200
         _register(service, ada, later)
-        wait_until(lambda: _delegations(on) == {**before, changed: SINCE, **later}, 30)
+        wait_until(lambda: _delegations(on) == {**before, changed: SINCE, **later})
         assert serving.stop() == 0
         _restore(service, asked)
         began = time.monotonic()
@@ -64,7 +64,7 @@ def run(asked: Asked) -> Outcome:
             refused = service.call(ada, "POST", "/subdomains", {"fqdn": name})
             assert (refused.status_code, refused.json()["error"]) == (409, "subdomain_unavailable")
         service.register(ada, f"anew.{ZONE}", nameservers=[SINCE.rstrip(".")])
-        wait_until(lambda: f"anew.{ZONE}" in _delegations(on), 30)
+        wait_until(lambda: f"anew.{ZONE}" in _delegations(on))
         with suppress(AssertionError):  # what is violated tells more
             wait_until(lambda: service.doctor() == [], CHECKED_SECONDS)
         assert service.doctor() == []

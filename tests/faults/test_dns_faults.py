@@ -69,7 +69,7 @@ def test_an_unreachable_name_server_refuses_nobody_and_is_waited_for(outage: Out
     again = service.call(ada, "POST", f"/subdomains/{names[0]}/retry")
     assert (again.status_code, again.json()["error"]) == (409, "retry_not_available")
     # The others follow by themselves, within their back-off.
-    wait_until(lambda: zone_is_right(service), 20)
+    wait_until(lambda: zone_is_right(service))
     shown = [_shown(service, ada, name) for name in names]
     assert {each["status"] for each in shown} == {"active"}
     assert {each["provision_error"] for each in shown} == {None}
@@ -155,7 +155,7 @@ def test_what_somebody_wrote_by_hand_is_never_overwritten(outage: Outage, owner:
     assert standing(service) == {(owner, "A", "8.8.8.8")}
     service.call(ada, "POST", f"/subdomains/{NAME}/restore")
     _remove(service, owner)
-    wait_until(lambda: _shown(service, ada, NAME)["status"] == "active", 20)
+    wait_until(lambda: _shown(service, ada, NAME)["status"] == "active")
     assert standing(service) == {(NAME, "NS", "ns9.other.example.")}
 
 
@@ -166,7 +166,7 @@ def test_an_implausible_repair_stops_and_asks(outage: Outage) -> None:
     with outage.held():
         for name in names:
             service.register(ada, name, nameservers=NAMESERVERS)
-    wait_until(lambda: zone_is_right(service), 20)
+    wait_until(lambda: zone_is_right(service))
 
     def forget(tx: Tx) -> None:
         # What an operator's hand on the database, or a wrong restore, may do: all names without nameservers.
@@ -189,12 +189,12 @@ def test_an_implausible_repair_stops_and_asks(outage: Outage) -> None:
     assert len(standing(service)) == 50
     assert zone_is_right(service) is False
     service.operator("zone", "repair", "example.test", "--force")
-    wait_until(lambda: zone_is_right(service), 20)
+    wait_until(lambda: zone_is_right(service))
     assert standing(service) == set()
     # The audit still tells what was forgotten, and the doctor says so of each name.
     assert {each.invariant for each in service.doctor()} == {"row_is_replayed"}
     service.write(restore)
-    wait_until(lambda: zone_is_right(service), 20)
+    wait_until(lambda: zone_is_right(service))
     assert len(standing(service)) == 50
 
 
@@ -217,11 +217,11 @@ def test_one_poison_name_keeps_nobody_else_back(outage: Outage, monkeypatch: pyt
         with outage.held():
             for name in names:
                 service.register(ada, name, nameservers=NAMESERVERS)
-        wait_until(lambda: _shown(service, ada, poison)["status"] == "failed", 20)
+        wait_until(lambda: _shown(service, ada, poison)["status"] == "failed")
         assert sizes[0] == 50, "it was not one batch"
-        wait_until(lambda: {owner for owner, _, _ in standing(service)} == set(names) - {poison}, 20)
+        wait_until(lambda: {owner for owner, _, _ in standing(service)} == set(names) - {poison})
         for name in names:
             expected = "failed" if name == poison else "active"
             wait_until(lambda of=name, is_to_be=expected: _shown(service, ada, of)["status"] == is_to_be)  # type: ignore[misc]
-    wait_until(lambda: zone_is_right(service), 20)
+    wait_until(lambda: zone_is_right(service))
     assert service.delegation(poison) == set(NAMESERVERS)

@@ -102,12 +102,12 @@ def test_two_services_on_one_database_stay_right(postgresql_server: str, tmp_pat
                 body = {"nameservers": nameservers}
                 answer = asked.call(carl, "PUT", f"/subdomains/{name}/nameservers", body)
                 assert answer.status_code == 200, answer.text
-        wait_until(lambda: zone_is_right(service), 20)
+        wait_until(lambda: zone_is_right(service))
         assert service.doctor() == []
         assert all(service.delegation(name) == set(nameservers) for name in names[:5])
         first.stop(signal.SIGKILL)
         other = second.service
         other.register(carl, "last.example.test", nameservers=["ns1.provider.example"])
-        wait_until(lambda: zone_is_right(other), 20)
+        wait_until(lambda: zone_is_right(other))
         assert other.delegation("last.example.test") == {"ns1.provider.example"}
         assert other.doctor() == []

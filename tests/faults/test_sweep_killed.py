@@ -132,13 +132,13 @@ def check_each_step_is_done_once(serving: ServeProcess, *, seed: int, kills: int
     chosen = random.Random(seed)  # noqa: S311 - where to kill, no secret
     for _ in range(kills):
         serving.start(f"sweep:{chosen.randrange(1, 120)}", wait=False)
-        wait_until(lambda: serving.ended() or at_rest(service), 20)
+        wait_until(lambda: serving.ended() or at_rest(service))
         if not serving.ended():
             serving.stop(signal.SIGKILL)
         else:
             assert serving.wait() == -signal.SIGKILL
     serving.start()
-    wait_until(lambda: at_rest(service), 20)
+    wait_until(lambda: at_rest(service))
     found = done(service)
     assert found.pop("auto_renewed") == 1
     assert found == STEPS

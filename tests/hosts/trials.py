@@ -129,7 +129,7 @@ class Trial:
 def _kill_part(part: Part) -> None:
     before = part.starts
     os.kill(part.pid, signal.SIGKILL)
-    wait_until(lambda: part.starts > before, 20)
+    wait_until(lambda: part.starts > before)
     part.wait_until_ready()
 
 
@@ -138,7 +138,7 @@ def _kill_child(part: Part) -> None:
     before = children_of(part.pid)
     assert before, f"{part.name} has no children"
     os.kill(before[0], signal.SIGKILL)
-    wait_until(lambda: len(set(children_of(part.pid)) - {before[0]}) >= len(before), 20)
+    wait_until(lambda: len(set(children_of(part.pid)) - {before[0]}) >= len(before))
     part.wait_until_ready()
 
 
@@ -266,7 +266,7 @@ def answers_lost_after_commit(folder: Path, **options: Any) -> None:
         trial.wait_for_acknowledgements()
         running.on.primary.freeze()
         before = trial.acknowledged
-        wait_until(lambda: _waiting_names(running) >= len(trial.load.clients), 30)
+        wait_until(lambda: _waiting_names(running) >= len(trial.load.clients))
         assert trial.acknowledged >= before
         _kill_child(running.apis[0])  # the parent alone would have it finish what is under way
         assert trial.load.traffic.lost, "no answer was lost"

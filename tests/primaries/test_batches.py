@@ -63,10 +63,10 @@ def test_no_message_has_more_names_than_the_settings_allow(on: ServiceOn, passed
     ada = on.service.add_user()
     passed.is_shut = True
     first = register(on, ada)
-    wait_until(lambda: state(on).problem == "no_answer", 30)
+    wait_until(lambda: state(on).problem == "no_answer")
     waiting = [first, *(register(on, ada) for _ in range(3 * BATCH_MAX))]
     passed.is_shut = False
     for fqdn in waiting:
-        wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active", 30)  # type: ignore[misc]
+        wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active")  # type: ignore[misc]
     assert max(passed.name_counts) == BATCH_MAX, passed.name_counts
     assert {owner for owner, _, _ in on.records()} == set(waiting)

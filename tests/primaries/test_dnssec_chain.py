@@ -55,7 +55,7 @@ class Chain:
         answer = self.on.service.call(self.ada, "PUT", f"{path}/nameservers", self.members(*ds_records))
         assert answer.status_code == 200, answer.text
         wait_until(
-            lambda: self.on.service.call(self.ada, "GET", path).json()["subdomain"]["status"] == "active", 20
+            lambda: self.on.service.call(self.ada, "GET", path).json()["subdomain"]["status"] == "active",
         )
 
     def seen(self, name: str = "", rdtype: str = "SOA") -> tuple[str, bool]:
@@ -130,10 +130,10 @@ def test_the_ds_decides(kind: str, tmp_path: Path) -> None:
         whole.change(whole.ds_text("SHA256"))
         assert whole.seen() == SECURE
         whole.on.service.call(whole.ada, "DELETE", f"/subdomains/{whole.child.zone}")
-        wait_until(lambda: whole.on.records() == set(), 20)
+        wait_until(lambda: whole.on.records() == set())
         assert whole.seen(whole.child.zone, "DS") == DENIED
         whole.on.service.call(whole.ada, "POST", f"/subdomains/{whole.child.zone}/restore")
-        wait_until(lambda: len(whole.on.records()) == 3, 20)
+        wait_until(lambda: len(whole.on.records()) == 3)
         assert whole.seen() == SECURE
 
 

@@ -112,7 +112,7 @@ def test_a_zone_that_is_frozen_by_hand(on: ServiceOn, ada: Registrant) -> None:
         opened = changed(server, ("controls { };", f"{key_lines}controls {{ {inet} }};"))
         control = ["rndc", "-c", str(configuration), "-s", "127.0.0.1", "-p", str(port), "{}", ZONE]
     with opened:
-        wait_until(server.is_ready, 30)  # a zone that is not loaded yet can't be frozen
+        wait_until(server.is_ready)  # a zone that is not loaded yet can't be frozen
         server.run([word.format("freeze") for word in control])
         fqdn = fails_for(on, ada, "no_updates")
         server.run([word.format("thaw") for word in control])

@@ -144,7 +144,7 @@ def _is_shown_active_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> b
         server.start()
         nameservers = [f"ns{number}.provider.example" for number in range(4)]
         on.service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", {"nameservers": nameservers})
-        wait_until(lambda: _shown(on, ada)["status"] != "provisioning" and _served(on) == 2, 20)
+        wait_until(lambda: _shown(on, ada)["status"] != "provisioning" and _served(on) == 2)
         shown = _shown(on, ada)
         if shown["status"] == "failed":
             assert "not serve all of it" in str(shown["provision_error"])
@@ -165,11 +165,11 @@ def test_what_could_not_be_sent_is_not_remembered(tmp_path: Path, monkeypatch: p
         register_names(on, ada)
         on.primary.kill()
         _put(on, ada, "ns1.new.example")
-        wait_until(lambda: _state(on).attempts >= 5, 30)
+        wait_until(lambda: _state(on).attempts >= 5)
         # One may be begun at this moment, and one may have been under way when the server died.
         assert on.service.read(_count_updates) <= 2
         on.primary.start()
-        wait_until(lambda: _is_active(on, ada), 20)
+        wait_until(lambda: _is_active(on, ada))
         assert on.service.read(_count_updates) == 0
 
 

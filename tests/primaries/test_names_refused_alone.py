@@ -128,7 +128,7 @@ def test_what_was_never_sent_is_not_taken_out(on: ServiceOn, ada: Registrant) ->
     on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
     on.primary.start()
     healed(on, ada, register(on, ada))
-    wait_until(lambda: on.service.read(lambda tx: _is_settled(tx, fqdn)), 15)
+    wait_until(lambda: on.service.read(lambda tx: _is_settled(tx, fqdn)))
     assert (fqdn, "A", "8.8.8.8") in on.records()
     on.primary.nsupdate([f"delete {fqdn}. A"])
 

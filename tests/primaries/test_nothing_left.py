@@ -145,6 +145,6 @@ def test_nothing_is_left(walk: Walk) -> None:
 
 def _settle(walk: Walk) -> None:
     try:
-        wait_until(walk.is_settled, 30)
+        wait_until(walk.is_settled)
     except AssertionError:
         assert walk.on.records() == walk.wanted(), "\n".join(walk.told)

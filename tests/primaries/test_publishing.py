@@ -62,7 +62,7 @@ def leave_nothing(on: ServiceOn, ada: Registrant) -> Iterator[None]:
     ]
     with ThreadPoolExecutor(20) as threads:
         list(threads.map(lambda name: on.service.call(ada, "DELETE", f"/subdomains/{name}"), names))
-    wait_until(lambda: on.records() == set(), 20)
+    wait_until(lambda: on.records() == set())
 
 
 def _put(on: ServiceOn, ada: Registrant, blog: Named, **members: object) -> dict[str, object]:

@@ -50,7 +50,7 @@ class Pair:
         return found
 
     def wait_for(self, *matches: bool | None) -> dict[str, Any]:
-        wait_until(lambda: [each["matches"] for each in self.seen()["servers"]] == list(matches), 30)
+        wait_until(lambda: [each["matches"] for each in self.seen()["servers"]] == list(matches))
         return self.seen()
 
     def differences(self) -> list[str | None]:

@@ -59,7 +59,7 @@ class Followed:
         self.second.run(["knotc", "-b", "-s", f"{self.second.folder}/r/knot.sock", verb, ZONE])
 
     def wait_until_followed(self) -> None:
-        wait_until(lambda: self.first.serial() == self.second.serial(), 30)
+        wait_until(lambda: self.first.serial() == self.second.serial())
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def followed(tmp_path: Path, sqlite_registry: Prepared) -> Iterator[Followed]:
         secondary("knot", tmp_path / "second", of=first, address=address) as second,
         open_registry(url, sqlite_registry) as registry,
     ):
-        wait_until(lambda: first.serial() == second.serial(), 30)
+        wait_until(lambda: first.serial() == second.serial())
         # The prepared registry's own is on the built-in name server: that one isn't watched.
         registry.add_domain(ZONE, primary="main", secondaries=(named,))
         yield Followed(registry, first, second)
@@ -139,7 +139,7 @@ def test_a_primary_that_is_gone(followed: Followed) -> None:
     assert second.serial == followed.second.serial()
     assert [(each["server"], each["standing"]) for each in logs] == [("main", "away")]
     followed.first.start()
-    wait_until(lambda: [each.standing for each in followed.look()] == ["current", "current"], 30)
+    wait_until(lambda: [each.standing for each in followed.look()] == ["current", "current"])
 
 
 def test_a_primary_that_the_settings_lack(followed: Followed) -> None:

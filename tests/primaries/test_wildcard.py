@@ -32,9 +32,9 @@ def test_a_name_under_a_wildcard_is_taken_out(kind: str, tmp_path: Path) -> None
             )
         ada = on.service.add_user()
         on.service.register(ada, NAME, nameservers=[HOST], glue=[{"host": HOST, "ipv4": "9.9.9.9"}])
-        wait_until(lambda: (HOST, "A", "9.9.9.9") in on.records(), 20)
+        wait_until(lambda: (HOST, "A", "9.9.9.9") in on.records())
         assert on.service.call(ada, "DELETE", f"/subdomains/{NAME}").status_code == 200
-        wait_until(lambda: on.service.read(publish_store.count_waiting) == {}, 20)
+        wait_until(lambda: on.service.read(publish_store.count_waiting) == {})
         # What the wildcard makes at the former host is not left over; what somebody put there is.
         assert on.service.call(ada, "GET", f"/subdomains/{NAME}/delegation").json()["delegation"][
             "in_agreement"

@@ -158,7 +158,7 @@ def test_the_brake_stops_and_asks_and_refills_all_the_same(on_knot: ServiceOn) -
     for name in names:
         service.call(ada, "DELETE", f"/subdomains/{name}")
     service.register(ada, SHOP, nameservers=[NS])
-    wait_until(lambda: on_knot.records() == {(SHOP, "NS", f"{NS}.")}, 20)
+    wait_until(lambda: on_knot.records() == {(SHOP, "NS", f"{NS}.")})
     settle(on_knot)
     on_knot.primary.rebuild(old_file)
     wait_until(lambda: zone_state(service).repair_stopped_at is not None, BOUND_SECONDS)
@@ -259,6 +259,6 @@ def test_a_refused_transfer_is_told_with_its_cause(on_knot: ServiceOn, tmp_path:
     settings_file(tmp_path, [section])
     told = service.operator("zone", "check", ZONE, expect=3)
     assert "another secret" in told["message"]
-    wait_until(lambda: zone_state(service).watch_problem == "key", 20)
+    wait_until(lambda: zone_state(service).watch_problem == "key")
     on_knot.primary.kill()
     assert "can't be reached" in service.operator("zone", "check", ZONE, expect=3)["message"]

@@ -48,7 +48,7 @@ class Site:
         return dict(zone)
 
     def wait_for_metric(self, name: str, value: float) -> None:
-        wait_until(lambda: self.on.service.metrics().get(name) == value, 30)
+        wait_until(lambda: self.on.service.metrics().get(name) == value)
 
     def publish(self, label: str) -> None:
         """Register a name and wait until it is published."""
@@ -56,7 +56,7 @@ class Site:
         token = service.issue_token("ada@example.org")
         service.register(token, name, nameservers=NAMESERVERS)
         path = f"/subdomains/{name}"
-        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active", 30)
+        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active")
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_all_is_well(site: Site) -> None:
         f'sublet_zone_repair_stopped{{zone="{ZONE}"}}': 0,
         "sublet_publish_seconds_count": 1,
     }
-    wait_until(lambda: wanted.items() <= site.on.service.metrics().items(), 30)
+    wait_until(lambda: wanted.items() <= site.on.service.metrics().items())
     found = site.on.service.metrics()
     for cause in CAUSES:
         assert f'sublet_publish_failures_total{{cause="{cause}"}}' in found
@@ -149,7 +149,7 @@ def test_the_primary_hangs(site: Site) -> None:
     site.on.primary.thaw()
     site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 0)
     assert not [name for name in site.on.service.metrics() if name.startswith("sublet_zone_problem{")]
-    wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
+    wait_until(lambda: site.on.primary.serial() == site.second.serial())
     assert site.status(well=True)["fence"] == "as_left"
 
 
@@ -193,7 +193,7 @@ def test_the_secondary_does_not_follow(site: Site) -> None:
     site.second.run([*control, "zone-freeze", ZONE])
     site.publish("second")
     lag = f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}'
-    wait_until(lambda: site.on.service.metrics()[lag] > 0, 30)
+    wait_until(lambda: site.on.service.metrics()[lag] > 0)
     assert [each["what"] for each in site.status(well=False)["wrong"]] == ["secondary_behind"]
     site.second.run([*control, "zone-thaw", ZONE])
     site.wait_for_metric(lag, 0)
@@ -203,7 +203,7 @@ def test_the_secondary_does_not_follow(site: Site) -> None:
 def test_a_rebuilt_primary(site: Site) -> None:
     for label in ("second", "third"):
         site.publish(label)
-    wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
+    wait_until(lambda: site.on.primary.serial() == site.second.serial())
     site.on.primary.rebuild()
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["fence", "secondary_ahead"]
@@ -238,7 +238,7 @@ def test_names_that_wait(site: Site) -> None:
     service = site.on.service
     service.register(service.issue_token("ada@example.org"), f"taken.{ZONE}", nameservers=NAMESERVERS)
     site.wait_for_metric('sublet_publish_failures_total{cause="in_use"}', 1)
-    wait_until(lambda: site.on.primary.serial() == site.second.serial(), 30)
+    wait_until(lambda: site.on.primary.serial() == site.second.serial())
     assert site.status(well=True)["waiting"] == 1
 
 
@@ -256,7 +256,7 @@ def test_our_own_publishing_is_nobody_elses(
         name = f"n{next(numbers)}.{ZONE}"
         service.register(token, name, nameservers=NAMESERVERS)
         path = f"/subdomains/{name}"
-        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active", 30)
+        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active")
 
     async def look(*args: Any, **options: Any) -> Fence:
         if "before" in left:

@@ -45,7 +45,7 @@ def primary_away(
     with service_on(kind, folder, publish_wait_ms=0) as on:
         ada = on.service.add_user()
         on.service.register(ada, f"before.{ZONE}", nameservers=["ns.provider.example"])
-        wait_until(lambda: statuses(on, ada) == {"active": 1}, 20)
+        wait_until(lambda: statuses(on, ada) == {"active": 1})
         on.primary.kill()
         killed = time.monotonic()
         expected = {(f"before.{ZONE}", "NS", "ns.provider.example.")}

@@ -78,7 +78,7 @@ def test_who_loses_its_parent_ends(postgresql_server: str, tmp_path: Path) -> No
         children = api.children()
         assert len(children) == WORKERS
         api.end(signal.SIGKILL)
-        wait_until(lambda: not any(is_running(pid) for pid in children), 30)
+        wait_until(lambda: not any(is_running(pid) for pid in children))
         roles.start("api")  # the address is free again
 
 

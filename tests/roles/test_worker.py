@@ -24,7 +24,7 @@ def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp
         assert waiting["status"] != "active"
         assert service.delegation("blog.example.test") == set()
         worker = roles.start("worker", worker_status_listen=status)
-        wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS), 30)
+        wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS))
         assert plain_http.get(f"http://{status}/healthz").json() == {"ok": True}
         ready = plain_http.get(f"http://{status}/readyz")
         assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True, "worker": True})
