@@ -2,27 +2,28 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from sublet.cli.output import Answer
 from sublet.config import Settings
 
 
 def serve_until_signal(
-    settings: Settings, run: Callable[[Settings, asyncio.Event], Awaitable[None]]
+    settings: Settings, run: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 ) -> Answer:
     """Run what serves in an event loop of its own, whose event is set by SIGTERM or SIGINT."""
-    import uvloop  # noqa: PLC0415 - what only a server needs is loaded by none of the other commands
-
+    from sublet.service.event_loop import run_event_loop  # noqa: PLC0415 - what only a server needs is loaded by none of the other commands
     from sublet.service.logs import configure_logs  # noqa: PLC0415
 
     configure_logs(settings)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(until_signal(settings, run))
+    run_event_loop(until_signal(settings, run))
     return Answer({"stopped": True})
 
 
-async def until_signal(settings: Settings, run: Callable[[Settings, asyncio.Event], Awaitable[None]]) -> None:
+async def until_signal(
+    settings: Settings, run: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
+) -> None:
     """Run what serves until its event is set by SIGTERM or SIGINT."""
     from sublet.service.systemd import notify  # noqa: PLC0415
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 import structlog
-import uvloop
 
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.errors import Refusal
 from sublet.http.observe import Metrics, share_counts
+from sublet.service.event_loop import run_event_loop
 from sublet.service.exit_codes import UNAVAILABLE, USAGE
 from sublet.service.logs import configure_logs
 from sublet.service.roles import run_api_process
@@ -69,8 +69,7 @@ def main() -> None:
     try:
         settings = load_settings(Path(handed.config) if handed.config else None)
         configure_logs(settings)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, handed))
+        run_event_loop(_serve(settings, handed))
     except (SettingsError, Refusal) as error:
         log.error("api_process_refused", reason=str(error))  # noqa: TRY400 - a sentence, its trace says nothing more
         sys.exit(USAGE if isinstance(error, SettingsError) else UNAVAILABLE)
