@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from opened import instant, opened
 from provocations import fresh, newcomer
@@ -267,7 +268,7 @@ def test_the_last_attempt_and_the_mail_about_it_are_told(shop: RunningService) -
         owner, name = find_user(tx, user.id), store.find_subdomain(tx, added["id"])
         assert owner is not None
         assert name is not None
-        assert not auto_renew(replace(tx, now=at), owner, replace(name, auto_renew_max_credits=5))
+        assert not auto_renew(replace(tx, now=at), owner, structs.replace(name, auto_renew_max_credits=5))
 
     shop.write(attempt_now)
     sentence = "It would cost 10 credits, and the ceiling is 5."

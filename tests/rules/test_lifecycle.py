@@ -1,9 +1,9 @@
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from a_subdomain import DAY, NAME, NOW, SERVED
 from sublet.dns.types import Delegation

@@ -1,11 +1,11 @@
 """Milestones, the brake's sentences, the words of reminders: rules of time that need no database."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from a_subdomain import DAY, NAME, NOW
 from sublet.subdomains.brake import away_reason, behind_reason, jump_reason, losses_reason

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from a_subdomain import NAME as A_SUBDOMAIN
 from sublet.dns.difference import describe_difference, served_delegation
@@ -96,7 +97,7 @@ def name(**changes: Any) -> Subdomain:
         "published_at": NOW,
         **changes,
     }
-    return replace(A_SUBDOMAIN, fqdn=NAME, **facts)
+    return structs.replace(A_SUBDOMAIN, fqdn=NAME, **facts)
 
 
 def primary(serial: int = 42, records: Sequence[Record] = DESIRED) -> ServerAnswer:

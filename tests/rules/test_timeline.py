@@ -1,12 +1,12 @@
 """The timeline: what is behind and ahead of a name, from its facts alone."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import a_subdomain
 from a_subdomain import DAY, NOW

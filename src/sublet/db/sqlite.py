@@ -78,6 +78,7 @@ class SqliteDatabase:
         self._apart = ThreadPoolExecutor(1, thread_name_prefix="sublet-reader")
         self._recalled: dict[tuple[object, Hashable], Any] = {}
         self._recalled_at: int | None = None
+        self._is_recall_fresh = False
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._changes = Changes()
         self._thread = threading.Thread(target=self._write_loop, name="sublet-writer", daemon=True)
@@ -102,22 +103,31 @@ class SqliteDatabase:
 
     async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:
         try:
-            return cast("R", self._recall(self._reading(), fn, key))
+            if not self._is_recall_fresh:
+                self._refresh_recall(self._reading())
+            try:
+                return cast("R", self._recalled[fn, key])
+            except KeyError:
+                if len(self._recalled) >= RECALLED_MAX:
+                    self._recalled.clear()
+                found = self._recalled[fn, key] = fn(self._reading(), key)
+                return found
         except DatabaseError as error:
             raise _told(error) from error.orig
 
-    def _recall(self, tx: Tx, fn: Callable[[Tx, Any], Any], key: Hashable) -> Any:
+    def _refresh_recall(self, tx: Tx) -> None:
+        """Forget what was found before the last commit of anybody; once for all requests that the loop runs in one go, which had come by now."""
         # Another number for each commit of anybody else, and to this connection everybody is, since it writes nothing. It is asked
         # for first: what is found after that may be newer than the number says, never older.
         version = tx.data_version()
-        if version != self._recalled_at or len(self._recalled) >= RECALLED_MAX:
+        if version != self._recalled_at:
             self._recalled.clear()
             self._recalled_at = version
-        try:
-            return self._recalled[fn, key]
-        except KeyError:
-            found = self._recalled[fn, key] = fn(tx, key)
-            return found
+        self._is_recall_fresh = True
+        asyncio.get_running_loop().call_soon(self._outdate_recall)
+
+    def _outdate_recall(self) -> None:
+        self._is_recall_fresh = False
 
     def now(self) -> datetime:
         return self._clock()

@@ -6,8 +6,8 @@ they go the way of all others.
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import structlog
 
@@ -20,8 +20,7 @@ LEVELS = ("debug", "info")
 """The settings of `log_level` with which these lines are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """What is told of one request; the query string and all headers stay out of it. `error` is the code of a refusal."""
 
     method: str

@@ -51,7 +51,7 @@ from sublet.http.limits import (
     trusted_addresses,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
-from sublet.http.security_headers import ENCODED
+from sublet.http.whole_answer import send_answer
 from sublet.ids import new_request_id
 from sublet.secret import Secret
 
@@ -107,7 +107,10 @@ class Resource:
             status, body = await self._refuse(
                 request, InternalError("Something went wrong here; it is logged under this request id.")
             )
-        await _send(send, status, request, body)
+        body += b"\n"  # so that a terminal's prompt starts on a line of its own
+        request.headers["content-length"] = str(len(body))
+        request.headers["x-request-id"] = request_id
+        await send_answer(scope, send, status, request.headers, body)
         seconds = time.perf_counter() - started
         self._context.metrics.count(request.endpoint, status, seconds)
         self._log(
@@ -289,14 +292,3 @@ async def _drain(request: _Request, refusal: Refusal) -> None:
     except TimeoutError:
         pass
     request.headers["connection"] = "close"
-
-
-async def _send(send: Send, status: int, request: _Request, body: bytes) -> None:
-    body += b"\n"  # so that a terminal's prompt starts on a line of its own
-    headers = request.headers
-    headers["content-length"] = str(len(body))
-    headers["x-request-id"] = request.request_id
-    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    raw += ENCODED
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": b"" if request.scope["method"] == "HEAD" else body})

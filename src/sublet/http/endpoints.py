@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -65,8 +65,7 @@ class Context:
             self.used_tokens[token.id] = now
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[BodyT, QueryT]):
+class Call(NamedTuple, Generic[BodyT, QueryT]):
     """One request that passed all checks before its handler.
 
     `path` has the path parameters, percent-decoded. `fingerprint` is that of method, path and body for `idempotency_key`

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from sublet.config import Settings
 from sublet.db import Database
@@ -37,8 +38,7 @@ Borrow = Callable[[str, str, int, int], Awaitable[Loan]]
 """Borrows of the window of a policy and key with a limit, as many as are wanted or fewer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(NamedTuple):
     """What is left of a window: `remaining` requests until it ends in `reset_seconds`. `allowed` is about this request.
 
     With several processes `remaining` is what this one has borrowed and what nobody had borrowed when it last asked.

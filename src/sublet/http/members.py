@@ -169,6 +169,8 @@ def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading
     Wrong are parameters that the endpoint does not know (`unknown_field`) or that come twice (`duplicate_field`), texts of no
     good form (`wrong_type`) and values that are none of those allowed (`unknown_value`).
     """
+    if not query_string:
+        return None if struct is None else struct()
     members = _members(struct) if struct else {}
     try:
         pairs = parse_qsl(

@@ -6,6 +6,7 @@ its connection is closed: two lengths, a length with chunks, bare LF (those by t
 
 import asyncio
 import re
+from functools import partial
 from typing import Any, NoReturn
 
 import httptools
@@ -16,6 +17,7 @@ from uvicorn.server import ServerState
 from sublet.errors import InvalidRequest, Refusal, Unavailable
 from sublet.http.errors import render_refusal
 from sublet.http.security_headers import SECURITY_HEADERS
+from sublet.http.whole_answer import EXTENSION, write_whole
 from sublet.ids import new_request_id
 
 log = structlog.get_logger()
@@ -157,6 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._untold_bytes = 0
         under_way: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
+        self.scope["extensions"] = {EXTENSION: partial(write_whole, self.cycle)}  # type: ignore[dict-item] # ours is no dict
         self.server_state.waiting.pop(self, None)
         if self.server_state.draining:
             if under_way is not None and not under_way.response_started:

@@ -151,9 +151,9 @@ _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "nameservers_max": (platform_domains.c.nameservers_max,),
 }
 _COLUMNS = tuple(
-    column for name in Subdomain.__slots__ for column in _ELSEWHERE.get(name) or (subdomains.c[name],)
+    column for name in Subdomain.__struct_fields__ for column in _ELSEWHERE.get(name) or (subdomains.c[name],)
 )
-_DELEGATION = Subdomain.__slots__.index("delegation")
+_DELEGATION = Subdomain.__struct_fields__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
 NOT_PURGED = subdomains.c.purged_at.is_(None)
 
@@ -188,7 +188,7 @@ def delegation_columns(delegation: Delegation) -> dict[str, Any]:
 
 def _subdomain(row: Sequence[Any]) -> Subdomain:
     delegation = read_delegation(*row[_DELEGATION : _DELEGATION + 3])
-    values = [*row[:_DELEGATION], delegation, *row[_DELEGATION + 3 :]]
+    values = (*row[:_DELEGATION], delegation, *row[_DELEGATION + 3 :])
     return Subdomain(*values)
 
 

@@ -4,9 +4,10 @@ An extension (docs/spec-choices.md, "Timeline"). One word stands for an event wh
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from sublet.audit import Change
 from sublet.subdomains.lifecycle import (
