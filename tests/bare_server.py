@@ -13,17 +13,23 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from sublet.http.serve import listen, serve_http
+from sublet.http.whole_answer import send_answer
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 @dataclass(slots=True)
 class Server:
-    """A server whose application answers 200 with spaces and the body's length, after `delay_seconds`."""
+    """A server whose application answers 200 with spaces and the body's length, after `delay_seconds`.
+
+    It answers as ours does, in one piece, or as ASGI has it, in two messages.
+    """
 
     port: int = 0
     delay_seconds: float = 0
     space_count: int = 0
+    in_one_piece: bool = True
+    headers: dict[str, str] = field(default_factory=dict)
     seen: list[Scope] = field(default_factory=list)
     stop: Callable[[], object] = lambda: None
     thread: threading.Thread | None = None
@@ -40,9 +46,10 @@ class Server:
             more = message["more_body"]
         await asyncio.sleep(self.delay_seconds)
         body = b" " * self.space_count + str(length).encode()
-        headers = [(b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        headers = self.headers | {"content-length": str(len(body))}
+        await send_answer(
+            scope if self.in_one_piece else {**scope, "extensions": {}}, send, 200, headers, body
+        )
 
     def connect(self) -> socket.socket:
         """Open a connection."""

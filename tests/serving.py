@@ -111,7 +111,7 @@ def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
 def serve_process(
     database_url: str, folder: Path, *, broken: str = "", free_quota: int = 1000
 ) -> Iterator[ServeProcess]:
-    """An initialised database with a platform domain, and the process over it, not started; ended in any case."""
+    """An initialised database, and the process over it, not started; ended in any case."""
     http, dns = free_address(), free_address()
     settings = Settings(
         database_url=database_url,
