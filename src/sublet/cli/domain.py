@@ -54,7 +54,7 @@ def _in_order(offers: list[Offer]) -> list[Offer]:
 
 
 def _describe(shown: _Shown) -> dict[str, Any]:
-    own = {name: getattr(shown.platform_domain, name) for name in PlatformDomain.__slots__}
+    own = {name: getattr(shown.platform_domain, name) for name in PlatformDomain.__struct_fields__}
     modes = [_describe_offer(each) for each in shown.offers]
     return {**own, "modes": modes, "granted_to": shown.organizations}
 
@@ -193,7 +193,7 @@ def list_domains(session: Session) -> Answer:
 def show(session: Session, domain: Domain) -> Answer:
     """Show a platform domain with its settings, offers and grants."""
     shown = session.read(lambda tx: _look(tx, find_platform_domain(tx, domain)))
-    values = {name: getattr(shown.platform_domain, name) for name in PlatformDomain.__slots__}
+    values = {name: getattr(shown.platform_domain, name) for name in PlatformDomain.__struct_fields__}
     lines = facts(**values, granted_to=[each.name for each in shown.organizations])
     rows = tuple(
         (each.mode, each.price_credits, each.renewal_price_credits, each.period_days, each.withdrawn_at)

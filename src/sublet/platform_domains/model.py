@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from sublet.dns.types import Secondary
 
 MODES = ("free", "plus", "premium", "special")
@@ -11,12 +13,12 @@ MODES = ("free", "plus", "premium", "special")
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformDomain:
+class PlatformDomain(msgspec.Struct, frozen=True):
     """A platform domain; days and counts are integers, `domain` a lower-case A-label name without the final dot.
 
     `primary` is the name that the settings give the primary server of its zone; empty: the built-in name server. `serial` and the
     apex settings are the built-in one's. `look_alike_check` tells whether an IDN is refused that looks like another name here.
+    No dataclass, as `Subdomain`: the built-in name server makes one for each query.
     """
 
     id: int

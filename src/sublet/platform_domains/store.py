@@ -111,9 +111,9 @@ label_grants = Table(
     PrimaryKeyConstraint("platform_domain_id", "label", "organization_id"),
 )
 
-_COLUMNS = tuple(platform_domains.c[name] for name in PlatformDomain.__slots__)
-_APEX_NAMESERVERS = PlatformDomain.__slots__.index("apex_nameservers")
-_SECONDARIES = PlatformDomain.__slots__.index("secondaries")
+_COLUMNS = tuple(platform_domains.c[name] for name in PlatformDomain.__struct_fields__)
+_APEX_NAMESERVERS = PlatformDomain.__struct_fields__.index("apex_nameservers")
+_SECONDARIES = PlatformDomain.__struct_fields__.index("secondaries")
 _OFFER = tuple(offers.c[name] for name in Offer.__slots__)
 
 
