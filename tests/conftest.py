@@ -1,5 +1,6 @@
 """Fixtures that all tests share: a running service, a registry on both databases, and a PostgreSQL of the tests' own."""
 
+import logging
 import os
 import shutil
 from collections.abc import Generator, Iterator
@@ -139,6 +140,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _logs_as_they_come() -> None:
     """Undo what a command line in this process made of the logs: it silences them, and some tests read them."""
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def logs_as_before() -> Iterator[None]:
+    """The settings of all logs are the process's: a test that changes them has them put back."""
+    kept, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
+    yield
+    structlog.configure(**kept)
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 @pytest.fixture

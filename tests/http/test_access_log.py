@@ -1,9 +1,7 @@
 """The line of a request: as any other line of the log with these values, in both forms; and no secret in it."""
 
 import json
-import logging
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,14 +29,6 @@ ODD = Answered(
 AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
 
 
-@pytest.fixture
-def _logs_as_before() -> Iterator[None]:
-    kept, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
-    yield
-    structlog.configure(**kept)
-    logging.root.handlers[:], logging.root.level = handlers, level
-
-
 def _as_any_other(settings: Settings, of: Answered) -> None:
     configure_logs(settings)
     values: dict[str, Any] = of._asdict()
@@ -46,7 +36,7 @@ def _as_any_other(settings: Settings, of: Answered) -> None:
     structlog.get_logger().info("request", duration_ms=round(seconds * 1000, 1), **values)
 
 
-@pytest.mark.usefixtures("_logs_as_before")
+@pytest.mark.usefixtures("logs_as_before")
 @pytest.mark.parametrize("of", [ONE, ODD], ids=["plain", "odd"])
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_it_is_as_any_other_line(log_format: str, of: Answered, capsys: pytest.CaptureFixture[str]) -> None:

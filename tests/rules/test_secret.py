@@ -108,32 +108,24 @@ def test_a_token_is_found_anywhere(before: str, after: str) -> None:
     assert TOKEN not in without_secrets(before + TOKEN + after)
 
 
+@pytest.mark.usefixtures("logs_as_before")
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_no_secret_gets_into_the_log(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Ours and libraries' lines, values, messages and traces."""
-    kept = structlog.get_config()
-    handlers, level = logging.root.handlers[:], logging.root.level
+    configure_logs(Settings(log_format=log_format))
+    log = structlog.get_logger()
+    log.info(
+        "request", path=f"/api/v1/{TOKEN}", header=f"Bearer {TOKEN}", secret=SECRET, deep={"a": [SECRET]}
+    )
+    log.info("see " + TOKEN)  # noqa: G003 - a message that somebody put together
+    logging.getLogger("a.library").warning("can't connect to %s with %s", "postgresql://a:canary@b/c", SECRET)
     try:
-        configure_logs(Settings(log_format=log_format))
-        log = structlog.get_logger()
-        log.info(
-            "request", path=f"/api/v1/{TOKEN}", header=f"Bearer {TOKEN}", secret=SECRET, deep={"a": [SECRET]}
-        )
-        log.info("see " + TOKEN)  # noqa: G003 - a message that somebody put together
-        logging.getLogger("a.library").warning(
-            "can't connect to %s with %s", "postgresql://a:canary@b/c", SECRET
-        )
-        try:
-            raise ValueError(TOKEN)  # noqa: TRY301 - for its trace
-        except ValueError:
-            log.exception("fault")
-            logging.getLogger("a.library").exception("failed with %s", TOKEN)
-        for handler in logging.root.handlers:
-            handler.flush()
-    finally:
-        structlog.configure(**kept)
-        logging.root.handlers[:] = handlers
-        logging.root.setLevel(level)
+        raise ValueError(TOKEN)  # noqa: TRY301 - for its trace
+    except ValueError:
+        log.exception("fault")
+        logging.getLogger("a.library").exception("failed with %s", TOKEN)
+    for handler in logging.root.handlers:
+        handler.flush()
     written = capsys.readouterr().err
     lines = [line for line in written.splitlines() if line.strip()]
     assert len(lines) >= 5
