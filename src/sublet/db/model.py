@@ -101,6 +101,7 @@ class Database(Protocol):
     async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:
         """Run a function as `ask` does, or return what it returned for this key before, where nothing was committed since.
 
+        Whether anything was is asked for all requests at once that the event loop runs in one go: by then all of them had come.
         What it returns depends on the key and on what is stored, and on nothing else: not on `tx.now`. Nobody changes it.
         """
 

@@ -1,6 +1,7 @@
 """An answer written in one piece: its head and its body at once, by the protocol of our server.
 
-As two messages, as ASGI has it, uvicorn looks through each header field of each answer, which takes as long as a quarter of a read.
+Of an answer in two messages, as ASGI has it, uvicorn looks through each header field with two expressions: a tenth of a read, and ours are the same
+nearly each time.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
