@@ -2,6 +2,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from sublet.platform_domains.labels import MODES_BY_CLASS, classify
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, PlatformDomain
@@ -28,12 +29,12 @@ DOMAIN = PlatformDomain(
     ],
 )
 def test_who_sees_a_platform_domain(*, hidden: bool, restricted: bool, granted: bool, visible: bool) -> None:
-    platform_domain = replace(DOMAIN, hidden=hidden, restricted=restricted)
+    platform_domain = structs.replace(DOMAIN, hidden=hidden, restricted=restricted)
     assert is_visible(platform_domain, {7} if granted else {8}) is visible
 
 
 def test_a_closed_platform_domain_is_still_listed() -> None:
-    assert is_visible(replace(DOMAIN, registration_open=False), ())
+    assert is_visible(structs.replace(DOMAIN, registration_open=False), ())
 
 
 @pytest.mark.parametrize("label", ["shop", "a", "xn--strae-oqa", "4", "n-s"])
@@ -47,7 +48,7 @@ def test_labels_are_standard_unless_something_is_said(label: str) -> None:
 def test_what_protocols_treat_specially_is_reserved_everywhere(label: str) -> None:
     assert classify(label, DOMAIN, None, 1) == "reserved"
     # Reserved before short: `ns` is not for sale.
-    assert classify(label, replace(DOMAIN, premium_length_max=63), None, 1) == "reserved"
+    assert classify(label, structs.replace(DOMAIN, premium_length_max=63), None, 1) == "reserved"
 
 
 @pytest.mark.parametrize(
@@ -60,14 +61,14 @@ def test_what_protocols_treat_specially_is_reserved_everywhere(label: str) -> No
     ],
 )
 def test_short_labels_are_premium_by_the_characters_that_people_see(label: str, label_class: str) -> None:
-    assert classify(label, replace(DOMAIN, premium_length_max=3), None, 1) == label_class
+    assert classify(label, structs.replace(DOMAIN, premium_length_max=3), None, 1) == label_class
 
 
 @pytest.mark.parametrize("listed_class", LABEL_CLASSES)
 @pytest.mark.parametrize("label", ["shop", "www", "ab"])
 def test_what_the_operator_listed_wins(label: str, listed_class: str) -> None:
     listed = Label(7, label, listed_class, None, None, organization_ids=(1,))
-    assert classify(label, replace(DOMAIN, premium_length_max=2), listed, 1) == listed_class
+    assert classify(label, structs.replace(DOMAIN, premium_length_max=2), listed, 1) == listed_class
 
 
 def test_a_special_label_is_reserved_for_all_but_those_it_was_granted_to() -> None:

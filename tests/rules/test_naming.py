@@ -1,9 +1,9 @@
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.settings import default_settings
@@ -60,7 +60,7 @@ def test_why_a_name_is_none(label: str | None, fqdn: str | None, errors: list[tu
 def test_idn_only_where_the_platform_domain_takes_it(label: str | None, fqdn: str | None, field: str) -> None:
     command = Register(label=label, fqdn=fqdn)
     assert label_of(command, DOMAIN)[1] == []
-    _, errors = label_of(command, replace(DOMAIN, idn=False))
+    _, errors = label_of(command, structs.replace(DOMAIN, idn=False))
     assert [(each.field, each.code) for each in errors] == [(field, "label_invalid")]
 
 
@@ -68,7 +68,7 @@ def test_idn_only_where_the_platform_domain_takes_it(label: str | None, fqdn: st
     ("label", "short"), [("ab", True), ("abc", False), ("éé", True), ("ééé", False), ("xn--dmb", True)]
 )
 def test_lengths_count_the_characters_that_people_see(*, label: str, short: bool) -> None:
-    _, errors = label_of(Register(label=label), replace(DOMAIN, label_length_min=3))
+    _, errors = label_of(Register(label=label), structs.replace(DOMAIN, label_length_min=3))
     assert [each.code for each in errors] == (["label_too_short"] if short else [])
 
 
