@@ -136,7 +136,7 @@ class Sender:
         ]
 
     def find_deep(self, origin: str) -> None:
-        """Ask for the cursor of the last page of the user who has the most names."""
+        """Ask for the cursor of the last full page of the user who has the most names."""
         head = {"authorization": f"Bearer {self.registry.tokens[MOST]}"}
         cursor = ""
         with httpx.Client(base_url=origin, headers=head, timeout=30) as client:
@@ -145,7 +145,7 @@ class Sender:
                 page = client.get(f"{BASE}/subdomains{query}").raise_for_status().json()["page"]
                 if not page["has_more"]:
                     break
-                self.deep_cursor = cursor = page["next_cursor"]
+                self.deep_cursor, cursor = cursor, page["next_cursor"]
 
 
 @dataclass(frozen=True, slots=True)
