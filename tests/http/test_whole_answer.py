@@ -56,7 +56,7 @@ def test_a_field_of_two_lines_is_a_fault(value: str) -> None:
     assert b"cookie" not in answer
 
 
-def test_a_client_that_has_gone_gets_nothing() -> None:
+def test_a_client_that_has_gone_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
     with running() as server:
         server.delay_seconds = 0.2
         with server.connect() as connection:
@@ -68,3 +68,4 @@ def test_a_client_that_has_gone_gets_nothing() -> None:
         with server.connect() as another:
             another.sendall(REQUESTS["the last one"])
             assert everything(another).startswith(b"HTTP/1.1 200 ")
+    assert caplog.records == []
