@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Engine, create_engine, event
@@ -71,6 +72,7 @@ def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: An
         "postgresql+psycopg://",
         hide_parameters=True,  # what users wrote stays out of the log
         use_native_hstore=False,
+        json_deserializer=msgspec.json.decode,
         **options,
     )
 

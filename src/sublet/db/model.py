@@ -92,10 +92,11 @@ class Database(Protocol):
         """Run a function as `read` does, where it may take long (a list, a search): requests beside it don't wait for it."""
 
     async def ask(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function that asks one question, by one statement, and return its result.
+        """Run a function that asks one question, by one `Prepared` statement, and return its result.
 
         As `read`, but for the transaction, which one statement doesn't need and a connection to PostgreSQL takes two more messages
-        for. Of several statements each might see another state.
+        for. Of several statements each might see another state. On PostgreSQL the function may be run once more from its beginning,
+        to take the rows that it has asked for before (`pipeline.py`).
         """
 
     async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:

@@ -1,4 +1,4 @@
-"""PostgreSQL: psycopg on worker threads.
+"""PostgreSQL: psycopg on worker threads; single questions by the event loop itself (`pipeline.py`).
 
 Verbs take row locks in one order (the user first, then the coupon, then the ledger; what the publisher locks:
 `subdomains/publishing.py`). What others were in the way of is run again, and so is what lost its connection: reads as they are,
@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -27,6 +27,7 @@ from sublet.db.connect import WARNINGS, LosesWrites, begin_session, libpq_addres
 from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.marks import CommittedBefore, Lost, Mark
 from sublet.db.model import Clock, K, Tx, unavailable, utc_now
+from sublet.db.pipeline import Asker, NotAnswered
 from sublet.errors import Unavailable
 
 P = ParamSpec("P")
@@ -78,6 +79,11 @@ class PostgresqlDatabase:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sublet-reader")
         self._changes = Changes()
         self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
+        self._asker = Asker(
+            self._connect_apart,
+            lambda connect: asyncio.wrap_future(self._readers.submit(connect)),
+            self._engine.dialect,
+        )
         self._commits = CommitWatch()
         self._is_closing = False
 
@@ -113,6 +119,12 @@ class PostgresqlDatabase:
         return await self.read(fn, *args, **kwargs)
 
     async def ask(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        now = self._clock()
+        with suppress(NotAnswered):
+            return await self._asker.ask(
+                lambda connection: fn(Tx(connection, now), *args, **kwargs), self._losses
+            )
+
         def once() -> R:
             with self._reader() as connection:
                 return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
@@ -124,6 +136,14 @@ class PostgresqlDatabase:
 
     def now(self) -> datetime:
         return self._clock()
+
+    def _connect_apart(self) -> "psycopg.Connection[Any]":
+        """Return a connection that is no longer the pool's, made as all others are."""
+        connection = self._engine.connect()
+        connection.detach()
+        raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
+        raw.autocommit = True
+        return raw
 
     @contextmanager
     def _reader(self) -> Iterator[Connection]:
@@ -273,6 +293,7 @@ class PostgresqlDatabase:
 
     async def close(self) -> None:
         self._is_closing = True  # nothing is begun from here on; threads finish what they have
+        self._asker.close()
         await asyncio.to_thread(self.discard)
 
     def discard(self) -> None:
