@@ -80,6 +80,7 @@ class Settings:
     nameserver_changes_per_day: int = 300
     """How often the nameservers, glue and DS of one name may be changed within 24 hours; 0: as often as anybody likes."""
     publish_wait_ms: int = 1000
+    one_processor: str = "yes"
     """How long a change waits for its publication before it is answered with what is then true."""
     rate_limits: str = "on"
     rate_limit_read_per_minute: int = 600
@@ -107,6 +108,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("database_may_lose_writes", self.database_may_lose_writes, ("yes", "no"))
+        _one_of("one_processor", self.one_processor, ("yes", "no"))
         _one_of("rate_limits", self.rate_limits, ("on", "off"))
         _one_of("log_format", self.log_format, ("text", "json"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
@@ -147,6 +149,7 @@ DESCRIPTIONS: dict[str, str] = {
     "free_quota": "How many free names a user may hold who has no quota of its own.",
     "nameserver_changes_per_day": "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number.",
     "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
+    "one_processor": "yes: `sublet serve` on SQLite keeps to one of the host's processors; or no.",
     "rate_limits": "on or off, the limits on failed authentication and on changes of one name included.",
     "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
     "rate_limit_write_per_minute": "Changing requests of one token in a minute.",

@@ -1,0 +1,35 @@
+"""On which of the host's processors a process runs.
+
+Of Python's threads one runs at a time. Where another processor is idle, each statement of the thread that writes hands the interpreter to
+the event loop's and back, from processor to processor: half of a registration's time (docs/performance.md).
+"""
+
+import os
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+
+_before: AbstractSet[int] = frozenset()
+_PROCESSOR = 36
+"""The place of `processor` behind the program's name in /proc/PID/stat (proc(5))."""
+
+
+def stay_on_one_processor() -> None:
+    """Keep this process, and all threads that it starts from now on, on the processor that it runs on now; where that can't be, change nothing."""
+    global _before  # noqa: PLW0603 - it is the process's own
+    with suppress(
+        OSError, AttributeError, ValueError, IndexError
+    ):  # another system than Linux; a container may forbid it
+        allowed = os.sched_getaffinity(0)
+        fields = (
+            Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        )
+        os.sched_setaffinity(0, {int(fields[_PROCESSOR])})
+        _before = allowed
+
+
+def let_run_anywhere(pid: int) -> None:
+    """Let a child process run wherever this one might before it stayed on one processor."""
+    if _before:
+        with suppress(OSError):  # it has ended
+            os.sched_setaffinity(pid, _before)

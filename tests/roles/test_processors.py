@@ -1,0 +1,57 @@
+"""`sublet serve` on SQLite keeps to one processor, with all of its threads, and what it starts doesn't have to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from serving import serve_process
+
+ALLOWED = os.sched_getaffinity(0)
+PARENT = """
+import os, subprocess, sys
+from sublet.processors import let_run_anywhere, stay_on_one_processor
+stay_on_one_processor()
+child = subprocess.Popen([sys.executable, "-c", "import os; input(); print(len(os.sched_getaffinity(0)))"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+let_run_anywhere(child.pid)
+print(len(os.sched_getaffinity(0)), child.communicate("\\n")[0])
+"""
+
+
+@pytest.mark.skipif(len(ALLOWED) < 2, reason="a host with one processor has nothing to choose")
+@pytest.mark.parametrize(("one_processor", "processors"), [("yes", 1), ("no", len(ALLOWED))])
+def test_all_threads_of_serve_keep_to_the_processors_they_may(
+    tmp_path: Path, one_processor: str, processors: int
+) -> None:
+    with serve_process(f"sqlite:///{tmp_path / 'registry.db'}", tmp_path) as serving:
+        serving.environment["SUBLET_ONE_PROCESSOR"] = one_processor
+        serving.start()
+        assert serving.process is not None
+        threads = [int(each.name) for each in Path(f"/proc/{serving.process.pid}/task").iterdir()]
+        found = {frozenset(os.sched_getaffinity(each)) for each in threads}
+    assert len(threads) > 1
+    assert [len(each) for each in found] == [processors]
+    assert all(each <= ALLOWED for each in found)
+
+
+@pytest.mark.skipif(len(ALLOWED) < 2, reason="a host with one processor has nothing to choose")
+def test_a_child_may_run_wherever_its_parent_might() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PARENT], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["1", str(len(ALLOWED))]
+
+
+def test_where_it_is_forbidden_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sublet import processors  # noqa: PLC0415 - changed here
+
+    def forbid(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", forbid)
+    processors.stay_on_one_processor()
+    processors.let_run_anywhere(os.getpid())
+    assert os.sched_getaffinity(0) == ALLOWED
