@@ -35,7 +35,15 @@ def parse_id(text: str) -> int | None:
 
 def new_request_id() -> str:
     """Return a fresh request id: 128 random bits in hex."""
-    return os.urandom(16).hex()
+    while True:
+        try:
+            return _REQUEST_IDS.pop()
+        except IndexError:  # many at once: to ask the system for each takes longer than all the rest
+            drawn = os.urandom(16 * 256).hex()
+            _REQUEST_IDS.extend(drawn[first : first + 32] for first in range(0, len(drawn), 32))
+
+
+_REQUEST_IDS: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The line of a request: as any other line of the log with these values, in both forms; and no secret in it."""
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.config import Settings
-from sublet.http.access_log import Answered, access_log
+from sublet.http.access_log import TOGETHER_MAX, Answered, access_log
 from sublet.secret import HIDDEN
 from sublet.service.logs import configure_logs
 
@@ -29,6 +30,18 @@ ODD = Answered(
 AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
 
 
+def _write(settings: Settings, *answered: Answered) -> None:
+    """Have lines written as for requests that are answered in one go."""
+
+    async def answer() -> None:
+        write = access_log(settings)
+        for each in answered:
+            write(each)
+        await asyncio.sleep(0)
+
+    asyncio.run(answer())
+
+
 def _as_any_other(settings: Settings, of: Answered) -> None:
     configure_logs(settings)
     values: dict[str, Any] = of._asdict()
@@ -41,7 +54,7 @@ def _as_any_other(settings: Settings, of: Answered) -> None:
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_it_is_as_any_other_line(log_format: str, of: Answered, capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings(log_format=log_format)
-    access_log(settings)(of)
+    _write(settings, of)
     ours = capsys.readouterr().err
     _as_any_other(settings, of)
     theirs = capsys.readouterr().err
@@ -59,7 +72,7 @@ def test_it_is_as_any_other_line(log_format: str, of: Answered, capsys: pytest.C
 @pytest.mark.parametrize("log_format", ["text", "json"])
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
 def test_it_is_of_level_info(log_format: str, level: str, capsys: pytest.CaptureFixture[str]) -> None:
-    access_log(Settings(log_format=log_format, log_level=level))(ONE)
+    _write(Settings(log_format=log_format, log_level=level), ONE)
     assert bool(capsys.readouterr().err) == (level in ("debug", "info"))
 
 
@@ -69,8 +82,9 @@ def test_it_is_one_line_whatever_the_path(path: str) -> None:
         lines: list[str] = []
         patch.setattr("sys.stderr.write", lines.append)
         for log_format in ("text", "json"):
-            access_log(Settings(log_format=log_format))(
-                Answered("GET", path + TOKEN, "unknown", 404, 0.1, "r", None, "not_found")
+            _write(
+                Settings(log_format=log_format),
+                Answered("GET", path + TOKEN, "unknown", 404, 0.1, "r", None, "not_found"),
             )
     assert len(lines) == 2
     for line in lines:
@@ -86,3 +100,15 @@ def test_lines_for_a_terminal_go_the_way_of_all_others(monkeypatch: pytest.Monke
     assert [(each["event"], each["path"], each["duration_ms"]) for each in logs] == [
         ("request", "/api/v1/me", 12.3)
     ]
+
+
+def test_those_answered_in_one_go_are_written_together_and_none_is_lost() -> None:
+    answered = [ONE._replace(user_id=number) for number in range(2 * TOGETHER_MAX + 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        writes: list[str] = []
+        patch.setattr("sys.stderr.write", writes.append)
+        _write(Settings(log_format="json"), *answered)
+    assert [each.count("\n") for each in writes] == [TOGETHER_MAX, TOGETHER_MAX, 1]
+    assert all(each.endswith("\n") for each in writes)
+    lines = [json.loads(line) for each in writes for line in each.splitlines()]
+    assert [line["user_id"] for line in lines] == list(range(2 * TOGETHER_MAX + 1))

@@ -138,6 +138,6 @@ def test_ids_are_digits_in_range(text: str, meant: int | None) -> None:
 
 
 def test_request_ids_are_unlike() -> None:
-    made = {new_request_id() for _ in range(100)}
-    assert len(made) == 100
+    made = {new_request_id() for _ in range(1000)}
+    assert len(made) == 1000
     assert all(re.fullmatch(r"[0-9a-f]{32}", each) for each in made)

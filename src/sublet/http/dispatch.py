@@ -132,11 +132,20 @@ class Resource:
         Raises:
             Unavailable: it took longer than `ANSWER_SECONDS` and the wait for a publication.
         """
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - it runs
+        overdue: list[bool] = []
+
+        def give_up() -> None:
+            overdue.append(True)
+            task.cancel()
+
+        # By hand, since asyncio.timeout takes 8 of a read's 175 µs, and this 3.
+        deadline = asyncio.get_running_loop().call_later(ANSWER_SECONDS + self._publish_wait_seconds, give_up)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS + self._publish_wait_seconds) as deadline:
-                return await self._answer(request)
-        except TimeoutError:
-            if not deadline.expired():
+            return await self._answer(request)
+        except asyncio.CancelledError:
+            if not overdue or task.uncancel() > 0:  # somebody else ends it
                 raise
             log.error("too_slow", endpoint=request.endpoint)  # noqa: TRY400 - the trace is that of the deadline
             raise Unavailable(
@@ -144,6 +153,8 @@ class Resource:
                 "Idempotency-Key it is done once.",
                 retry_after_seconds=1,
             ) from None
+        finally:
+            deadline.cancel()
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         endpoint = self._route(request)
