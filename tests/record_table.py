@@ -107,5 +107,8 @@ def many_nameservers(count: int, name: str) -> list[Record]:
     return [Record(name, "NS", 300, f"{host}.") for host in hosts] + [
         Record(host, rdtype, 300, address)
         for number, host in enumerate(hosts)
-        for rdtype, address in (("A", f"192.0.2.{number}"), ("AAAA", f"2001:db8::{number + 1:x}"))
+        for rdtype, address in (
+            ("A", f"192.0.{2 + number // 256}.{number % 256}"),
+            ("AAAA", f"2001:db8::{number + 1:x}"),
+        )
     ]
