@@ -26,7 +26,8 @@ _NS, _DS, _SOA, _CNAME, _ANY = (
     int(dns.rdatatype.ANY),
 )
 _ADDRESS_TYPES = (int(dns.rdatatype.A), int(dns.rdatatype.AAAA))
-_TRANSFERS = (dns.rdatatype.AXFR, dns.rdatatype.IXFR)
+_TRANSFERS = (int(dns.rdatatype.AXFR), int(dns.rdatatype.IXFR))
+_IN = int(dns.rdataclass.IN)
 
 _RRsets = dict[int, RRset]
 
@@ -41,7 +42,7 @@ def refusal(query: Query) -> dns.rcode.Rcode | None:
         return dns.rcode.FORMERR
     if query.edns_version > 0:
         return dns.rcode.BADVERS
-    if query.rdclass != dns.rdataclass.IN or query.rdtype in _TRANSFERS:
+    if query.rdclass != _IN or query.rdtype in _TRANSFERS:
         return dns.rcode.REFUSED
     return None
 

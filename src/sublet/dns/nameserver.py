@@ -20,6 +20,7 @@ from sublet.dns.answer import answer, refusal
 from sublet.dns.query import Query, read_query
 from sublet.dns.response import Response, bare_response
 from sublet.dns.types import ZoneView
+from sublet.dns.wire import HEADER_BYTES
 
 ReadZones = Callable[[Collection[str]], Awaitable[Mapping[str, ZoneView]]]
 """Gives what zones hold around query names (lower case, no final dot, odd octets as `\\ddd`); left out: in no zone of ours."""
@@ -31,19 +32,20 @@ READ_SECONDS = 5.0
 """How long the reader may take until the client gets SERVFAIL; resolvers give up after about that time."""
 
 IDLE_SECONDS = 10.0
-"""How long a TCP client may take for one whole query, and for taking one whole response."""
+"""How long a TCP client may take for one whole query, and for taking what it is sent at once (`_SENT_BYTES`)."""
 
 CONNECTION_SECONDS = 120.0
 """How long a TCP connection lives, however busy, so that nobody holds one of the few places for ever."""
 
 QUERIES_AT_ONCE = 16
 """How many queries are answered from one reading where they came together; everything else in the process waits for as many."""
+BYTES_AT_ONCE = 1024
+"""Over TCP no further one joins as many octets: names of a hundred labels take long to read the zone for."""
 
 CONNECTIONS_MAX = 200
 UDP_QUERIES_MAX = 1000
 """How many queries are worked on at once; what comes above is dropped, and resolvers ask again."""
 
-_HEADER_BYTES = 12
 _READ_BYTES = 65536
 _SENT_BYTES = 2 + 65535
 """How much a TCP client is sent before it has to have taken it: one response as long as can be, or shorter ones."""
@@ -233,16 +235,16 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
 
 
 def _take_queries(received: bytearray) -> list[bytes]:
-    """Take the whole queries from the front, `QUERIES_AT_ONCE` at most.
+    """Take whole queries from the front, `QUERIES_AT_ONCE` at most and not much more than `BYTES_AT_ONCE`.
 
     Raises:
         _Nonsense: what begins there is too short or too long for a query.
     """
     queries: list[bytes] = []
     at = 0
-    while len(queries) < QUERIES_AT_ONCE and len(received) >= at + 2:
+    while len(queries) < QUERIES_AT_ONCE and at < BYTES_AT_ONCE and len(received) >= at + 2:
         size_bytes = int.from_bytes(received[at : at + 2], "big")
-        if not _HEADER_BYTES <= size_bytes <= QUERY_BYTES_MAX:
+        if not HEADER_BYTES <= size_bytes <= QUERY_BYTES_MAX:
             if not queries:
                 raise _Nonsense
             break  # those before it are answered first
@@ -262,7 +264,7 @@ async def _send(writer: asyncio.StreamWriter, octets: bytearray) -> None:
 
 def _read(wire: bytes) -> Query | Response | None:
     """The query in a message; the response to what can't be read as one; None for what gets none."""
-    if len(wire) < _HEADER_BYTES or wire[2] & 0x80:
+    if len(wire) < HEADER_BYTES or wire[2] & 0x80:
         return None
     if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:
         return _bare_header(wire, dns.rcode.NOTIMP)

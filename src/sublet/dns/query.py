@@ -7,11 +7,12 @@ import dns.flags
 import dns.message
 
 from sublet.dns.rrsets import Labels, labels_of, name_of
+from sublet.dns.wire import HEADER_BYTES
 
-_HEADER_BYTES = 12
 _NAME_BYTES_MAX = 255
 _ONE_QUESTION = b"\0\1\0\0\0\0"
 """The counts of questions, answers and authority records."""
+_DO = int(dns.flags.DO)
 _OPT_START = b"\0\0\x29"
 """The root, and the type OPT."""
 
@@ -52,7 +53,7 @@ def _read_usual(wire: bytes) -> Query | None:
     if wire[4:10] != _ONE_QUESTION:
         return None
     labels = []
-    at = _HEADER_BYTES
+    at = HEADER_BYTES
     try:
         while (length := wire[at]) != 0:
             if length > 63:
@@ -64,20 +65,20 @@ def _read_usual(wire: bytes) -> Query | None:
     end = at + 5
     behind = wire[end:]
     payload_bytes, wants_dnssec = None, False
-    if at + 1 - _HEADER_BYTES > _NAME_BYTES_MAX or len(wire) < end:
+    if at + 1 - HEADER_BYTES > _NAME_BYTES_MAX or len(wire) < end:
         return None
     if wire[10:12] == b"\0\1" and len(behind) == 11 and behind.startswith(_OPT_START):
         payload_bytes, _, version, flags, options_bytes = struct.unpack_from("!HBBHH", behind, 3)
         if version or options_bytes:
             return None
-        wants_dnssec = bool(flags & dns.flags.DO)
+        wants_dnssec = bool(flags & _DO)
     elif behind or wire[10:12] != b"\0\0":
         return None
     rdtype, rdclass = struct.unpack_from("!HH", wire, at + 1)
     return Query(
         int.from_bytes(wire[:2], "big"),
         bool(wire[2] & 1),
-        wire[_HEADER_BYTES:end],
+        wire[HEADER_BYTES:end],
         labels_of(labels),
         rdtype,
         rdclass,

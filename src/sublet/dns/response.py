@@ -1,6 +1,7 @@
 """A response written by hand, with compressed names (RFC 1035, section 4.1), no longer than its transport takes. Pure."""
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import dns.flags
@@ -10,13 +11,18 @@ import dns.rdatatype
 
 from sublet.dns.query import Query
 from sublet.dns.rrsets import Labels, RRset
+from sublet.dns.wire import HEADER_BYTES
 
 UDP_PAYLOAD_BYTES = 1232
 """The largest UDP response, and what we announce: unfragmented on any path of IPv6 (DNS flag day 2020)."""
 
+# Numbers: to combine dnspython's flags takes longer than to write a record.
+_QR, _AA, _TC, _RD, _DO = (
+    int(each) for each in (dns.flags.QR, dns.flags.AA, dns.flags.TC, dns.flags.RD, dns.flags.DO)
+)
+_OPT_TYPE, _IN = int(dns.rdatatype.OPT), int(dns.rdataclass.IN)
 _PLAIN_UDP_BYTES = 512
 _TCP_BYTES = 65535
-_HEADER_BYTES = 12
 _POINTER = 0xC000
 _POINTED_AT_MAX = 0x3FFF
 _Places = dict[str, bytes]
@@ -46,21 +52,21 @@ def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Respo
 
     An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225).
     """
-    return _finished(query, rcode, flags, bytearray(_HEADER_BYTES) + query.question, (0, 0, 0))
+    return _finished(query, rcode, flags, bytearray(HEADER_BYTES) + query.question, (0, 0, 0))
 
 
 def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Response:
     """The response with as many extras as fit; with TC and no records when not even the rest does."""
-    flags = dns.flags.AA if content.authoritative else 0
+    flags = _AA if content.authoritative else 0
     size_bytes = (_TCP_BYTES if over_tcp else _udp_bytes(query)) - len(_opt(query, content.rcode))
-    message = bytearray(_HEADER_BYTES) + query.question
+    message = bytearray(HEADER_BYTES) + query.question
     places = _places(query.labels)
     counts = [0, 0, 0]
     for section, rrsets in enumerate((content.answer, content.authority, content.glue)):
         for rrset in rrsets:
             counts[section] += _write_rrset(message, places, rrset, query.id)
     if len(message) > size_bytes:
-        return bare_response(query, content.rcode, flags | dns.flags.TC)
+        return bare_response(query, content.rcode, flags | _TC)
     for rrset in content.extras:
         before = len(message)
         count = _write_rrset(message, places, rrset, query.id)
@@ -80,10 +86,10 @@ def _finished(
     rcode: dns.rcode.Rcode,
     flags: int,
     message: bytearray,
-    counts: "list[int] | tuple[int, ...]",
+    counts: Sequence[int],
 ) -> Response:
     """The response of which all but the header and the OPT record is written."""
-    flags |= dns.flags.QR | (dns.flags.RD if query.recursion_desired else 0) | (rcode & 0xF)
+    flags |= _QR | (_RD if query.recursion_desired else 0) | (int(rcode) & 0xF)
     opt = _opt(query, rcode)
     struct.pack_into(
         "!6H",
@@ -102,14 +108,14 @@ def _finished(
 def _opt(query: Query, rcode: dns.rcode.Rcode) -> bytes:
     if query.payload_bytes is None:
         return b""
-    flags = dns.flags.DO if query.wants_dnssec else 0
-    return struct.pack("!BHHBBHH", 0, dns.rdatatype.OPT, UDP_PAYLOAD_BYTES, rcode >> 4, 0, flags, 0)
+    flags = _DO if query.wants_dnssec else 0
+    return struct.pack("!BHHBBHH", 0, _OPT_TYPE, UDP_PAYLOAD_BYTES, int(rcode) >> 4, 0, flags, 0)
 
 
 def _places(labels: Labels) -> _Places:
     """The pointers to the question's name."""
     places = {}
-    at = _HEADER_BYTES
+    at = HEADER_BYTES
     for name, label in labels:
         places[name] = (_POINTER | at).to_bytes(2, "big")
         at += len(label)
@@ -122,7 +128,7 @@ def _write_rrset(message: bytearray, places: _Places, rrset: RRset, turn: int) -
     Which of them comes first differs from query to query, for those who always take the first.
     """
     first = turn % len(rrset.rdatas)
-    fixed = struct.pack("!HHI", rrset.rdtype, dns.rdataclass.IN, rrset.ttl_seconds)
+    fixed = struct.pack("!HHI", rrset.rdtype, _IN, rrset.ttl_seconds)
     for rdata in rrset.rdatas[first:] + rrset.rdatas[:first]:
         _write_name(message, places, rrset.owner)
         message += fixed

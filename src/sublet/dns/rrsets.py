@@ -90,13 +90,13 @@ def read_rdata(type_name: str, text: str) -> Rdata:
 
 def name_rdata(rdtype: int, labels: Labels) -> Rdata:
     """Return rdata that is one name."""
-    return Rdata(int(rdtype), (labels,), b"".join(label for _, label in labels).lower() + b"\0")
+    return Rdata(rdtype, (labels,), b"".join(label for _, label in labels).lower() + b"\0")
 
 
 def _nameserver(text: str) -> Rdata:
     if not text.endswith("."):
         raise ValueError("no full name")
-    return name_rdata(dns.rdatatype.NS, labels_of_text(text))
+    return name_rdata(int(dns.rdatatype.NS), labels_of_text(text))
 
 
 def _octets(rdtype: int, wire: bytes) -> Rdata:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 
 from sublet.db import Tx
@@ -95,10 +96,9 @@ def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
     }
     for each in child.secondaries:
         if each.host in child.apex_nameservers:
-            rdtype = "A" if ip_address(each.address).version == 4 else "AAAA"
             records[each.host] = (
                 *records.get(each.host, ()),
-                Record(each.host, rdtype, ttl_seconds, each.address),
+                Record(each.host, _address_type(each.address), ttl_seconds, each.address),
             )
     return records
 
@@ -132,8 +132,13 @@ def apex_of(platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> A
         negative_ttl_seconds=platform_domain.negative_ttl_seconds,
         ttl_seconds=ttl_seconds,
         addresses=tuple(
-            Record(host, "A" if ip_address(address).version == 4 else "AAAA", ttl_seconds, address)
+            Record(host, _address_type(address), ttl_seconds, address)
             for host in own_hosts
             for address in addresses
         ),
     )
+
+
+@lru_cache(maxsize=256)
+def _address_type(address: str) -> str:
+    return "A" if ip_address(address).version == 4 else "AAAA"
