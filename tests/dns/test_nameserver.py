@@ -477,7 +477,22 @@ def test_what_came_before_nonsense_is_answered(port: int, last: bytes) -> None:
             assert closed_by_peer(connection)
 
 
-def test_those_that_came_together_are_read_once(port: int) -> None:
+def test_long_answers_to_a_window_all_come() -> None:
+    long_text = " ".join(['"' + "x" * 250 + '"'] * 200)
+    wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
+    with (
+        serving(reader_of([Record("long.zone.example", "TXT", 300, long_text)])) as bound,
+        socket.create_connection(("127.0.0.1", bound), timeout=5) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        connection.sendall(wire * 40)
+        for _ in range(40):
+            reply = stream.read(int.from_bytes(stream.read(2), "big"))
+            assert len(reply) > 50_000
+            assert reply[:2] == wire[2:4]
+
+
+def test_those_that_came_together_are_read_once() -> None:
     asked: list[set[str]] = []
     read = reader_of(RECORDS)
 

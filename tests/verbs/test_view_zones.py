@@ -119,3 +119,10 @@ def test_a_secondary_of_a_zone_elsewhere_is_known_to_its_referral_alone(zones: R
     views = zones.read(view_zones, [f"x.{ELSEWHERE}", "ns2.example.test"])
     assert [each.rdata for each in views[f"x.{ELSEWHERE}"].records["ns2.example.test"]] == ["192.0.2.54"]
     assert [each.rdata for each in views["ns2.example.test"].records["ns2.example.test"]] == ["192.0.2.3"]
+
+
+def test_a_dot_inside_a_label_makes_nothing_of_a_delegation(zones: Registry) -> None:
+    name = r"x\.blog.example.test"
+    below = Record(rf"a.{name}", "TXT", 300, '"below"')
+    zones.write(zone_store.insert_records, zones.domains[ZONE], [below])
+    assert name in zones.read(view_zones, [name])[name].existing

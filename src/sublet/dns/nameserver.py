@@ -46,7 +46,7 @@ CONNECTIONS_MAX = 200
 UDP_QUERIES_MAX = 1000
 """How many queries are worked on at once; what comes above is dropped, and resolvers ask again."""
 
-_READ_BYTES = 65536
+_READ_BYTES = 16384
 _SENT_BYTES = 2 + 65535
 """How much a TCP client is sent before it has to have taken it: one response as long as can be, or shorter ones."""
 _BIND_TRIES = 20
@@ -125,10 +125,7 @@ class NameServer:
                 received = bytearray()
                 while await self._serve_some(received, reader, writer):
                     pass
-        except (
-            OSError,
-            _Nonsense,
-        ):  # TimeoutError and a connection reset are OSErrors
+        except (OSError, _Nonsense):  # TimeoutError and a connection reset are OSErrors
             pass
         finally:
             writer.transport.abort()

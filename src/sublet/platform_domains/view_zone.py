@@ -64,6 +64,9 @@ def _view(
 
 
 def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
+    """Tell whether a delegation stands on a path; no, where a label has a dot in it, and the path names that are not above."""
+    if "\\." in path[0]:
+        return False
     return any(record.type == "NS" for each in path for record in records.get(each, ()))
 
 
