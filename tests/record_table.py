@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from sublet.dns.nameserver import NameServer, ReadZone
+from sublet.dns.nameserver import NameServer, ReadZones
 from sublet.dns.types import Apex, Record, ZoneView
 
 ZONE = "zone.example"
@@ -52,20 +52,21 @@ def view_at(zone_apex: Apex, records: list[Record], name: str) -> ZoneView | Non
     return ZoneView(zone_apex, by_owner, frozenset(existing))
 
 
-def reader_of(records: list[Record], zone_apex: Apex | None = None) -> ReadZone:
-    async def read_zone(name: str) -> ZoneView | None:
-        return view_at(zone_apex or apex(), records, name)
+def reader_of(records: list[Record], zone_apex: Apex | None = None) -> ReadZones:
+    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
+        views = {name: view_at(zone_apex or apex(), records, name) for name in names}
+        return {name: view for name, view in views.items() if view is not None}
 
-    return read_zone
+    return read_zones
 
 
 @contextmanager
-def serving(read_zone: ReadZone, codes: list[str] | None = None, host: str = "127.0.0.1") -> Iterator[int]:
+def serving(read_zones: ReadZones, codes: list[str] | None = None, host: str = "127.0.0.1") -> Iterator[int]:
     """The real server on a free port, until the block ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    server = NameServer(read_zone, on_answer=None if codes is None else codes.append)
+    server = NameServer(read_zones, on_answer=None if codes is None else codes.append)
     try:
         yield asyncio.run_coroutine_threadsafe(server.start(host, 0), loop).result(10)
     finally:
@@ -106,5 +107,8 @@ def many_nameservers(count: int, name: str) -> list[Record]:
     return [Record(name, "NS", 300, f"{host}.") for host in hosts] + [
         Record(host, rdtype, 300, address)
         for number, host in enumerate(hosts)
-        for rdtype, address in (("A", f"192.0.2.{number}"), ("AAAA", f"2001:db8::{number + 1:x}"))
+        for rdtype, address in (
+            ("A", f"192.0.{2 + number // 256}.{number % 256}"),
+            ("AAAA", f"2001:db8::{number + 1:x}"),
+        )
     ]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from registry import Registry
 from sublet.db import Database, open_database
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Primary, ZoneView
-from sublet.platform_domains.view_zone import view_zone
+from sublet.platform_domains.view_zone import view_zones
 from sublet.subdomains.publish_store import count_waiting
 from sublet.worker.publisher import Publisher
 
@@ -45,10 +45,10 @@ async def two_publishers(
     """Two publishers "a" and "b" that know of each other, not started; the built-in name server answers for both."""
     databases = [open_database(url, lambda: registry.now, may_lose_writes=True) for _ in range(3)]
 
-    async def read_zone(name: str) -> ZoneView | None:
-        return await databases[2].read(view_zone, name, ("127.0.0.1",))
+    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
+        return await databases[2].read(view_zones, names, ("127.0.0.1",))
 
-    server = NameServer(read_zone)
+    server = NameServer(read_zones)
     port = await server.start("127.0.0.1", 0)
     workers = []
     for db, holder in zip(databases[:2], "ab", strict=True):

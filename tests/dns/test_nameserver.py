@@ -6,12 +6,13 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 import dns.flags
 import dns.message
 import dns.rcode
+import dns.rdatatype
 import dns.tsigkeyring
 import pytest
 from hypothesis import given, settings
@@ -280,16 +281,16 @@ def test_ipv6_and_counting() -> None:
 
 
 def test_failing_reader_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
-    async def read_zone(name: str) -> ZoneView | None:
-        raise RuntimeError(f"no database for {name}")
+    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
+        raise RuntimeError(f"no database for {' '.join(names)}")
 
-    with serving(read_zone) as port:
+    with serving(read_zones) as port:
         for transport in ("+tcp", "+notcp"):
             reply = ask(port, "A.zone.example", "SOA", transport)
             assert reply.code == "SERVFAIL"
             assert ";A.zone.example." in reply.text
     logged = capsys.readouterr().out
-    assert logged.count("nameserver_query_failed") == 2
+    assert logged.count("] nameserver_query_failed") == 2
     assert "no database for a.zone.example" in logged
 
 
@@ -303,11 +304,11 @@ def test_a_record_that_nobody_can_read_is_servfail(capsys: pytest.CaptureFixture
 def test_slow_reader_is_servfail(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(nameserver, "READ_SECONDS", 0.2)
 
-    async def read_zone(name: str) -> ZoneView | None:
+    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
         await asyncio.sleep(60)
-        return None
+        return {}
 
-    with serving(read_zone) as port:
+    with serving(read_zones) as port:
         assert ask(port, ZONE, "SOA").code == "SERVFAIL"
     assert "TimeoutError" in capsys.readouterr().out
 
@@ -385,7 +386,8 @@ def test_queries_with_random_damage(data: st.DataObject) -> None:
 
 
 async def _reply(wire: bytes) -> bytes | None:
-    return await NameServer(reader_of(RECORDS))._reply(wire, over_tcp=False)
+    (reply,) = await NameServer(reader_of(RECORDS))._reply([wire], over_tcp=False)
+    return reply
 
 
 def check_reply(wire: bytes, reply: bytes | None) -> None:
@@ -431,6 +433,105 @@ def test_pipelined_queries_on_one_connection(port: int) -> None:
             response = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
             assert query.is_response(response)
         stream.close()
+
+
+def test_a_window_is_answered_in_its_order_whatever_stands_in_it(port: int) -> None:
+    """What nobody can read, another opcode, a zone of somebody else's, more than a window holds, and one query octet by octet."""
+    queries = [query_wire(f"n{number}.zone.example") for number in range(40)]
+    queries[3] = b"\0\x01" + bytes(10)  # no question
+    queries[5] = queries[5][:-1]
+    queries[6] = queries[6][:2] + b"\x28" + queries[6][3:]  # UPDATE
+    queries[7] = query_wire("other.example")
+    codes = [dns.rcode.NXDOMAIN] * len(queries)
+    codes[3], codes[5], codes[6], codes[7] = (
+        dns.rcode.FORMERR,
+        dns.rcode.FORMERR,
+        dns.rcode.NOTIMP,
+        dns.rcode.REFUSED,
+    )
+    queries = [number.to_bytes(2, "big") + wire[2:] for number, wire in enumerate(queries)]
+    octets = b"".join(len(wire).to_bytes(2, "big") + wire for wire in queries)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for octet in octets[:80]:
+            connection.sendall(bytes([octet]))
+            time.sleep(0.001)
+        connection.sendall(octets[80:])
+        with connection.makefile("rb") as stream:
+            for number, code in enumerate(codes):
+                reply = stream.read(int.from_bytes(stream.read(2), "big"))
+                assert (int.from_bytes(reply[:2], "big"), reply[3] & 0xF) == (number, code)
+
+
+@pytest.mark.parametrize("last", [b"\xff\xff", b"\x00\x05hello", b"\x00\x0c\0\0\x80" + bytes(9)])
+def test_what_came_before_nonsense_is_answered(port: int, last: bytes) -> None:
+    """A length that no query has, or a response, ends the connection; not what was asked before, and nothing behind it is read."""
+    wire = query_wire()
+    asked = len(wire).to_bytes(2, "big") + wire
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(asked * 3 + last + asked)
+        with connection.makefile("rb") as stream:
+            for _ in range(3):
+                response = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
+                assert response.rcode() == dns.rcode.NOERROR
+            assert closed_by_peer(connection)
+
+
+def test_long_answers_to_a_window_all_come() -> None:
+    long_text = " ".join(['"' + "x" * 250 + '"'] * 200)
+    wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
+    with (
+        serving(reader_of([Record("long.zone.example", "TXT", 300, long_text)])) as bound,
+        socket.create_connection(("127.0.0.1", bound), timeout=5) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        connection.sendall(wire * 40)
+        for _ in range(40):
+            reply = stream.read(int.from_bytes(stream.read(2), "big"))
+            assert len(reply) > 50_000
+            assert reply[:2] == wire[2:4]
+
+
+def test_those_that_came_together_are_read_once() -> None:
+    asked: list[set[str]] = []
+    read = reader_of(RECORDS)
+
+    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
+        asked.append(set(names))
+        return await read(names)
+
+    queries = [query_wire(f"n{number}.zone.example") for number in range(20)] + [query_wire("other.example")]
+    with (
+        serving(read_zones) as bound,
+        socket.create_connection(("127.0.0.1", bound), timeout=5) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        connection.sendall(b"".join(len(wire).to_bytes(2, "big") + wire for wire in queries))
+        for _ in queries:
+            stream.read(int.from_bytes(stream.read(2), "big"))
+    assert len(asked) < 10
+    assert max(map(len, asked)) <= nameserver.QUERIES_AT_ONCE
+    assert set().union(*asked) == {*(f"n{number}.zone.example" for number in range(20)), "other.example"}
+
+
+def test_a_query_that_comes_later_sees_what_was_changed_before_it() -> None:
+    records: list[Record] = []
+
+    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
+        return await reader_of(list(records))(names)
+
+    wire = query_wire("late.zone.example", "NS")
+    with (
+        serving(read_zones) as bound,
+        socket.create_connection(("127.0.0.1", bound), timeout=5) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        for expected in (dns.rdatatype.SOA, dns.rdatatype.NS):
+            connection.sendall((len(wire).to_bytes(2, "big") + wire) * 3)
+            for _ in range(3):
+                response = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
+                assert response.authority[0].rdtype == expected
+            records.append(Record("late.zone.example", "NS", 300, "ns.elsewhere.example."))
 
 
 def test_oversized_and_tiny_lengths_close_the_connection(port: int) -> None:

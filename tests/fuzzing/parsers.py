@@ -124,7 +124,8 @@ def check_packet(packet: bytes) -> None:
 
 
 async def _reply(packet: bytes) -> bytes | None:
-    return await NameServer(reader_of(RECORDS))._reply(packet, over_tcp=False)
+    (reply,) = await NameServer(reader_of(RECORDS))._reply([packet], over_tcp=False)
+    return reply
 
 
 ROUND = 2000

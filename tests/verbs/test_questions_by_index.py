@@ -41,6 +41,9 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "is a platform domain at a name, or below it": lambda tx, _: (
         platform_domain_store.has_platform_domain_at_or_below(tx, f"copy7.{ZONE}")
     ),
+    "what stands next to a platform domain": lambda tx, _: platform_domain_store.next_owner_keys(
+        tx, "zone7.test"
+    ),
     "which zones have names that wait": lambda tx, _: publish_store.list_waiting_platform_domain_ids(tx),
     "which names of a zone wait": lambda tx, of: publish_store.list_waiting(tx, of, 100),
     "does a row of this name wait": lambda tx, of: publish_store.is_waiting(tx, of, f"copy7.{ZONE}"),

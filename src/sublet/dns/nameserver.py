@@ -1,14 +1,14 @@
 """The built-in authoritative name server: UDP and TCP, answering from what is published. What it answers is in `answer.py`.
 
-For the first minute and for small installations; larger ones publish to a real primary. It keeps no state: each query asks
-the reader that it was made with. Bound to 0.0.0.0 on a host with several addresses, the kernel chooses the address that a UDP
+For the first minute and for small installations; larger ones publish to a real primary. It keeps no state: each query, or some that
+came together, asks the reader that it was made with, after it has come. Bound to 0.0.0.0 on a host with several addresses, the kernel chooses the address that a UDP
 response comes from; give such a host's addresses one by one.
 """
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import dns.message
@@ -16,11 +16,14 @@ import dns.opcode
 import dns.rcode
 import structlog
 
-from sublet.dns.answer import UDP_PAYLOAD_BYTES, answer, bare_response, name_key, refusal
+from sublet.dns.answer import answer, refusal
+from sublet.dns.query import Query, read_query
+from sublet.dns.response import Response, bare_response
 from sublet.dns.types import ZoneView
+from sublet.dns.wire import HEADER_BYTES
 
-ReadZone = Callable[[str], Awaitable[ZoneView | None]]
-"""Gives what a zone holds around a query name (lower case, no final dot, odd octets as `\\ddd`); None: no zone of ours."""
+ReadZones = Callable[[Collection[str]], Awaitable[Mapping[str, ZoneView]]]
+"""Gives what zones hold around query names (lower case, no final dot, odd octets as `\\ddd`); left out: in no zone of ours."""
 
 QUERY_BYTES_MAX = 4096
 """No query is longer: a name is 255 bytes, and what EDNS adds is small."""
@@ -29,19 +32,30 @@ READ_SECONDS = 5.0
 """How long the reader may take until the client gets SERVFAIL; resolvers give up after about that time."""
 
 IDLE_SECONDS = 10.0
-"""How long a TCP client may take for one whole query, and for taking one whole response."""
+"""How long a TCP client may take for one whole query, and for taking what it is sent at once (`_SENT_BYTES`)."""
 
 CONNECTION_SECONDS = 120.0
 """How long a TCP connection lives, however busy, so that nobody holds one of the few places for ever."""
+
+QUERIES_AT_ONCE = 16
+"""How many queries are answered from one reading where they came together; everything else in the process waits for as many."""
+BYTES_AT_ONCE = 1024
+"""Over TCP no further one joins as many octets: names of a hundred labels take long to read the zone for."""
 
 CONNECTIONS_MAX = 200
 UDP_QUERIES_MAX = 1000
 """How many queries are worked on at once; what comes above is dropped, and resolvers ask again."""
 
-_HEADER_BYTES = 12
+_READ_BYTES = 16384
+_SENT_BYTES = 2 + 65535
+"""How much a TCP client is sent before it has to have taken it: one response as long as can be, or shorter ones."""
 _BIND_TRIES = 20
 
 log = structlog.get_logger(__name__)
+
+
+class _Nonsense(Exception):  # noqa: N818 - it says what came
+    """What came over TCP is no query and none can be found behind it."""
 
 
 class NameServer:
@@ -50,8 +64,8 @@ class NameServer:
     `on_answer` is called with the code of every response ("NOERROR", "NXDOMAIN", ...), for counting.
     """
 
-    def __init__(self, read_zone: ReadZone, *, on_answer: Callable[[str], None] | None = None) -> None:
-        self._read_zone = read_zone
+    def __init__(self, read_zones: ReadZones, *, on_answer: Callable[[str], None] | None = None) -> None:
+        self._read_zones = read_zones
         self._on_answer = on_answer
         self._udp: list[_UdpEndpoint] = []
         self._tcp: list[asyncio.Server] = []
@@ -108,72 +122,72 @@ class NameServer:
         writer.transport.set_write_buffer_limits(high=0)
         try:
             async with asyncio.timeout(CONNECTION_SECONDS):
-                while await self._serve_one(reader, writer):
+                received = bytearray()
+                while await self._serve_some(received, reader, writer):
                     pass
-        except (
-            OSError,
-            EOFError,
-        ):  # TimeoutError and a connection reset are OSErrors, an incomplete read is an EOFError
+        except (OSError, _Nonsense):  # TimeoutError and a connection reset are OSErrors
             pass
         finally:
             writer.transport.abort()
 
-    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one query; False when the connection is to be closed."""
+    async def _serve_some(
+        self, received: bytearray, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Answer the next query, and those that came with it, in their order; False when the connection is to be closed.
+
+        `received` is what was read and not answered yet.
+        """
         async with asyncio.timeout(IDLE_SECONDS):
-            size_bytes = int.from_bytes(await reader.readexactly(2), "big")
-            if not _HEADER_BYTES <= size_bytes <= QUERY_BYTES_MAX:
-                return False
-            wire = await reader.readexactly(size_bytes)
-        response = await self._reply(wire, over_tcp=True)
-        if response is None:
-            return False
-        writer.write(len(response).to_bytes(2, "big") + response)
-        async with asyncio.timeout(IDLE_SECONDS):
-            await writer.drain()
+            while not (queries := _take_queries(received)):
+                octets = await reader.read(_READ_BYTES)
+                if not octets:
+                    return False
+                received += octets
+        responses = await self._reply(queries, over_tcp=True)
+        sent = bytearray()
+        for response in responses:
+            if response is None:
+                break
+            if sent and len(sent) + 2 + len(response) > _SENT_BYTES:
+                await _send(writer, sent)
+                sent = bytearray()
+            sent += len(response).to_bytes(2, "big") + response
+        await _send(writer, sent)
         # Neither a filled read buffer nor an empty write buffer lets another task run; a long pipeline must.
         await asyncio.sleep(0)
-        return True
+        return None not in responses
 
-    async def _reply(self, wire: bytes, *, over_tcp: bool) -> bytes | None:
-        """The response's bytes; None for what gets none: a response (it could loop), or less than a header."""
-        if len(wire) < _HEADER_BYTES or wire[2] & 0x80:
-            return None
-        rcode, response = await self._respond(wire, over_tcp=over_tcp)
-        if self._on_answer is not None:
-            self._on_answer(dns.rcode.to_text(rcode))
-        return response
+    async def _reply(self, wires: Sequence[bytes], *, over_tcp: bool) -> list[bytes | None]:
+        """The responses' octets; None for what gets none: a response (it could loop), or less than a header."""
+        queries = [_read(wire) for wire in wires]
+        names = {each.name for each in queries if isinstance(each, Query) and refusal(each) is None}
+        views = await self._view(names) if names else {}
+        replies: list[bytes | None] = []
+        for query in queries:
+            response = _answered(query, views, over_tcp=over_tcp) if isinstance(query, Query) else query
+            if response is not None and self._on_answer is not None:
+                self._on_answer(dns.rcode.to_text(response.rcode))
+            replies.append(response.wire if response is not None else None)
+        return replies
 
-    async def _respond(self, wire: bytes, *, over_tcp: bool) -> tuple[dns.rcode.Rcode, bytes]:
-        if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:
-            return _bare_header(wire, dns.rcode.NOTIMP)
+    async def _view(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
+        """The zones around names; None where they can't be read."""
         try:
-            if len(wire) > QUERY_BYTES_MAX:
-                return _bare_header(wire, dns.rcode.FORMERR)
-            query = dns.message.from_wire(wire)
-        except dns.message.UnknownTSIGKey:
-            return _bare_header(wire, dns.rcode.NOTAUTH)  # RFC 8945, section 5.2.1: we have no keys
-        except Exception:  # noqa: BLE001 - whatever strangers send, it is their form that is wrong
-            return _bare_header(wire, dns.rcode.FORMERR)
-        try:
-            view = None
-            if refusal(query) is None:
-                async with asyncio.timeout(READ_SECONDS):
-                    view = await self._read_zone(name_key(query.question[0].name))
-            response = answer(query, view, over_tcp=over_tcp)
-            return response.rcode(), response.to_wire(max_size=65535)
+            async with asyncio.timeout(READ_SECONDS):
+                return await self._read_zones(names)
         except Exception:
-            log.exception("nameserver_query_failed", question=[str(rrset) for rrset in query.question])
-            response = bare_response(query, dns.rcode.SERVFAIL)
-            return dns.rcode.SERVFAIL, response.to_wire(max_size=UDP_PAYLOAD_BYTES)
+            log.exception("nameserver_query_failed", names=sorted(names))
+            return None
 
 
 class _UdpEndpoint(asyncio.DatagramProtocol):
-    """One UDP socket: a task a query."""
+    """One UDP socket: a task for a query and those that come with it."""
 
-    def __init__(self, reply: Callable[..., Awaitable[bytes | None]]) -> None:
+    def __init__(self, reply: Callable[..., Awaitable[list[bytes | None]]]) -> None:
         self._reply = reply
         self._tasks: set[asyncio.Task[None]] = set()
+        self._coming: list[tuple[bytes, tuple[Any, ...]]] = []
+        self._query_count = 0
         self._transport: asyncio.DatagramTransport | None = None
         self._closed = asyncio.get_running_loop().create_future()
 
@@ -185,17 +199,27 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
             self._closed.set_result(None)
 
     def datagram_received(self, wire: bytes, address: tuple[Any, ...]) -> None:
-        if len(self._tasks) >= UDP_QUERIES_MAX:
+        if self._query_count >= UDP_QUERIES_MAX:
             return
-        task = asyncio.create_task(self._serve(wire, address))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._query_count += 1
+        if not self._coming or len(self._coming) == QUERIES_AT_ONCE:
+            self._coming = []
+            task = asyncio.create_task(self._serve(self._coming))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._coming.append((wire, address))
 
-    async def _serve(self, wire: bytes, address: tuple[Any, ...]) -> None:
-        response = await self._reply(wire, over_tcp=False)
-        if response is not None and self._transport is not None and not self._transport.is_closing():
-            with contextlib.suppress(OSError, ValueError):  # a forged source address, port 0 for one
-                self._transport.sendto(response, address)
+    async def _serve(self, queries: list[tuple[bytes, tuple[Any, ...]]]) -> None:
+        if queries is self._coming:
+            self._coming = []  # what comes from now on is for another task
+        try:
+            responses = await self._reply([wire for wire, _ in queries], over_tcp=False)
+        finally:
+            self._query_count -= len(queries)
+        for response, (_, address) in zip(responses, queries, strict=True):
+            if response is not None and self._transport is not None and not self._transport.is_closing():
+                with contextlib.suppress(OSError, ValueError):  # a forged source address, port 0 for one
+                    self._transport.sendto(response, address)
 
     async def close(self) -> None:
         tasks = list(self._tasks)
@@ -207,9 +231,64 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
             await self._closed
 
 
-def _bare_header(wire: bytes, rcode: dns.rcode.Rcode) -> tuple[dns.rcode.Rcode, bytes]:
+def _take_queries(received: bytearray) -> list[bytes]:
+    """Take whole queries from the front, `QUERIES_AT_ONCE` at most and not much more than `BYTES_AT_ONCE`.
+
+    Raises:
+        _Nonsense: what begins there is too short or too long for a query.
+    """
+    queries: list[bytes] = []
+    at = 0
+    while len(queries) < QUERIES_AT_ONCE and at < BYTES_AT_ONCE and len(received) >= at + 2:
+        size_bytes = int.from_bytes(received[at : at + 2], "big")
+        if not HEADER_BYTES <= size_bytes <= QUERY_BYTES_MAX:
+            if not queries:
+                raise _Nonsense
+            break  # those before it are answered first
+        if len(received) < at + 2 + size_bytes:
+            break
+        queries.append(bytes(received[at + 2 : at + 2 + size_bytes]))
+        at += 2 + size_bytes
+    del received[:at]
+    return queries
+
+
+async def _send(writer: asyncio.StreamWriter, octets: bytearray) -> None:
+    writer.write(octets)
+    async with asyncio.timeout(IDLE_SECONDS):
+        await writer.drain()
+
+
+def _read(wire: bytes) -> Query | Response | None:
+    """The query in a message; the response to what can't be read as one; None for what gets none."""
+    if len(wire) < HEADER_BYTES or wire[2] & 0x80:
+        return None
+    if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:
+        return _bare_header(wire, dns.rcode.NOTIMP)
+    if len(wire) > QUERY_BYTES_MAX:
+        return _bare_header(wire, dns.rcode.FORMERR)
+    try:
+        return read_query(wire)
+    except dns.message.UnknownTSIGKey:
+        return _bare_header(wire, dns.rcode.NOTAUTH)  # RFC 8945, section 5.2.1: we have no keys
+    except Exception:  # noqa: BLE001 - whatever strangers send, it is their form that is wrong
+        return _bare_header(wire, dns.rcode.FORMERR)
+
+
+def _answered(query: Query, views: Mapping[str, ZoneView] | None, *, over_tcp: bool) -> Response:
+    """The response to a query; SERVFAIL where nothing could be read (`views` is None), or what was read makes none."""
+    if views is None and refusal(query) is None:
+        return bare_response(query, dns.rcode.SERVFAIL)
+    try:
+        return answer(query, (views or {}).get(query.name), over_tcp=over_tcp)
+    except Exception:
+        log.exception("nameserver_query_failed", names=[query.name])
+        return bare_response(query, dns.rcode.SERVFAIL)
+
+
+def _bare_header(wire: bytes, rcode: dns.rcode.Rcode) -> Response:
     """A response to what can't be read further than its header: its id, opcode and RD bit, and the code."""
-    return rcode, wire[:2] + bytes([0x80 | (wire[2] & 0x79), rcode]) + bytes(8)
+    return Response(rcode, wire[:2] + bytes([0x80 | (wire[2] & 0x79), rcode]) + bytes(8))
 
 
 def _bind_both(family: int, address: tuple[Any, ...]) -> tuple[socket.socket, socket.socket]:

@@ -106,12 +106,12 @@ class Apex:
 
 @dataclass(frozen=True, slots=True)
 class ZoneView:
-    """What a zone holds around one query name, read at one instant.
+    """What a zone holds around one query name, or around several, read at one instant.
 
-    `records` has, by owner: every name on the path from the query name up to and including the apex, the wildcards `*.<name>`
+    `records` has, by owner: every name on the path from a query name up to and including the apex, the wildcards `*.<name>`
     of those above the query name, and the hosts inside the zone that NS records among them name (for glue). The apex' SOA and
     NS and its `addresses` come from `apex`, not from `records`. `existing` are those names on the path that exist: with records,
-    or empty non-terminals (RFC 8499: with names below them).
+    or empty non-terminals (RFC 8499: with names below them); where a delegation stands on the path, it need not tell.
     """
 
     apex: Apex

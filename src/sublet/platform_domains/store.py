@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    func,
     insert,
     select,
     true,
@@ -177,6 +178,23 @@ def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
     """Is this name, or one below it, a platform domain itself?"""
     key = owner_key(fqdn)
     return _AT_OR_BELOW.one_or_none(tx, at=key, below=key + ".", end=key + "/") is not None
+
+
+_NEXT_KEYS = Prepared(
+    select(
+        select(func.max(_key)).where(_key < bindparam("below")).scalar_subquery(),
+        select(func.min(_key)).where(_key >= bindparam("below")).scalar_subquery(),
+    )
+)
+
+
+def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
+    """Which owner keys of platform domains stand right before and right behind where everything below this name begins?
+
+    What follows from them: `zone_store.next_owner_keys`.
+    """
+    row = _NEXT_KEYS.one_or_none(tx, below=owner_key(fqdn) + ".")
+    return [key for key in row or () if key is not None]
 
 
 def insert_platform_domain(tx: Tx, domain: str, **values: object) -> int:

@@ -1,44 +1,89 @@
-"""What the built-in name server reads for one query: the zone around a name, at one instant."""
+"""What the built-in name server reads for some queries: the zones around their names, at one instant."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 
 from sublet.db import Tx
-from sublet.dns.names import ancestors, is_below
+from sublet.dns.names import ancestors, is_below, owner_key
 from sublet.dns.types import Apex, Record, ZoneView
 from sublet.platform_domains import store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 
+_Path = tuple[str, ...]
+"""A query name and those above it, down to the one below the apex at most; the query name first."""
 
-def view_zone(tx: Tx, name: str, addresses: Sequence[str] = ()) -> ZoneView | None:
-    """Return the zone around a query name (lower case, no final dot), or None when no zone on this name server holds it.
 
-    `addresses` are the public addresses of the name server itself: what apex nameservers inside the zone resolve to.
+def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
+    """Return the zones around query names (lower case, no final dot), by name; those that no zone on this name server holds are left out.
+
+    `addresses` are the public addresses of the name server itself: what apex nameservers inside the zone resolve to. Names that share
+    what stands above them share a view, and its statements.
     """
-    path = (name, *ancestors(name))
-    found = store.find_platform_domains_among(tx, path)
-    zones = [each for each in found if not each.primary]
-    if not zones:
-        return None
-    platform_domain = zones[0]
-    inside = [each for each in path if is_below(each, platform_domain.domain)]
-    wildcards = [f"*.{each}" for each in (*inside[1:], platform_domain.domain)]
-    records = zone_store.find_records(tx, platform_domain.id, [*inside, *wildcards, platform_domain.domain])
-    for each in found:
-        if each.primary and is_below(each.domain, platform_domain.domain):
-            records |= _zone_cut(each)
-    apex = apex_of(platform_domain, addresses)
+    paths = {name: (name, *ancestors(name)) for name in names}
+    found = store.find_platform_domains_among(tx, {each for path in paths.values() for each in path})
+    by_domain = {each.domain: each for each in found}
+    alike: dict[tuple[str, ...], list[_Path]] = defaultdict(list)
+    for path in paths.values():
+        domains = [each for each in path if each in by_domain]
+        primaries = [each for each in domains if not by_domain[each].primary]
+        if primaries:
+            zone = primaries[0]
+            children = domains[: domains.index(zone)]
+            alike[(zone, *children)].append(tuple(each for each in path if is_below(each, zone)) or (zone,))
+    views: dict[str, ZoneView] = {}
+    for (zone, *children), inside in alike.items():
+        view = _view(tx, by_domain[zone], [by_domain[each] for each in children], inside, addresses)
+        views |= dict.fromkeys((path[0] for path in inside), view)
+    return views
+
+
+def _view(
+    tx: Tx,
+    platform_domain: PlatformDomain,
+    children: Iterable[PlatformDomain],
+    paths: Sequence[_Path],
+    addresses: Sequence[str],
+) -> ZoneView:
+    """Return what a zone holds around these paths; `children` are the platform domains on them that stand on primaries of their own."""
+    zone = platform_domain.domain
+    owners = {zone, f"*.{zone}"}
+    for path in paths:
+        owners.update(path, (f"*.{each}" for each in path[1:]))
+    records = zone_store.find_records(tx, platform_domain.id, owners)
+    for child in children:
+        records |= _zone_cut(child)
     records |= _glue(tx, platform_domain, records)
-    own = {record.owner for record in apex.addresses}
-    existing = {
-        each
-        for each in inside
-        if each in records
-        or each in own
-        or zone_store.has_names_at_or_below(tx, platform_domain.id, each)
-        or store.has_platform_domain_at_or_below(tx, each)
-    }
-    return ZoneView(apex, records, frozenset({*existing, platform_domain.domain}))
+    existing = {zone}
+    for path in paths:
+        # Of names at and below a delegation nobody asks whether they exist (RFC 1034, section 4.3.2).
+        if path[0] != zone and not _is_delegated(path, records):
+            existing.update(_existing(tx, platform_domain, path, records))
+    return ZoneView(apex_of(platform_domain, addresses), records, frozenset(existing))
+
+
+def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
+    """Tell whether a delegation stands on a path; no, where a label has a dot in it, and the path names that are not above."""
+    if "\\." in path[0]:
+        return False
+    return any(record.type == "NS" for each in path for record in records.get(each, ()))
+
+
+def _existing(
+    tx: Tx, platform_domain: PlatformDomain, path: _Path, records: Mapping[str, tuple[Record, ...]]
+) -> _Path:
+    """Return which names of a path exist: those with records, and all above; those above other names of the zone, or platform domains."""
+    if path[0] in records:
+        return path
+    keys = (
+        *zone_store.next_owner_keys(tx, platform_domain.id, path[0]),
+        *store.next_owner_keys(tx, path[0]),
+    )
+    for depth, each in enumerate(path):
+        if each in records or any(key.startswith(owner_key(each) + ".") for key in keys):
+            return path[depth:]
+    return ()
 
 
 def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
@@ -54,10 +99,9 @@ def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
     }
     for each in child.secondaries:
         if each.host in child.apex_nameservers:
-            rdtype = "A" if ip_address(each.address).version == 4 else "AAAA"
             records[each.host] = (
                 *records.get(each.host, ()),
-                Record(each.host, rdtype, ttl_seconds, each.address),
+                Record(each.host, _address_type(each.address), ttl_seconds, each.address),
             )
     return records
 
@@ -91,8 +135,13 @@ def apex_of(platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> A
         negative_ttl_seconds=platform_domain.negative_ttl_seconds,
         ttl_seconds=ttl_seconds,
         addresses=tuple(
-            Record(host, "A" if ip_address(address).version == 4 else "AAAA", ttl_seconds, address)
+            Record(host, _address_type(address), ttl_seconds, address)
             for host in own_hosts
             for address in addresses
         ),
     )
+
+
+@lru_cache(maxsize=256)
+def _address_type(address: str) -> str:
+    return "A" if ip_address(address).version == 4 else "AAAA"

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    func,
     insert,
     or_,
     select,
@@ -91,6 +92,25 @@ def has_names_at_or_below(
     if besides:
         return _ANY_OTHER_AT_OR_BELOW.one_or_none(tx, **meant, besides=list(besides)) is not None
     return _ANY_AT_OR_BELOW.one_or_none(tx, **meant) is not None
+
+
+_key = zone_records.c.owner_key
+_NEXT_KEYS = Prepared(
+    select(
+        select(func.max(_key)).where(_OF_ZONE & (_key < bindparam("below"))).scalar_subquery(),
+        select(func.min(_key)).where(_OF_ZONE & (_key >= bindparam("below"))).scalar_subquery(),
+    )
+)
+
+
+def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
+    """Which owner keys stand right before and right behind where everything below this name begins?
+
+    All that is below a name is one range of keys, and the place asked for is in that of each name above (`owner_key`). So where anything
+    is below one of these, one of both keys is in its range.
+    """
+    row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, below=owner_key(name) + ".")
+    return [key for key in row or () if key is not None]
 
 
 def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:

@@ -1,6 +1,6 @@
 """The built-in name server as a part of a process: started and ended; and where a host reaches those of all processes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 
@@ -12,7 +12,7 @@ from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
 from sublet.http.observe import Metrics
-from sublet.platform_domains.view_zone import view_zone
+from sublet.platform_domains.view_zone import view_zones
 
 
 @asynccontextmanager
@@ -30,10 +30,10 @@ async def name_server_running(
         "sublet_dns_answers", "Queries answered, by response code.", ("rcode",), registry=metrics.registry
     )
 
-    async def read_zone(name: str) -> ZoneView | None:
-        return await db.read(view_zone, name, addresses)
+    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
+        return await db.read(view_zones, names, addresses)
 
-    server = NameServer(read_zone, on_answer=lambda rcode: answered.labels(rcode).inc())
+    server = NameServer(read_zones, on_answer=lambda rcode: answered.labels(rcode).inc())
     try:
         port = await server.start(host, port)
     except OSError as error:

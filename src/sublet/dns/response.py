@@ -1,0 +1,156 @@
+"""A response written by hand, with compressed names (RFC 1035, section 4.1), no longer than its transport takes. Pure."""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import dns.flags
+import dns.rcode
+import dns.rdataclass
+import dns.rdatatype
+
+from sublet.dns.query import Query
+from sublet.dns.rrsets import Labels, RRset
+from sublet.dns.wire import HEADER_BYTES
+
+UDP_PAYLOAD_BYTES = 1232
+"""The largest UDP response, and what we announce: unfragmented on any path of IPv6 (DNS flag day 2020)."""
+
+# Numbers: to combine dnspython's flags takes longer than to write a record.
+_QR, _AA, _TC, _RD, _DO = (
+    int(each) for each in (dns.flags.QR, dns.flags.AA, dns.flags.TC, dns.flags.RD, dns.flags.DO)
+)
+_OPT_TYPE, _IN = int(dns.rdatatype.OPT), int(dns.rdataclass.IN)
+_PLAIN_UDP_BYTES = 512
+_TCP_BYTES = 65535
+_POINTER = 0xC000
+_POINTED_AT_MAX = 0x3FFF
+_Places = dict[str, bytes]
+"""Pointers to the names written so far, by name."""
+
+
+class Content(NamedTuple):
+    """What a response says, before its size is looked at. `glue` must fit or be truncated, `extras` may be left out."""
+
+    rcode: dns.rcode.Rcode = dns.rcode.NOERROR
+    authoritative: bool = True
+    answer: tuple[RRset, ...] = ()
+    authority: tuple[RRset, ...] = ()
+    glue: tuple[RRset, ...] = ()
+    extras: tuple[RRset, ...] = ()
+
+
+class Response(NamedTuple):
+    """A response's code, and its octets."""
+
+    rcode: dns.rcode.Rcode
+    wire: bytes
+
+
+def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Response:
+    """A response with a code and no records; the question is repeated as it was sent (so with its case) if there is one.
+
+    An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225).
+    """
+    return _finished(query, rcode, flags, bytearray(HEADER_BYTES) + query.question, (0, 0, 0))
+
+
+def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Response:
+    """The response with as many extras as fit; with TC and no records when not even the rest does."""
+    flags = _AA if content.authoritative else 0
+    size_bytes = (_TCP_BYTES if over_tcp else _udp_bytes(query)) - len(_opt(query, content.rcode))
+    message = bytearray(HEADER_BYTES) + query.question
+    places = _places(query.labels)
+    counts = [0, 0, 0]
+    for section, rrsets in enumerate((content.answer, content.authority, content.glue)):
+        for rrset in rrsets:
+            counts[section] += _write_rrset(message, places, rrset, query.id)
+    if len(message) > size_bytes:
+        return bare_response(query, content.rcode, flags | _TC)
+    for rrset in content.extras:
+        before = len(message)
+        count = _write_rrset(message, places, rrset, query.id)
+        if len(message) > size_bytes:
+            del message[before:]
+            break
+        counts[2] += count
+    return _finished(query, content.rcode, flags, message, counts)
+
+
+def _udp_bytes(query: Query) -> int:
+    return min(max(query.payload_bytes or 0, _PLAIN_UDP_BYTES), UDP_PAYLOAD_BYTES)
+
+
+def _finished(
+    query: Query,
+    rcode: dns.rcode.Rcode,
+    flags: int,
+    message: bytearray,
+    counts: Sequence[int],
+) -> Response:
+    """The response of which all but the header and the OPT record is written."""
+    flags |= _QR | (_RD if query.recursion_desired else 0) | (int(rcode) & 0xF)
+    opt = _opt(query, rcode)
+    struct.pack_into(
+        "!6H",
+        message,
+        0,
+        query.id,
+        flags,
+        1 if query.question else 0,
+        counts[0],
+        counts[1],
+        counts[2] + (1 if opt else 0),
+    )
+    return Response(rcode, bytes(message + opt))
+
+
+def _opt(query: Query, rcode: dns.rcode.Rcode) -> bytes:
+    if query.payload_bytes is None:
+        return b""
+    flags = _DO if query.wants_dnssec else 0
+    return struct.pack("!BHHBBHH", 0, _OPT_TYPE, UDP_PAYLOAD_BYTES, int(rcode) >> 4, 0, flags, 0)
+
+
+def _places(labels: Labels) -> _Places:
+    """The pointers to the question's name."""
+    places = {}
+    at = HEADER_BYTES
+    for name, label in labels:
+        places[name] = (_POINTER | at).to_bytes(2, "big")
+        at += len(label)
+    return places
+
+
+def _write_rrset(message: bytearray, places: _Places, rrset: RRset, turn: int) -> int:
+    """Append the records of a set, and return how many they are.
+
+    Which of them comes first differs from query to query, for those who always take the first.
+    """
+    first = turn % len(rrset.rdatas)
+    fixed = struct.pack("!HHI", rrset.rdtype, _IN, rrset.ttl_seconds)
+    for rdata in rrset.rdatas[first:] + rrset.rdatas[:first]:
+        _write_name(message, places, rrset.owner)
+        message += fixed
+        at = len(message)
+        message += b"\0\0"
+        for part in rdata.parts:
+            if isinstance(part, bytes):
+                message += part
+            else:
+                _write_name(message, places, part)
+        message[at : at + 2] = (len(message) - at - 2).to_bytes(2, "big")
+    return len(rrset.rdatas)
+
+
+def _write_name(message: bytearray, places: _Places, labels: Labels) -> None:
+    """Append a name: its labels as far as they are new, then a pointer to where the rest was written, in whatever case."""
+    for name, label in labels:
+        pointer = places.get(name)
+        if pointer is not None:
+            message += pointer
+            return
+        if len(message) <= _POINTED_AT_MAX:
+            places[name] = (_POINTER | len(message)).to_bytes(2, "big")
+        message += label
+    message += b"\0"

@@ -1,0 +1,140 @@
+"""Names, records and record sets as the built-in name server writes them into its answers.
+
+dnspython's own do much more: each of its record sets looks for doubles by a canonical form of every record, and each name is looked at
+octet by octet. That was most of an answer's time. Here the rdata of a record is made once and remembered, and what is odd is
+dnspython's to read.
+"""
+
+import re
+import socket
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import dns.name
+import dns.rdata
+import dns.rdatatype
+
+from sublet.dns.names import NAME_OCTETS_MAX
+
+Labels = tuple[tuple[str, bytes], ...]
+r"""A name, label by label: the name from this label on as `ZoneView` writes names (lower case, no final dot, odd octets as `\ddd`), and the
+label as it stands in a message: its length and its octets, in the case given. The root has none."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
+_DIGEST_BYTES = {1: 20, 2: 32, 4: 48}
+"""Of a DS record, by its digest type (RFC 3658, RFC 4509, RFC 6605)."""
+
+
+class Rdata(NamedTuple):
+    """The rdata of a record: octets, and names that may be compressed. Two are the same whose `canonical` is (RFC 4034, section 6.2)."""
+
+    rdtype: int
+    parts: tuple[bytes | Labels, ...]
+    canonical: bytes
+
+
+class RRset(NamedTuple):
+    """A record set of class IN."""
+
+    owner: Labels
+    rdtype: int
+    ttl_seconds: int
+    rdatas: tuple[Rdata, ...]
+
+
+def labels_of(labels: Sequence[bytes]) -> Labels:
+    """Return the name of these labels, the root's left out."""
+    texts = [_escaped(label) for label in labels]
+    name = ".".join(texts)
+    found = []
+    at = 0
+    for text, label in zip(texts, labels, strict=True):
+        found.append((name[at:], bytes((len(label),)) + label))
+        at += len(text) + 1
+    return tuple(found)
+
+
+def _escaped(label: bytes) -> str:
+    if label.translate(None, b"-_").isalnum():
+        return label.decode("ascii").lower()
+    return dns.name.Name((label,)).to_text().lower()
+
+
+@lru_cache(maxsize=4096)
+def labels_of_text(text: str) -> Labels:
+    """Return the name that a text means, with its final dot or without; raises dnspython's errors for what is none."""
+    plain = text.removesuffix(".")
+    if len(plain) <= NAME_OCTETS_MAX and _PLAIN_NAME.fullmatch(plain):
+        return labels_of(plain.encode("ascii").split(b"."))
+    return labels_of(dns.name.from_text(text).labels[:-1])
+
+
+def name_of(labels: Labels) -> str:
+    """Return the name as `ZoneView` writes it."""
+    return labels[0][0] if labels else ""
+
+
+@lru_cache(maxsize=4096)
+def read_rdata(type_name: str, text: str) -> Rdata:
+    """Return the rdata of a `Record`. The same few are asked for again and again; reading one takes dnspython 50 µs and more.
+
+    Raises whatever dnspython does for what it can't read.
+    """
+    try:
+        return _BY_HAND[type_name](text)
+    except (KeyError, ValueError, OSError, struct.error):  # another type; odd, or wrong: dnspython knows
+        return _read_by_dnspython(type_name, text)
+
+
+def name_rdata(rdtype: int, labels: Labels) -> Rdata:
+    """Return rdata that is one name."""
+    return Rdata(rdtype, (labels,), b"".join(label for _, label in labels).lower() + b"\0")
+
+
+def _nameserver(text: str) -> Rdata:
+    if not text.endswith("."):
+        raise ValueError("no full name")
+    return name_rdata(int(dns.rdatatype.NS), labels_of_text(text))
+
+
+def _octets(rdtype: int, wire: bytes) -> Rdata:
+    return Rdata(int(rdtype), (wire,), wire)
+
+
+def _ds(text: str) -> Rdata:
+    key_tag, algorithm, digest_type, digest = text.split(" ")
+    octets = bytes.fromhex(digest)
+    if len(octets) != _DIGEST_BYTES.get(int(digest_type)):
+        raise ValueError("a digest of another length")
+    numbers = struct.pack("!HBB", int(key_tag), int(algorithm), int(digest_type))
+    return _octets(dns.rdatatype.DS, numbers + octets)
+
+
+# What delegations are made of.
+_BY_HAND: Mapping[str, Callable[[str], Rdata]] = {
+    "NS": _nameserver,
+    "A": lambda text: _octets(dns.rdatatype.A, socket.inet_pton(socket.AF_INET, text)),
+    "AAAA": lambda text: _octets(dns.rdatatype.AAAA, socket.inet_pton(socket.AF_INET6, text)),
+    "DS": _ds,
+}
+
+
+def _read_by_dnspython(type_name: str, text: str) -> Rdata:
+    rdata = dns.rdata.from_text("IN", type_name, text)
+    wire = rdata.to_wire()
+    assert wire is not None  # noqa: S101 - nothing was given to write it to
+    # Of these types names may be compressed (RFC 1035), of none that came later (RFC 3597, section 4).
+    match rdata.rdtype:
+        case dns.rdatatype.NS | dns.rdatatype.CNAME | dns.rdatatype.PTR:
+            parts: tuple[bytes | Labels, ...] = (_name_in(wire, 0),)
+        case dns.rdatatype.MX:
+            parts = (wire[:2], _name_in(wire, 2))
+        case _:
+            parts = (wire,)
+    return Rdata(int(rdata.rdtype), parts, rdata.to_digestable())
+
+
+def _name_in(wire: bytes, at: int) -> Labels:
+    return labels_of(dns.name.from_wire(wire, at)[0].labels[:-1])
