@@ -1,4 +1,4 @@
-"""On which of the host's processors a process runs.
+"""On which of the host's processors a process runs, and whom it lets go first.
 
 Of Python's threads one runs at a time. Where another processor is idle, each statement of the thread that writes hands the interpreter to
 the event loop's and back, from processor to processor: half of a registration's time (docs/performance.md).
@@ -9,6 +9,9 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 
+GIVE_WAY_BY = 10
+"""How much nicer than the service a check is: with all processors wanted it gets a tenth of what they get."""
+_is_own = False
 _before: AbstractSet[int] = frozenset()
 _PROCESSOR = 36
 """The place of `processor` behind the program's name in /proc/PID/stat (proc(5))."""
@@ -33,3 +36,19 @@ def let_run_anywhere(pid: int) -> None:
     if _before:
         with suppress(OSError):  # it has ended
             os.sched_setaffinity(pid, _before)
+
+
+def own_process() -> None:
+    """Say that this process runs one program of ours, and nothing beside it."""
+    global _is_own  # noqa: PLW0603 - it is the process's own
+    _is_own = True
+
+
+def give_way() -> None:
+    """Let the service on this host go first from now on, where this process has nothing else to do.
+
+    Not wholly (SCHED_IDLE): where all processors are wanted for long, a check would never come to its end.
+    """
+    if _is_own:
+        with suppress(PermissionError):  # a container, or a unit's filter, may forbid it
+            os.nice(GIVE_WAY_BY)

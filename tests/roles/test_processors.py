@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from serving import serve_process
+from sublet import processors
 
 ALLOWED = os.sched_getaffinity(0)
 PARENT = """
@@ -46,8 +47,6 @@ def test_a_child_may_run_wherever_its_parent_might() -> None:
 
 
 def test_where_it_is_forbidden_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sublet import processors  # noqa: PLC0415 - changed here
-
     def forbid(*_: object) -> None:
         raise PermissionError
 
@@ -55,3 +54,18 @@ def test_where_it_is_forbidden_nothing_changes(monkeypatch: pytest.MonkeyPatch) 
     processors.stay_on_one_processor()
     processors.let_run_anywhere(os.getpid())
     assert os.sched_getaffinity(0) == ALLOWED
+
+
+GIVING_WAY = """
+import os
+from sublet.processors import give_way, own_process
+give_way(); print(os.nice(0)); own_process(); give_way(); print(os.nice(0))
+"""
+
+
+def test_only_a_process_of_its_own_gives_way() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GIVING_WAY], capture_output=True, text=True, timeout=60, check=True
+    )
+    before, after = (int(each) for each in done.stdout.split())
+    assert after == min(before + processors.GIVE_WAY_BY, 19)

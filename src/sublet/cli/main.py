@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from sublet.processors import own_process
+
 NOUNS = (
     "serve",
     "api",
@@ -102,6 +104,7 @@ def root(
 
 def main() -> None:
     """Run the command line of this process; never returns."""
+    own_process()
     app(prog_name="sublet")
 
 

@@ -5,9 +5,7 @@ minute of a processor, which the worker's own process needs for the API.
 """
 
 import asyncio
-import os
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,11 +19,10 @@ from sublet.dns.types import Primary, Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
+from sublet.processors import give_way, own_process
 from sublet.secret import hide_from_parent
 from sublet.subdomains.check_zone import Repairs, ZoneCheck, check_zone
 
-GIVE_WAY_BY = 10
-"""How much nicer than the worker a check is: with all processors wanted it gets a tenth of what they get."""
 TRANSFER_SECONDS = 300.0
 
 
@@ -80,20 +77,11 @@ async def check_on_primary(
     domain = await db.read(_domain_on, platform_domain_id, primary.name)
     transfer = await transfer_zone(primary, domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
     if is_alone:
-        _give_way()  # only now: a server closes the connection on who takes a zone too slowly
+        give_way()  # only now: a server closes the connection on who takes a zone too slowly
     check, new, gone = await db.read(
         _compare, platform_domain_id, transfer, began_at or now, rebuilt=state.rebuilt_at is not None
     )
     return check, Outcome(transfer.serial, state.rebuilt_at, check.repairs, new, gone)
-
-
-def _give_way() -> None:
-    """Let the API, the publisher and name servers on this host go first.
-
-    Not wholly (SCHED_IDLE): where they want all processors for long, a check would never come to its end.
-    """
-    with suppress(PermissionError):  # a container, or a unit's filter, may forbid it
-        os.nice(GIVE_WAY_BY)
 
 
 def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
@@ -137,6 +125,7 @@ async def _run(task: Task) -> Outcome | Failure:
 
 def main() -> None:
     """Do the task that stands on stdin."""
+    own_process()
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task, dec_hook=hide_from_parent)
     found = asyncio.run(_run(task))
     kind = "failure" if isinstance(found, Failure) else "outcome"
