@@ -229,6 +229,16 @@ def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
     return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
+_BY_IDS = Prepared(
+    select_subdomains().where(subdomains.c.id.in_(bindparam("subdomain_ids", expanding=True)))
+)
+
+
+def list_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> list[Subdomain]:
+    """Which subdomains have these ids, whatever became of them?"""
+    return fetch(tx, _BY_IDS, subdomain_ids=list(subdomain_ids))
+
+
 _LOCKED = Prepared(
     select(subdomains.c.id)
     .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
