@@ -19,9 +19,9 @@ from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import milestone_store, store, sweep_store
-from sublet.subdomains import sweep as sweeping
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.renew import renew
@@ -377,12 +377,11 @@ def test_names_at_rest_are_dated_together(registry: Registry, monkeypatch: pytes
     older = registry.register("older.example.test")
     registry.write(lambda tx: store.update_subdomain(tx, older.id, expires_at=registry.now + 20 * DAY))
     looked_at: list[str] = []
-    find = sweeping.find_for_operator
 
     def noted(tx: Tx, identifier: str) -> Subdomain:
         looked_at.append(identifier)
-        return find(tx, identifier)
+        return find_for_operator(tx, identifier)
 
-    monkeypatch.setattr(sweeping, "find_for_operator", noted)
+    monkeypatch.setattr("sublet.subdomains.sweep.find_for_operator", noted)
     assert registry.write(sweep).done == Counter(looked=len(names), renewal_opens=1)
     assert looked_at == [str(older.id)]

@@ -229,9 +229,7 @@ def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
     return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
-_BY_IDS = Prepared(
-    select_subdomains().where(subdomains.c.id.in_(bindparam("subdomain_ids", expanding=True)))
-)
+_BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subdomain_ids", expanding=True))))
 
 
 def list_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> list[Subdomain]:
@@ -249,7 +247,7 @@ _LOCKED = Prepared(
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     """Lock these names in the one order in which whoever changes several of them locks them (PostgreSQL)."""
-    _LOCKED.all(tx, ids=sorted(subdomain_ids))
+    _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
