@@ -39,7 +39,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.milestone_store import list_milestones
-from sublet.subdomains.model import Register, Subdomain, SubdomainFilter, UpdateNameservers
+from sublet.subdomains.model import Register, Registered, Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
@@ -255,13 +255,16 @@ async def _settled(
     call: Call[Any, Any], done: Done
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
-    context = call.context
-    await context.settling.wait(done.outcome.id, context.settings.publish_wait_ms / 1000)
-    subdomain = await context.db.ask(_find, done.outcome.id)
+    db = call.context.db
+    wait_seconds = call.context.settings.publish_wait_ms / 1000
+    subdomain = done.outcome.subdomain if isinstance(done.outcome, Registered) else None
+    if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
+        await call.context.settling.wait(done.outcome.id, wait_seconds)
+        subdomain = await db.ask(_find, done.outcome.id)
     delegation = subdomain.delegation
-    elsewhere = await context.db.read(nameserver_warnings, subdomain) if delegation.nameservers else ()
+    elsewhere = await db.read(nameserver_warnings, subdomain) if delegation.nameservers else ()
     warnings = (*delegation_warnings(delegation), *elsewhere, *_warnings_of_body(call, subdomain))
-    return _shape(call, subdomain, context.db.now()), provisioning_shape(subdomain, warnings)
+    return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.db import Prepared, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.model import Subdomain
@@ -298,8 +299,10 @@ def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
 _ADDED = Prepared(insert(subdomains).returning(subdomains.c.id))
 
 
-def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | None:
-    """Add a subdomain and return its id; None when another process was faster with the same name.
+def insert_subdomain(
+    tx: Tx, platform_domain: PlatformDomain, delegation: Delegation, **values: object
+) -> Subdomain | None:
+    """Add a subdomain and return it; None when another process was faster with the same name.
 
     One unreleased row a name is the database's to hold (`uq_subdomains_fqdn_unreleased`).
     """
@@ -312,14 +315,30 @@ def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | 
         "updated_at": tx.now,
         "due_at": tx.now,
         "generation_at": tx.now,
+        "platform_domain_id": platform_domain.id,
         **values,
     }
     try:
-        return int(_ADDED.value(tx, **row))
+        subdomain_id = int(_ADDED.value(tx, **row))
     except IntegrityError as error:
         if violates(error, "uq_subdomains_fqdn_unreleased"):
             return None
         raise
+    return _as_added(subdomain_id, platform_domain, delegation, row)
+
+
+def _as_added(
+    subdomain_id: int, platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]
+) -> Subdomain:
+    """Return a subdomain as it is found after it was added: what nobody gave is null."""
+    joined = {
+        name: getattr(platform_domain, columns[0].name)
+        for name, columns in _ELSEWHERE.items()
+        if name != "delegation"
+    }
+    known = {**row, **joined, "id": subdomain_id, "delegation": delegation}
+    values: list[Any] = [known.get(name) for name in Subdomain.__struct_fields__]
+    return Subdomain(*values)
 
 
 def _counts(delegation: Delegation) -> dict[str, int]:
