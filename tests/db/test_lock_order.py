@@ -128,7 +128,7 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
 
 
 def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:
-    """It changes a row twice, and for the second time PostgreSQL locks the row's user to look whether there is one."""
+    """A row that was changed before in the same transaction: PostgreSQL locks its user to look whether there is one."""
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     registry.register(SHOP, nameservers=("ns1.example.org",))
@@ -138,9 +138,9 @@ def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry
 
     def record() -> None:
         with engine.begin() as connection:
-            record_publication(
-                Tx(connection, registry.now), {item.subdomain_id: Result(item, serial=7)}, batch
-            )
+            tx = Tx(connection, registry.now)
+            store.update_subdomain(tx, item.subdomain_id, attempts=1)
+            record_publication(tx, {item.subdomain_id: Result(item, serial=7)}, batch)
 
     with ThreadPoolExecutor(1) as threads, engine.begin() as connection:
         account_store.lock_user(Tx(connection, registry.now), registry.users["ann"])

@@ -13,7 +13,7 @@ from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, UpdateNameservers
-from sublet.subdomains.nameserver_warnings import nameserver_warnings, provisioning_warnings
+from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
 from sublet.subdomains.suspend import suspend
@@ -88,13 +88,6 @@ def test_below_a_domain_that_not_everybody_sees_only_the_dns_is_told_of(
         f"The nameserver ns1.{name}.else.test can't be found: {name}.else.test is not in the DNS."
         for name in ("held", "free")
     )
-
-
-def test_they_come_after_those_of_the_delegation_itself(registry: Registry) -> None:
-    mine = registry.register("mine.example.test", nameservers=(HOST,))
-    lone, not_there = registry.read(provisioning_warnings, mine)
-    assert "one nameserver only" in lone
-    assert not_there == UNREGISTERED
 
 
 @pytest.mark.parametrize("state", ["trash", "suspended"])

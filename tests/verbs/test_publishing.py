@@ -298,3 +298,15 @@ def test_a_zone_of_any_size_is_published_anew(registry: Registry) -> None:
     found = registry.register("shop.example.test", nameservers=("ns1.example.org",))
     registry.write(publish_store.republish, [*range(found.id, found.id + 70_000)])
     assert registry.subdomain(found.id).generation == found.generation + 1
+
+
+def test_what_waits_besides_a_batch(registry: Registry) -> None:
+    of = registry.domains["example.test"]
+    first = registry.register("first.example.test", nameservers=("ns1.example.org",))
+    assert registry.read(publish_store.is_any_waiting, of, [])
+    assert not registry.read(publish_store.is_any_waiting, of, [first.id])
+    second = registry.register("second.example.test", nameservers=("ns1.example.org",))
+    registry.register("third.example.test")
+    assert registry.read(publish_store.is_any_waiting, of, [first.id])
+    registry.publish(error="away")
+    assert not registry.read(publish_store.is_any_waiting, of, [second.id]), "they are to be tried later"

@@ -12,7 +12,7 @@ from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.coupon_store import coupon_uses
-from sublet.credits.model import AppliedCoupon, Outcome, Payable
+from sublet.credits.model import AppliedCoupon, Payable
 from sublet.credits.store import list_payments
 from sublet.dns.types import Delegation, GlueEntry, GlueInput, Record
 from sublet.errors import (
@@ -37,7 +37,7 @@ from sublet.platform_domains.set_label import set_label
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains.delete import delete
-from sublet.subdomains.model import Register
+from sublet.subdomains.model import Register, Registered
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 
@@ -49,7 +49,7 @@ PAID = Register(
 )
 
 
-def ask(registry: Registry, command: Register, name: str = "ann") -> Outcome:
+def ask(registry: Registry, command: Register, name: str = "ann") -> Registered:
     return registry.write(register, registry.actor(name), command, free_quota=FREE_QUOTA)
 
 
@@ -66,7 +66,7 @@ def test_a_name_is_registered_with_its_term_and_its_event(registry: Registry) ->
     )
     outcome = ask(registry, command)
     found = registry.subdomain(outcome.id)
-    assert outcome == Outcome(found.id)
+    assert outcome == Registered(found.id, subdomain=found)
     assert (found.fqdn, found.label, found.registration_type) == ("shop.example.test", "shop", "free")
     assert (found.user_id, found.registration_source) == (registry.users["ann"], "api")
     assert found.delegation == Delegation(

@@ -18,15 +18,17 @@ from sublet.db import Tx
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
 from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.subdomains import milestone_store, store
+from sublet.subdomains import milestone_store, store, sweep_store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import Subdomain
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep import FAULT_PAUSE, sweep
 from sublet.subdomains.unsuspend import unsuspend
 
 NAME = "blog.example.test"
@@ -346,3 +348,40 @@ def test_a_confirmed_renewal_repeated_is_charged_once(registry: Registry, days: 
         with registry.refuses(RenewalNotAvailable):
             registry.write(renew, registry.actor(), NAME, Payable(confirm=True))
     assert registry.balance() == 100 - 10 - 11
+
+
+def test_new_names_are_dated_at_once_beside_one_that_cannot_be_read(registry: Registry) -> None:
+    names = [registry.register(f"{label}.example.test", label) for label in ("ann", "ben")]
+    broken = registry.register("broken.example.test")
+    older = registry.register("older.example.test", "ben")
+
+    def spoil(tx: Tx) -> None:
+        store.update_subdomain(tx, broken.id, glue=[{"nonsense": 1}])
+        store.update_subdomain(tx, older.id, expires_at=registry.now + 20 * DAY)
+
+    def dates(tx: Tx) -> dict[int, tuple[datetime | None, datetime | None]]:
+        return {each: (due_at, loss_at) for each, due_at, loss_at in sweep_store.list_dates(tx)}
+
+    registry.write(spoil)
+    swept = registry.write(sweep)
+    assert swept.done == Counter(looked=2, renewal_opens=1)
+    assert [subdomain_id for subdomain_id, _ in swept.faults] == [broken.id]
+    found = registry.read(dates)
+    for each in names:
+        assert found[each.id] == (each.registered_at + 305 * DAY, each.registered_at + 395 * DAY)
+    assert found[broken.id] == (registry.now + FAULT_PAUSE, None)
+
+
+def test_names_at_rest_are_dated_together(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [registry.register(f"{label}.example.test", label) for label in ("ann", "ben")]
+    older = registry.register("older.example.test")
+    registry.write(lambda tx: store.update_subdomain(tx, older.id, expires_at=registry.now + 20 * DAY))
+    looked_at: list[str] = []
+
+    def noted(tx: Tx, identifier: str) -> Subdomain:
+        looked_at.append(identifier)
+        return find_for_operator(tx, identifier)
+
+    monkeypatch.setattr("sublet.subdomains.sweep.find_for_operator", noted)
+    assert registry.write(sweep).done == Counter(looked=len(names), renewal_opens=1)
+    assert looked_at == [str(older.id)]

@@ -107,11 +107,13 @@ class House:
 
     def subdomain(self, name: str, label: str, **values: object) -> int:
         with self.tx() as tx:
-            subdomain_id = subdomain_store.insert_subdomain(
+            platform_domain = platform_domain_store.find_platform_domain(tx, self.platform_domain_id)
+            assert platform_domain is not None
+            added = subdomain_store.insert_subdomain(
                 tx,
+                platform_domain,
                 Delegation((), (), ()),
                 user_id=self.users[name],
-                platform_domain_id=self.platform_domain_id,
                 label=label,
                 fqdn=f"{label}.example.net",
                 registration_type="free",
@@ -121,10 +123,10 @@ class House:
                 expires_at=tx.now + timedelta(days=365),
                 period_days=365,
             )
-            assert subdomain_id is not None
+            assert added is not None
             if values:
-                subdomain_store.update_subdomain(tx, subdomain_id, **values)
-            return subdomain_id
+                subdomain_store.update_subdomain(tx, added.id, **values)
+            return added.id
 
     def dump(self) -> dict[str, list[Any]]:
         with self.engine.connect() as connection:

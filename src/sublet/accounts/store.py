@@ -94,6 +94,12 @@ _USER_BY_ID = Prepared(_BY_ID)
 # FOR NO KEY UPDATE, as with every row that is locked: whoever writes a row that refers to this one locks it FOR KEY SHARE (also when
 # changing such a row twice), without regard to the order of our locks. That must not wait for this, or they would deadlock.
 _USER_LOCKED = Prepared(_BY_ID.with_for_update(key_share=True))
+_USERS_LOCKED = Prepared(
+    select(*_USER)
+    .where(users.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(users.c.id)
+    .with_for_update(key_share=True)
+)
 _REGISTRANT_BY_DIGEST = Prepared(
     select(*_USER, *_ORGANIZATION, *_TOKEN)
     .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
@@ -126,6 +132,12 @@ def find_registrant(tx: Tx, token_digest: str) -> Registrant | None:
 def lock_user(tx: Tx, user_id: int) -> User | None:
     """Who is this user? Locked, so that everything of one user happens in order (PostgreSQL; SQLite has one writer)."""
     return _user(_USER_LOCKED.one_or_none(tx, user_id=user_id))
+
+
+def lock_users(tx: Tx, user_ids: Iterable[int]) -> dict[int, User]:
+    """Who are these users, by id? Locked as by `lock_user`, in the one order in which whoever locks several of them does."""
+    found = (User(*row) for row in _USERS_LOCKED.all(tx, ids=sorted(user_ids)))
+    return {user.id: user for user in found}
 
 
 def find_user(tx: Tx, user_id: int) -> User | None:

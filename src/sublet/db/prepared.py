@@ -73,6 +73,11 @@ class Prepared:
         """Do it; return how many rows that concerned."""
         return int(self._execute(tx, self._of(tx, parameters), parameters).rowcount)
 
+    def lock(self, tx: Tx, **parameters: object) -> None:
+        """Lock the rows that it selects for update until the transaction ends; SQLite has one writer, and is not asked."""
+        if tx.connection.dialect.name != "sqlite":
+            self.all(tx, **parameters)
+
     def run_many(self, tx: Tx, rows: Sequence[Mapping[str, object]]) -> None:
         """Do it for each of these sets of parameters, which all have the same names."""
         if not rows:

@@ -48,6 +48,7 @@ def sqlite_engine(url: str) -> Engine:
         url,
         poolclass=NullPool,
         json_deserializer=msgspec.json.decode,
+        json_serializer=lambda value: msgspec.json.encode(value).decode(),
         hide_parameters=True,  # what users wrote stays out of the log
         connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False, "isolation_level": None},
     )

@@ -32,8 +32,10 @@ class Settling:
         Raises:
             Unavailable: the database was away before it began to wait.
         """
+        if seconds <= 0:
+            return
         settled: list[int] = await self._db.ask(list_settled, [subdomain_id])
-        if settled or seconds <= 0:
+        if settled:
             return
         future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(subdomain_id, set()).add(future)

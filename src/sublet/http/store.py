@@ -135,4 +135,4 @@ def _oldest(now: datetime) -> datetime:
 
 
 def _plain(outcome: Outcome) -> Any:
-    return msgspec.to_builtins(outcome)
+    return msgspec.to_builtins(Outcome(outcome.id, outcome.charged_credits, outcome.coupon))

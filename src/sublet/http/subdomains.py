@@ -1,5 +1,6 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
+from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
@@ -7,6 +8,7 @@ from msgspec import UNSET
 from sublet import audit
 from sublet.credits.model import Payable
 from sublet.db import Tx
+from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
 from sublet.http import life_shapes, shapes
 from sublet.http.bodies import (
@@ -37,8 +39,8 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.milestone_store import list_milestones
-from sublet.subdomains.model import Register, Subdomain, SubdomainFilter, UpdateNameservers
-from sublet.subdomains.nameserver_warnings import provisioning_warnings
+from sublet.subdomains.model import Register, Registered, Subdomain, SubdomainFilter, UpdateNameservers
+from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
@@ -69,7 +71,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
 
     def read(tx: Tx) -> list[tuple[Subdomain, shapes.SubdomainShape]]:
         found = list_own(tx, user.id, wanted, query.limit + 1, after)
-        return [(each, _shape(tx, call, each)) for each in found]
+        return [(each, _shape(call, each, tx.now)) for each in found]
 
     found = await call.context.db.read_apart(read)
     items, page, headers = make_page(
@@ -83,7 +85,7 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
 
     def ask(tx: Tx) -> shapes.SubdomainAnswer:
         subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
-        return shapes.SubdomainAnswer(subdomain=_shape(tx, call, subdomain))
+        return shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
 
     return Answer(await call.context.db.ask(ask))
 
@@ -138,7 +140,7 @@ async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
     def read(tx: Tx) -> life_shapes.SetAutoRenewAnswer:
         subdomain = _find(tx, done.outcome.id)
         return life_shapes.SetAutoRenewAnswer(
-            subdomain=_shape(tx, call, subdomain), auto_renew=_auto_renew(tx, subdomain)
+            subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
         )
 
     return Answer(await call.context.db.read(read), done.headers, done.status)
@@ -214,7 +216,7 @@ async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
 async def delete_subdomain(call: Call[NoBody, None]) -> Answer:
     """Move a name to the trash."""
     done = await write_once(call, 200, delete, call.actor(), call.path["fqdn"])
-    subdomain = await call.context.db.read(_find, done.outcome.id)
+    subdomain = await call.context.db.ask(_find, done.outcome.id)
     answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
     return Answer(answer, done.headers, done.status)
 
@@ -238,9 +240,9 @@ def _auto_renew(tx: Tx, subdomain: Subdomain) -> life_shapes.AutoRenewShape:
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
 
 
-def _shape(tx: Tx, call: Call[Any, Any], subdomain: Subdomain) -> shapes.SubdomainShape:
+def _shape(call: Call[Any, Any], subdomain: Subdomain, now: datetime) -> shapes.SubdomainShape:
     suspended = call.registrant.user.suspended_at is not None
-    return subdomain_shape(subdomain, tx.now, user_suspended=suspended)
+    return subdomain_shape(subdomain, now, user_suspended=suspended)
 
 
 def _find(tx: Tx, subdomain_id: int) -> Subdomain:
@@ -253,15 +255,16 @@ async def _settled(
     call: Call[Any, Any], done: Done
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
     """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
-    context = call.context
-
-    def read(tx: Tx) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
-        subdomain = _find(tx, done.outcome.id)
-        warnings = (*provisioning_warnings(tx, subdomain), *_warnings_of_body(call, subdomain))
-        return _shape(tx, call, subdomain), provisioning_shape(subdomain, warnings)
-
-    await context.settling.wait(done.outcome.id, context.settings.publish_wait_ms / 1000)
-    return await context.db.read(read)
+    db = call.context.db
+    wait_seconds = call.context.settings.publish_wait_ms / 1000
+    subdomain = done.outcome.subdomain if isinstance(done.outcome, Registered) else None
+    if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
+        await call.context.settling.wait(done.outcome.id, wait_seconds)
+        subdomain = await db.ask(_find, done.outcome.id)
+    delegation = subdomain.delegation
+    elsewhere = await db.read(nameserver_warnings, subdomain) if delegation.nameservers else ()
+    warnings = (*delegation_warnings(delegation), *elsewhere, *_warnings_of_body(call, subdomain))
+    return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:
@@ -289,8 +292,8 @@ async def _registered(call: Call[Any, Any], done: Done) -> Answer:
 
 
 async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
-    def read(tx: Tx) -> shapes.RenewAnswer:
-        shape = _shape(tx, call, _find(tx, done.outcome.id))
+    def ask(tx: Tx) -> shapes.RenewAnswer:
+        shape = _shape(call, _find(tx, done.outcome.id), tx.now)
         renewal = shapes.RenewalShape(
             expires_at=shape.expires_at,
             renewal_available=shape.renewal_available,
@@ -299,4 +302,4 @@ async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
         )
         return shapes.RenewAnswer(subdomain=shape, renewal=renewal)
 
-    return Answer(await call.context.db.read(read), done.headers, done.status)
+    return Answer(await call.context.db.ask(ask), done.headers, done.status)

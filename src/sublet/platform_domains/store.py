@@ -167,11 +167,11 @@ def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
 
 
 _key = platform_domains.c.owner_key
-_AT_OR_BELOW = Prepared(
-    select(platform_domains.c.id)
-    .where((_key == bindparam("at")) | ((_key > bindparam("below")) & (_key < bindparam("end"))))
-    .limit(1)
+AT_OR_BELOW = select(platform_domains.c.id).where(
+    (_key == bindparam("at")) | ((_key > bindparam("below")) & (_key < bindparam("end")))
 )
+"""The platform domains at or below the name whose `owner_key` is given, as in `zone_store`; for the stores above."""
+_AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
 def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:

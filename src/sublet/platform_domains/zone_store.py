@@ -75,7 +75,9 @@ _AT_OR_BELOW = (
     & (zone_records.c.owner_key < bindparam("end"))
     & ((zone_records.c.owner_key == bindparam("at")) | (zone_records.c.owner_key > bindparam("below")))
 )
-_ANY_AT_OR_BELOW = Prepared(select(zone_records.c.id).where(_AT_OR_BELOW).limit(1))
+AT_OR_BELOW = select(zone_records.c.id).where(_AT_OR_BELOW)
+"""The records of a zone at or below the name whose `owner_key` is given; for the stores above."""
+_ANY_AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 _ANY_OTHER_AT_OR_BELOW = Prepared(
     select(zone_records.c.id)
     .where(_AT_OR_BELOW & zone_records.c.owner.not_in(bindparam("besides", expanding=True)))
@@ -171,7 +173,7 @@ _LOCKED = Prepared(
 
 def lock_zone(tx: Tx, platform_domain_id: int) -> None:
     """Let changes of this zone follow one another, until the transaction ends; registrations go on meanwhile."""
-    _LOCKED.value(tx, platform_domain_id=platform_domain_id)
+    _LOCKED.lock(tx, platform_domain_id=platform_domain_id)
 
 
 _REPLACED = Prepared(
@@ -179,13 +181,11 @@ _REPLACED = Prepared(
         _OF_ZONE & _AT_OWNERS & or_(*(zone_records.c.type == each for each in DELEGATION_TYPES))
     )
 )
-_SERIAL = Prepared(
-    select(platform_domains.c.serial).where(platform_domains.c.id == bindparam("platform_domain_id"))
-)
 _NEXT_SERIAL = Prepared(
     update(platform_domains)
     .where(platform_domains.c.id == bindparam("platform_domain_id"))
-    .values(serial=bindparam("next_serial"))
+    .values(serial=platform_domains.c.serial % 4294967295 + 1)
+    .returning(platform_domains.c.serial)
 )
 
 
@@ -194,6 +194,4 @@ def apply_changes(tx: Tx, platform_domain_id: int, changes: ZoneChanges) -> int:
     keys = [owner_key(owner) for owner in changes.delete_owners]
     _REPLACED.run(tx, of=platform_domain_id, keys=keys)
     insert_records(tx, platform_domain_id, changes.adds)
-    serial = int(_SERIAL.value(tx, platform_domain_id=platform_domain_id)) % 4294967295 + 1
-    _NEXT_SERIAL.run(tx, platform_domain_id=platform_domain_id, next_serial=serial)
-    return serial
+    return int(_NEXT_SERIAL.value(tx, platform_domain_id=platform_domain_id))

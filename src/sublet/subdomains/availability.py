@@ -7,7 +7,7 @@ from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import former_store, publish_store, store
+from sublet.subdomains import former_store, free_name_store, publish_store, store
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.look_alike import looks_alike
 
@@ -24,8 +24,25 @@ def refuse_unavailable(
             easily mistaken for another name here.
     """
     fqdn = f"{label}.{platform_domain.domain}"
-    reserved = label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn)
-    if reserved or platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
+    if label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
+        raise unavailable("reserved", owned=False)
+    # One question for all that may be in the way. Only where something is are they asked one by one, in their order.
+    is_free = free_name_store.is_free(tx, platform_domain.id, fqdn)
+    if not is_free:
+        _refuse_held(tx, user, platform_domain, fqdn)
+    if _may_stand_from_before(tx, platform_domain, fqdn):
+        raise unavailable("cooling_off", owned=False)
+    if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
+        # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
+        raise unavailable("taken", owned=False)
+    is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
+    if is_checked and looks_alike(tx, user, platform_domain, label):
+        raise unavailable("look_alike", owned=False)
+
+
+def _refuse_held(tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str) -> None:
+    """Let a name pass that nobody holds here, and that is not being taken out of the DNS."""
+    if platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
     if holder is not None:
@@ -39,14 +56,6 @@ def refuse_unavailable(
     if publish_store.is_waiting(tx, platform_domain.id, fqdn):
         # A former delegation came back with an old zone file, and is being taken out: nobody is to be given it.
         raise unavailable("cooling_off", owned=False)
-    if _may_stand_from_before(tx, platform_domain, fqdn):
-        raise unavailable("cooling_off", owned=False)
-    if zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
-        # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
-        raise unavailable("taken", owned=False)
-    is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
-    if is_checked and looks_alike(tx, user, platform_domain, label):
-        raise unavailable("look_alike", owned=False)
 
 
 def _may_stand_from_before(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:

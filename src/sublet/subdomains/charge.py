@@ -76,7 +76,7 @@ def quote_and_check(
         period_days=period_days,
         list_price=list_price,
         coupon=apply_coupon(coupon, list_price) if coupon else None,
-        balance=ledger_store.lock_balance(tx, user.id),
+        balance=ledger_store.lock_balance(tx, user.id) if list_price > 0 else 0,  # what is free isn't quoted
         expires_at=expires_at,
     )
     check_payment(quote, payable)

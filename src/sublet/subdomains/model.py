@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from sublet.credits.model import Payable
+from sublet.credits.model import Outcome, Payable
 from sublet.dns.types import Delegation, DsLike, GlueInput
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
@@ -143,6 +143,13 @@ class Register:
     ds_records: tuple[DsLike, ...] = ()
     registration_mode: str | None = None
     payable: Payable = Payable()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered(Outcome):
+    """What a registration did, with the name as it then was: whoever shows it needn't ask for it."""
+
+    subdomain: Subdomain
 
 
 @dataclass(frozen=True, slots=True)

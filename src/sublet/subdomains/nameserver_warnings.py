@@ -4,7 +4,6 @@ A warning says only what the availability of a name and the DNS tell everybody: 
 """
 
 from sublet.db import Tx
-from sublet.dns.delegation import delegation_warnings
 from sublet.dns.names import ancestors, is_at_or_below, reserved_reason
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
@@ -13,11 +12,6 @@ from sublet.subdomains import store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
-
-
-def provisioning_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return everything that is accepted of a name's delegation and likely to hurt, as sentences."""
-    return (*delegation_warnings(subdomain.delegation), *nameserver_warnings(tx, subdomain))
 
 
 def nameserver_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:

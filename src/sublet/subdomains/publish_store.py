@@ -3,6 +3,7 @@
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
@@ -94,6 +95,20 @@ def list_waiting(
     return fetch(tx, _WAITING_ALL, **asked)
 
 
+_ANY_WAITING = Prepared(
+    select(subdomains.c.id)
+    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
+    .where(subdomains.c.id.not_in(_THESE))
+    .order_by(subdomains.c.generation_at, subdomains.c.id)
+    .limit(1)
+)
+
+
+def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) -> bool:
+    """Does any name of this platform domain wait for publication, besides those with these ids?"""
+    return bool(_ANY_WAITING.all(tx, **_due(tx), of=platform_domain_id, ids=list(besides)))
+
+
 _SETTLED = Prepared(
     select(subdomains.c.id).where(
         subdomains.c.id.in_(_THESE)
@@ -158,15 +173,22 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
     """
     by_id = {each.subdomain_id: each for each in published}
     rows = _GENERATIONS.all(tx, ids=list(by_id))
-    newly = [by_id[row[0]] for row in rows if row[2] < by_id[row[0]].generation]
-    current = [by_id[row[0]] for row in rows if row[1] == by_id[row[0]].generation]
-    known = ((each.subdomain_id, each.generation, each.serial) for each in newly)
-    _PUBLISHED.run_many(tx, [{"of": of, "now": now, "by": by, "at": tx.now} for of, now, by in known])
-    _NOTHING_LEFT_TO_DO.run_many(tx, [{"of": each.subdomain_id} for each in current])
+    newly = frozenset(row[0] for row in rows if row[2] < by_id[row[0]].generation)
+    current = frozenset(row[0] for row in rows if row[1] == by_id[row[0]].generation)
+    for change, ids in ((_PUBLISHED_AT_REST, newly & current), (_PUBLISHED, newly - current)):
+        known = (by_id[each] for each in sorted(ids))
+        change.run_many(
+            tx,
+            [
+                {"of": each.subdomain_id, "now": each.generation, "by": each.serial, "at": tx.now}
+                for each in known
+            ],
+        )
+    _AT_REST.run_many(tx, [{"of": each} for each in sorted(current - newly)])
     owner_store.delete_owners(
-        tx, ((each.subdomain_id, owner) for each in current for owner in sorted(each.gone))
+        tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone))
     )
-    return frozenset(each.subdomain_id for each in newly)
+    return newly
 
 
 _GENERATIONS = Prepared(
@@ -175,18 +197,16 @@ _GENERATIONS = Prepared(
     .order_by(subdomains.c.id)
     .with_for_update(key_share=True)
 )
-_PUBLISHED = Prepared(
-    update(subdomains)
-    .where(subdomains.c.id == bindparam("of"))
-    .values(
-        published_generation=bindparam("now"), published_at=bindparam("at"), published_serial=bindparam("by")
-    )
-)
-_NOTHING_LEFT_TO_DO = Prepared(
-    update(subdomains)
-    .where(subdomains.c.id == bindparam("of"))
-    .values(provision_error=None, attempts=0, next_attempt_at=None)
-)
+_OF_ONE = update(subdomains).where(subdomains.c.id == bindparam("of"))
+_STANDS_IN_ZONE: dict[str, BindParameter[Any]] = {
+    "published_generation": bindparam("now"),
+    "published_at": bindparam("at"),
+    "published_serial": bindparam("by"),
+}
+_NOTHING_LEFT_TO_DO = {"provision_error": None, "attempts": 0, "next_attempt_at": None}
+_PUBLISHED = Prepared(_OF_ONE.values(_STANDS_IN_ZONE))
+_AT_REST = Prepared(_OF_ONE.values(_NOTHING_LEFT_TO_DO))
+_PUBLISHED_AT_REST = Prepared(_OF_ONE.values({**_STANDS_IN_ZONE, **_NOTHING_LEFT_TO_DO}))
 
 
 def record_failure(
@@ -269,12 +289,13 @@ def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
 
 
 _OF_NAME = subdomains.c.fqdn == bindparam("name")
-_WAITS = Prepared(
+WAITS = (
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
     .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
-    .limit(1)
 )
+"""The rows of a name of a platform domain that wait for their publication; for `free_name_store`."""
+_WAITS = Prepared(WAITS.limit(1))
 
 
 def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:

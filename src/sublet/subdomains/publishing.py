@@ -152,8 +152,6 @@ def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
 
 def _lock_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
     """Read it once its zone is locked: two publishers don't write ahead the same, and nobody moves it to another server meanwhile."""
-    if platform_domain_store.find_platform_domain(tx, platform_domain_id) is None:
-        return None
     zone_store.lock_zone(tx, platform_domain_id)
     return platform_domain_store.find_platform_domain(tx, platform_domain_id)
 

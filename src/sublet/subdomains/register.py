@@ -6,7 +6,6 @@ from sublet import audit
 from sublet.accounts.model import User
 from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
-from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
@@ -25,7 +24,7 @@ from sublet.subdomains import store
 from sublet.subdomains.availability import refuse_unavailable, unavailable
 from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
-from sublet.subdomains.model import Register
+from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
 from sublet.subdomains.nameserver_cycle import cycle_errors
 from sublet.subdomains.naming import label_of
@@ -44,7 +43,7 @@ class _Name:
     label_class: str
 
 
-def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Outcome:
+def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Registered:
     """Register a name for the acting user; `free_quota` is the setting, used where the user has none of its own.
 
     Raises, in this order:
@@ -105,12 +104,12 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Out
         expires_at=term_end(tx.now, offer.period_days),
     )
     # From here on it must succeed, but for another process that was faster with the same name.
-    subdomain_id = _insert(tx, user, platform_domain, name, offer, delegation)
-    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain_id, starts_at=tx.now)
+    subdomain = _insert(tx, user, platform_domain, name, offer, delegation)
+    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     after |= store.delegation_columns(delegation)
-    audit.record(tx, actor, "subdomain.register", "subdomain", subdomain_id, after=after)
-    return outcome
+    audit.record(tx, actor, "subdomain.register", "subdomain", subdomain.id, after=after)
+    return Registered(outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain)
 
 
 def _check_delegation(
@@ -150,12 +149,12 @@ def _choose_offer(
 
 def _insert(
     tx: Tx, user: User, platform_domain: PlatformDomain, name: _Name, offer: Offer, delegation: Delegation
-) -> int:
-    subdomain_id = store.insert_subdomain(
+) -> Subdomain:
+    subdomain = store.insert_subdomain(
         tx,
+        platform_domain,
         delegation,
         user_id=user.id,
-        platform_domain_id=platform_domain.id,
         label=name.label,
         fqdn=name.fqdn,
         skeleton=stored_skeleton(name.label),
@@ -166,6 +165,6 @@ def _insert(
         expires_at=term_end(tx.now, offer.period_days),
         period_days=offer.period_days,
     )
-    if subdomain_id is None:
+    if subdomain is None:
         raise unavailable("taken", owned=False)
-    return subdomain_id
+    return subdomain

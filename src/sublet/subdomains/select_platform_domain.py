@@ -22,24 +22,23 @@ def select_platform_domain(
     Raises:
         PlatformDomainNotFound: hidden, not granted and missing ones can't be told apart.
     """
-    granted = platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
     missing = PlatformDomainNotFound(
         "There is no such platform domain; GET /platform-domains lists those there are."
     )
     found: list[PlatformDomain] = []
     if command.platform_domain_id is not None:
         by_id = platform_domain_store.find_platform_domain(tx, command.platform_domain_id)
-        if by_id is None or not is_visible(by_id, granted):
+        if by_id is None or not _sees(tx, user, by_id):
             raise missing
         found.append(by_id)
     if command.domain is not None:
         domain = canonical_domain(command.domain)
         by_name = platform_domain_store.find_platform_domain_by_name(tx, domain) if domain else None
-        if by_name is None or not is_visible(by_name, granted):
+        if by_name is None or not _sees(tx, user, by_name):
             raise missing
         found.append(by_name)
     if not found and command.fqdn is not None:
-        by_suffix = _longest_visible_suffix(tx, command.fqdn, granted)
+        by_suffix = _longest_visible_suffix(tx, user, command.fqdn)
         if by_suffix is None:
             raise missing
         found.append(by_suffix)
@@ -62,7 +61,17 @@ def select_platform_domain(
     return found[0], []
 
 
-def _longest_visible_suffix(tx: Tx, fqdn: str, granted: frozenset[int]) -> PlatformDomain | None:
+def _sees(tx: Tx, user: User, platform_domain: PlatformDomain) -> bool:
+    is_granted_to_some = platform_domain.restricted and not platform_domain.hidden
+    granted = (
+        platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
+        if is_granted_to_some
+        else ()
+    )
+    return is_visible(platform_domain, granted)
+
+
+def _longest_visible_suffix(tx: Tx, user: User, fqdn: str) -> PlatformDomain | None:
     # Only the domain part must be a name; a bad label before it is the label's error, told as such.
     canonical = canonical_domain(fqdn) or canonical_domain(fqdn.partition(".")[2])
     if canonical is None:
@@ -70,6 +79,6 @@ def _longest_visible_suffix(tx: Tx, fqdn: str, granted: frozenset[int]) -> Platf
     for candidate in platform_domain_store.find_platform_domains_among(
         tx, (canonical, *ancestors(canonical))
     ):
-        if is_visible(candidate, granted):
+        if _sees(tx, user, candidate):
             return candidate
     return None

@@ -1,6 +1,6 @@
 """All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.db import Prepared, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.model import Subdomain
@@ -229,6 +230,14 @@ def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
     return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
+_BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subdomain_ids", expanding=True))))
+
+
+def list_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> list[Subdomain]:
+    """Which subdomains have these ids, whatever became of them?"""
+    return fetch(tx, _BY_IDS, subdomain_ids=list(subdomain_ids))
+
+
 _LOCKED = Prepared(
     select(subdomains.c.id)
     .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
@@ -239,7 +248,7 @@ _LOCKED = Prepared(
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     """Lock these names in the one order in which whoever changes several of them locks them (PostgreSQL)."""
-    _LOCKED.all(tx, ids=sorted(subdomain_ids))
+    _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
@@ -290,8 +299,10 @@ def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
 _ADDED = Prepared(insert(subdomains).returning(subdomains.c.id))
 
 
-def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | None:
-    """Add a subdomain and return its id; None when another process was faster with the same name.
+def insert_subdomain(
+    tx: Tx, platform_domain: PlatformDomain, delegation: Delegation, **values: object
+) -> Subdomain | None:
+    """Add a subdomain and return it; None when another process was faster with the same name.
 
     One unreleased row a name is the database's to hold (`uq_subdomains_fqdn_unreleased`).
     """
@@ -304,14 +315,30 @@ def insert_subdomain(tx: Tx, delegation: Delegation, **values: object) -> int | 
         "updated_at": tx.now,
         "due_at": tx.now,
         "generation_at": tx.now,
+        "platform_domain_id": platform_domain.id,
         **values,
     }
     try:
-        return int(_ADDED.value(tx, **row))
+        subdomain_id = int(_ADDED.value(tx, **row))
     except IntegrityError as error:
         if violates(error, "uq_subdomains_fqdn_unreleased"):
             return None
         raise
+    return _as_added(subdomain_id, platform_domain, delegation, row)
+
+
+def _as_added(
+    subdomain_id: int, platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]
+) -> Subdomain:
+    """Return a subdomain as it is found after it was added: what nobody gave is null."""
+    joined = {
+        name: getattr(platform_domain, columns[0].name)
+        for name, columns in _ELSEWHERE.items()
+        if name != "delegation"
+    }
+    known = {**row, **joined, "id": subdomain_id, "delegation": delegation}
+    values: list[Any] = [known.get(name) for name in Subdomain.__struct_fields__]
+    return Subdomain(*values)
 
 
 def _counts(delegation: Delegation) -> dict[str, int]:

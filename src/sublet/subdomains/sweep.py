@@ -82,7 +82,7 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
         return Swept(Counter(), stopped_reason=reason)
     due = sweep_store.list_due(tx, limit)
     if due:
-        return _work(tx, due, _look)
+        return _work(tx, due, _look, at_once=_date_those_at_rest)
     losses = sweep_store.list_losses(tx, limit)
     if losses:
         reason = stop_for_the_losses(tx, state)
@@ -91,19 +91,28 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
     return Swept(Counter())
 
 
-def _work(tx: Tx, found: list[tuple[int, int]], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
+def _work(
+    tx: Tx,
+    found: list[tuple[int, int]],
+    step: Callable[[Tx, User, Subdomain], list[str]],
+    *,
+    at_once: Callable[[Tx, list[int]], frozenset[int]] = lambda _tx, _ids: frozenset(),
+) -> Swept:
+    """Do a step with each of these names; those for which `at_once` has done all that there is are left out."""
     # All users first, in one order: whoever holds one of them, and waits for a ledger account, is not waited for.
-    users = {user_id: account_store.lock_user(tx, user_id) for user_id in sorted({each[1] for each in found})}
+    users = account_store.lock_users(tx, {each[1] for each in found})
     # Then the names, which the publisher may have locked and not those users.
     store.lock_subdomains(tx, (each[0] for each in found))
-    done: Counter[str] = Counter()
+    finished = at_once(tx, [each[0] for each in found])
+    done = Counter(["looked"] * len(finished))
     faults: list[tuple[int, Exception]] = []
     for subdomain_id, user_id in found:
-        user = users[user_id]
-        assert user is not None  # noqa: S101 - rows are never deleted
+        if subdomain_id in finished:
+            continue
         try:
             with tx.savepoint():
-                done.update(step(tx, user, find_for_operator(tx, str(subdomain_id))) or ["looked"])
+                subdomain = find_for_operator(tx, str(subdomain_id))
+                done.update(step(tx, users[user_id], subdomain) or ["looked"])
         except Exception as error:
             if is_lost(error):
                 raise
@@ -111,6 +120,39 @@ def _work(tx: Tx, found: list[tuple[int, int]], step: Callable[[Tx, User, Subdom
             sweep_store.put_off(tx, subdomain_id, tx.now + FAULT_PAUSE)
             faults.append((subdomain_id, error))
     return Swept(done, more=True, faults=tuple(faults))
+
+
+def _date_those_at_rest(tx: Tx, subdomain_ids: list[int]) -> frozenset[int]:
+    """Store the next dates of those names of which nothing is reached, by two statements for all; return their ids.
+
+    Such is every new name, and mostly all that are due are new. For one of which that can't be told all are looked at by themselves:
+    then it is a fault of that one.
+    """
+    try:
+        with tx.savepoint():
+            resting = [each for each in store.list_subdomains(tx, subdomain_ids) if _is_at_rest(each, tx.now)]
+            dates = ((each.id, *_next_dates(each, tx.now, cooling_off_ends_at(each))) for each in resting)
+            sweep_store.set_dates_of_many(tx, dates)
+    except Exception as error:
+        if is_lost(error):
+            raise
+        return frozenset()
+    return frozenset(each.id for each in resting)
+
+
+def _is_at_rest(subdomain: Subdomain, now: datetime) -> bool:
+    """Tell that nothing is reached of a name, whatever is past, and that nobody is to try to renew it: a look would only date it."""
+    free_at = cooling_off_ends_at(subdomain)
+    is_reached = bool(reached(subdomain, (), now)) or (free_at is not None and free_at <= now)
+    return auto_renew_at(subdomain) is None and not is_reached
+
+
+def _next_dates(
+    subdomain: Subdomain, now: datetime, *others: datetime | None
+) -> tuple[datetime | None, datetime | None]:
+    """Return when the sweep is to look at a name again, at its next milestone or the first of the `others`, and when it is lost."""
+    dates = (next_milestone_at(subdomain, now), *others)
+    return min((each for each in dates if each is not None), default=None), lost_at(subdomain)
 
 
 def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
@@ -139,9 +181,8 @@ def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
             sweep_store.set_dates(tx, subdomain.id, due_at=None, loss_at=None)
             return ["released"]
         free_at = tx.now + UNPUBLISHED_PAUSE
-    dates = (next_milestone_at(subdomain, tx.now), tries_at, free_at)
-    due_at = min((each for each in dates if each is not None), default=None)
-    sweep_store.set_dates(tx, subdomain.id, due_at=due_at, loss_at=lost_at(subdomain))
+    due_at, loss_at = _next_dates(subdomain, tx.now, tries_at, free_at)
+    sweep_store.set_dates(tx, subdomain.id, due_at=due_at, loss_at=loss_at)
     return kinds
 
 

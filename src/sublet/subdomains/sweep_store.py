@@ -1,6 +1,6 @@
 """All SQL of the sweep: which names it has to look at, and which would be lost; the clockwork's own row; forecasts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -198,6 +198,11 @@ _DATES = Prepared(
 def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
     """Store when the sweep is to look at a name again, and when it is lost."""
     _DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
+
+
+def set_dates_of_many(tx: Tx, dates: Iterable[tuple[int, datetime | None, datetime | None]]) -> None:
+    """Store the same of many names: their ids, each with the two."""
+    _DATES.run_many(tx, [{"of": each, "due": due_at, "loss": loss_at} for each, due_at, loss_at in dates])
 
 
 def date_anew(tx: Tx, platform_domain_id: int) -> None:

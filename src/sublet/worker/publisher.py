@@ -192,7 +192,13 @@ class Publisher:
         Raises:
             LeaseLost: another worker has the zone.
         """
-        gives_back = among is None and not besides and not self._is_alone()
+        is_alone = self._is_alone()
+        if is_alone and among is None and platform_domain_id in self._leases:
+            # After the first batch mostly nothing waits; whoever is alone may keep the lease, and has nothing to write then.
+            waits = await self._db.ask(publish_store.is_any_waiting, platform_domain_id, besides)
+            if not waits:
+                return None
+        gives_back = among is None and not besides and not is_alone
         if gives_back:
             self._leases.pop(platform_domain_id, None)  # so that it is not renewed after that
         batch = await self._db.write(
@@ -340,8 +346,11 @@ class Publisher:
 
 def _list_waiting(tx: Tx, holder: str | None) -> list[int]:
     """Return the zones to be worked on; those that others than the holder publish are left out, unless it is None."""
+    waiting = publish_store.list_waiting_platform_domain_ids(tx)
+    if not waiting:
+        return []
     resting = zone_state_store.list_resting_platform_domain_ids(tx)
-    waiting = [each for each in publish_store.list_waiting_platform_domain_ids(tx) if each not in resting]
+    waiting = [each for each in waiting if each not in resting]
     if holder is None or not waiting:
         return waiting
     held = list_held_by_others(tx, [publish_lease(each) for each in waiting], holder)
