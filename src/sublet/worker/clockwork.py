@@ -58,8 +58,11 @@ class Clockwork:
         """Sweep for ever; a fault is logged and waited out, it never ends the loop."""
         while True:
             try:
-                if not await self.tick():
-                    await asyncio.sleep(POLL_SECONDS)
+                began = time.monotonic()
+                # After a step it rests as long as that took: thousands may be due at once, and those of users come between.
+                has_more = await self.tick()
+                rest_seconds = time.monotonic() - began if has_more else POLL_SECONDS
+                await asyncio.sleep(rest_seconds)
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
             except Exception:
