@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
+import msgspec
 import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -19,8 +19,7 @@ Clock = Callable[[], datetime]
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Tx:
+class Tx(msgspec.Struct, frozen=True):
     """One transaction: its connection and its one instant, which is the time of everything done in it."""
 
     connection: Connection

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import structlog
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from sublet.accounts.model import Registrant
@@ -36,6 +35,7 @@ from sublet.http.errors import (
     accepted_request_id,
     render_refusal,
 )
+from sublet.http.header_fields import HeaderFields
 from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import BodyTooSlow, declared_type, parse_object, read_body
 from sublet.http.limits import (
@@ -68,7 +68,7 @@ class _Request:
 
     scope: Scope
     receive: Receive
-    fields: Headers
+    fields: HeaderFields
     request_id: str
     endpoint: str = "unknown"
     user_id: int | None = None
@@ -89,7 +89,7 @@ class Resource:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens."""
         started = time.perf_counter()
-        headers = Headers(scope=scope)
+        headers = HeaderFields(scope["headers"])
         request_id = accepted_request_id(headers.get("x-request-id")) or new_request_id()
         request = _Request(scope, receive, headers, request_id)
         error = None
@@ -287,7 +287,7 @@ def _refuse_more_failures(failures: Allowance | None) -> None:
 async def _drain(request: _Request, refusal: Refusal) -> None:
     """Take in a body that was not read, within bounds, so that the client gets to read the refusal instead of a reset."""
     fields = request.fields
-    has_body = fields.get("content-length", "0") != "0" or "transfer-encoding" in fields
+    has_body = (fields.get("content-length") or "0") != "0" or "transfer-encoding" in fields
     if request.body_read or not has_body:
         return
     taken = 0

@@ -11,11 +11,11 @@ import re
 from collections import Counter
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from sublet.errors import FieldError, InvalidJson, InvalidRequest
 from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
+from sublet.http.header_fields import HeaderFields
 
 BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
@@ -31,7 +31,7 @@ class BodyTooSlow(InvalidRequest):
     """The body did not arrive in time; the connection is closed after the answer."""
 
 
-def declared_type(headers: Headers) -> str | None:
+def declared_type(headers: HeaderFields) -> str | None:
     """Return the `Content-Type`, or None when the request has none.
 
     Raises:
@@ -49,7 +49,7 @@ def declared_type(headers: Headers) -> str | None:
 
 
 async def read_body(
-    headers: Headers, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
+    headers: HeaderFields, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
 ) -> bytes:
     """Return the whole body.
 

@@ -59,9 +59,28 @@ async def write_whole(
         cycle.keep_alive = False
     elif not cycle.keep_alive:
         fields += b"connection: close\r\n"
-    common = b"".join([b"%b: %b\r\n" % each for each in cycle.default_headers])
-    cycle.transport.write(b"".join((STATUS_LINE[status], common, fields, b"\r\n", body)))
+    cycle.transport.write(
+        b"".join((STATUS_LINE[status], _COMMON.written(cycle.default_headers), fields, b"\r\n", body))
+    )
     cycle.message_event.set()
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
+
+
+class _Common:
+    """The fields that uvicorn gives each answer: it makes a new list of them once a second, for the date."""
+
+    def __init__(self) -> None:
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._written = b""
+
+    def written(self, fields: list[tuple[bytes, bytes]]) -> bytes:
+        """Return them as they stand on the wire."""
+        if fields is not self._fields:
+            self._fields = fields
+            self._written = b"".join([b"%b: %b\r\n" % each for each in fields])
+        return self._written
+
+
+_COMMON = _Common()
