@@ -10,7 +10,7 @@ import sqlite3.dbapi2
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import psycopg
@@ -21,6 +21,7 @@ from speed.servers import SETTINGS
 from sublet.accounts.authenticate import authenticate
 from sublet.config import load_settings
 from sublet.db import open_database
+from sublet.db.pipeline import Asker, NotAnswered
 from sublet.http.app import build_app
 from sublet.http.endpoints import BASE_PATH, Context
 from sublet.http.limits import Limits, borrow_whole
@@ -199,11 +200,18 @@ def noting() -> Iterator[None]:
 
     # The drivers have no place for this: who makes connections is the service, which is not to know of it.
     sqlite3.dbapi2.connect, psycopg.connect = connect_sqlite, connect_postgresql
+    # A pipeline has no cursor: without one, single questions come by the driver like all others.
+    by_pipeline, Asker.ask = Asker.ask, _no_pipeline  # type: ignore[method-assign, assignment]
     NOTES.take()
     try:
         yield
     finally:
         sqlite3.dbapi2.connect, psycopg.connect = to_sqlite, to_postgresql
+        Asker.ask = by_pipeline  # type: ignore[method-assign]
+
+
+async def _no_pipeline(*_: object) -> NoReturn:
+    raise NotAnswered
 
 
 @dataclass(frozen=True, slots=True)

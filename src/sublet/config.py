@@ -149,7 +149,7 @@ DESCRIPTIONS: dict[str, str] = {
     "free_quota": "How many free names a user may hold who has no quota of its own.",
     "nameserver_changes_per_day": "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number.",
     "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
-    "one_processor": "yes: `sublet serve` on SQLite keeps to one of the host's processors; or no.",
+    "one_processor": "yes: `sublet serve` on SQLite, and each process of `sublet api`, keeps to one of the host's processors; or no.",
     "rate_limits": "on or off, the limits on failed authentication and on changes of one name included.",
     "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
     "rate_limit_write_per_minute": "Changing requests of one token in a minute.",

@@ -31,6 +31,14 @@ def stay_on_one_processor() -> None:
         _before = allowed
 
 
+def keep_on_one_processor(pid: int, place: int) -> None:
+    """Keep a child process that was just started on one of the processors that this one may use: on others than its neighbours in number, as far as there are some."""
+    with suppress(OSError, AttributeError):  # it has ended; another system; a container may forbid it
+        allowed = sorted(os.sched_getaffinity(0))
+        # Of several parents on a host not all begin with the same one.
+        os.sched_setaffinity(pid, {allowed[(os.getpid() + place) % len(allowed)]})
+
+
 def let_run_anywhere(pid: int) -> None:
     """Let a child process run wherever this one might before it stayed on one processor."""
     if _before:

@@ -69,3 +69,18 @@ def test_only_a_process_of_its_own_gives_way() -> None:
     )
     before, after = (int(each) for each in done.stdout.split())
     assert after == min(before + processors.GIVE_WAY_BY, 19)
+
+
+@pytest.mark.skipif(len(ALLOWED) < 2, reason="a host with one processor has nothing to choose")
+def test_neighbours_are_kept_on_different_processors() -> None:
+    found = []
+    for place in range(len(ALLOWED) + 1):
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        try:
+            processors.keep_on_one_processor(child.pid, place)
+            found.append(os.sched_getaffinity(child.pid))
+        finally:
+            child.communicate(b"\n")
+    assert [len(each) for each in found] == [1] * len(found)
+    assert set().union(*found[:-1]) == ALLOWED
+    assert found[-1] == found[0]
