@@ -7,13 +7,13 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
+from msgspec import structs
 from sqlalchemy import select
 from typer.testing import CliRunner
 
@@ -264,7 +264,7 @@ def test_a_registry_that_breaks_an_invariant_is_backed_up_and_told(tmp_path: Pat
     file = tmp_path / "backup.db"
 
     def write_event_to_come(tx: Tx) -> None:
-        to_come = replace(tx, now=datetime(2099, 9, 23, tzinfo=UTC))
+        to_come = structs.replace(tx, now=datetime(2099, 9, 23, tzinfo=UTC))
         audit.record(to_come, Actor("operator"), "user.add", "user", 1)
 
     registry.write(write_event_to_come)

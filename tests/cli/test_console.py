@@ -5,12 +5,12 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner
 
 import databases
@@ -126,7 +126,7 @@ def test_the_doctor_shows_people_the_first_violations_of_a_kind_and_scripts_all(
     registry = small_registry(tmp_path)
 
     def write_events_to_come(tx: Tx) -> None:
-        to_come = replace(tx, now=datetime(2099, 9, 23, 10, 57, 31, tzinfo=UTC))
+        to_come = structs.replace(tx, now=datetime(2099, 9, 23, 10, 57, 31, tzinfo=UTC))
         for _ in range(25):
             audit.record(to_come, Actor("operator"), "user.add", "user", 1)
 

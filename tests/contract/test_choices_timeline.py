@@ -1,7 +1,6 @@
 """Choices, "Timeline" and "Automatic renewal": what the owner sees of a name's life, and who sees nothing; over the real service."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -268,7 +267,9 @@ def test_the_last_attempt_and_the_mail_about_it_are_told(shop: RunningService) -
         owner, name = find_user(tx, user.id), store.find_subdomain(tx, added["id"])
         assert owner is not None
         assert name is not None
-        assert not auto_renew(replace(tx, now=at), owner, structs.replace(name, auto_renew_max_credits=5))
+        assert not auto_renew(
+            structs.replace(tx, now=at), owner, structs.replace(name, auto_renew_max_credits=5)
+        )
 
     shop.write(attempt_now)
     sentence = "It would cost 10 credits, and the ceiling is 5."
