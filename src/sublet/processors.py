@@ -20,14 +20,12 @@ _PROCESSOR = 36
 def stay_on_one_processor() -> None:
     """Keep this process, and all threads that it starts from now on, on the processor that it runs on now; where that can't be, change nothing."""
     global _before  # noqa: PLW0603 - it is the process's own
-    with suppress(
-        OSError, AttributeError, ValueError, IndexError
-    ):  # another system than Linux; a container may forbid it
+    # Another system than Linux has none of it; a container may forbid it.
+    with suppress(OSError, AttributeError, ValueError, IndexError):
         allowed = os.sched_getaffinity(0)
-        fields = (
-            Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        )
-        os.sched_setaffinity(0, {int(fields[_PROCESSOR])})
+        told = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
+        now_on = int(told.rpartition(")")[2].split()[_PROCESSOR])
+        os.sched_setaffinity(0, {now_on})
         _before = allowed
 
 

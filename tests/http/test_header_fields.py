@@ -1,3 +1,5 @@
+"""Header fields: the same values as the framework's own type finds."""
+
 import pytest
 from starlette.datastructures import Headers
 
