@@ -22,7 +22,6 @@ print(len(os.sched_getaffinity(0)), child.communicate("\\n")[0])
 """
 
 
-@pytest.mark.skipif(len(ALLOWED) < 2, reason="a host with one processor has nothing to choose")
 @pytest.mark.parametrize(("one_processor", "processors"), [("yes", 1), ("no", len(ALLOWED))])
 def test_all_threads_of_serve_keep_to_the_processors_they_may(
     tmp_path: Path, one_processor: str, processors: int
@@ -38,7 +37,6 @@ def test_all_threads_of_serve_keep_to_the_processors_they_may(
     assert all(each <= ALLOWED for each in found)
 
 
-@pytest.mark.skipif(len(ALLOWED) < 2, reason="a host with one processor has nothing to choose")
 def test_a_child_may_run_wherever_its_parent_might() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PARENT], capture_output=True, text=True, timeout=60, check=True
@@ -71,7 +69,6 @@ def test_only_a_process_of_its_own_gives_way() -> None:
     assert after == min(before + processors.GIVE_WAY_BY, 19)
 
 
-@pytest.mark.skipif(len(ALLOWED) < 2, reason="a host with one processor has nothing to choose")
 def test_neighbours_are_kept_on_different_processors() -> None:
     found = []
     for place in range(len(ALLOWED) + 1):
