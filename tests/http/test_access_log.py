@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 
 from sublet.config import Settings
 from sublet.http.access_log import TOGETHER_MAX, Answered, access_log
+from sublet.http.afterwards import Afterwards
+from sublet.http.observe import Metrics
 from sublet.secret import HIDDEN
 from sublet.service.logs import configure_logs
 
 TOKEN = "sublet_0123456789abcdefghijklmnopqrstuvwxyz"
-ONE = Answered("GET", "/api/v1/me", "me", 200, 0.01234, "a" * 32, 7, None)
+NOW = datetime(2026, 11, 22, 20, 45, 0, 123456, tzinfo=UTC)
+ONE = Answered(NOW, "GET", "/api/v1/me", "me", 200, 0.01234, "a" * 32, 7, None)
 ODD = Answered(
+    NOW,
     "POST",
     "/a b/\N{LATIN SMALL LETTER E WITH ACUTE}=\"'\n\x1b[1m",
     "unknown",
@@ -34,9 +39,9 @@ def _write(settings: Settings, *answered: Answered) -> None:
     """Have lines written as for requests that are answered in one go."""
 
     async def answer() -> None:
-        write = access_log(settings)
+        afterwards = Afterwards(Metrics(), access_log(settings))
         for each in answered:
-            write(each)
+            afterwards.tell(each)
         await asyncio.sleep(0)
 
     asyncio.run(answer())
@@ -45,6 +50,7 @@ def _write(settings: Settings, *answered: Answered) -> None:
 def _as_any_other(settings: Settings, of: Answered) -> None:
     configure_logs(settings)
     values: dict[str, Any] = of._asdict()
+    del values["at"]
     seconds = values.pop("seconds")
     structlog.get_logger().info("request", duration_ms=round(seconds * 1000, 1), **values)
 
@@ -84,7 +90,7 @@ def test_it_is_one_line_whatever_the_path(path: str) -> None:
         for log_format in ("text", "json"):
             _write(
                 Settings(log_format=log_format),
-                Answered("GET", path + TOKEN, "unknown", 404, 0.1, "r", None, "not_found"),
+                Answered(NOW, "GET", path + TOKEN, "unknown", 404, 0.1, "r", None, "not_found"),
             )
     assert len(lines) == 2
     for line in lines:
@@ -96,7 +102,7 @@ def test_it_is_one_line_whatever_the_path(path: str) -> None:
 def test_lines_for_a_terminal_go_the_way_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with structlog.testing.capture_logs() as logs:
-        access_log(Settings())(ONE)
+        access_log(Settings())([ONE])
     assert [(each["event"], each["path"], each["duration_ms"]) for each in logs] == [
         ("request", "/api/v1/me", 12.3)
     ]

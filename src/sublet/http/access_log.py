@@ -4,12 +4,13 @@ What composes those takes as long as a fifth of a read. Here are no values but t
 they go the way of all others.
 """
 
-import asyncio
 import sys
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from sublet.config import Settings
@@ -24,8 +25,12 @@ TOGETHER_MAX = 12
 
 
 class Answered(NamedTuple):
-    """What is told of one request; the query string and all headers stay out of it. `error` is the code of a refusal."""
+    """What is told of one request, answered `at` this instant; the query string and all headers stay out of it.
 
+    `error` is the code of a refusal.
+    """
+
+    at: datetime
     method: str
     path: str
     endpoint: str
@@ -36,51 +41,68 @@ class Answered(NamedTuple):
     error: str | None
 
 
-def access_log(settings: Settings) -> Callable[[Answered], None]:
-    """Return what writes the line of one request to stderr, as `log_level` and `log_format` want it; it is called on an event loop.
-
-    The lines of all requests that the loop answers in one go are written together: to write took half of a line's time.
-    """
+def access_log(settings: Settings) -> Callable[[Sequence[Answered]], None]:
+    """Return what writes the lines of requests to stderr, each its own, as `log_level` and `log_format` want it."""
     if settings.log_level not in LEVELS:
         return lambda _: None
     if settings.log_format == "json":
-        return _Together(_json)
-    return _write_in_colours if sys.stderr.isatty() else _Together(_text)
+        return partial(_write, _json)
+    return _write_in_colours if sys.stderr.isatty() else partial(_write, _text)
 
 
-class _Together:
-    """Writes lines once the event loop has gone round."""
-
-    def __init__(self, compose: Callable[[Answered], str]) -> None:
-        self._compose = compose
-        self._lines: list[str] = []
-
-    def __call__(self, of: Answered) -> None:
-        """Have the line of one request written."""
-        if not self._lines:
-            asyncio.get_running_loop().call_soon(self._write)
-        self._lines.append(without_secrets(self._compose(of)) + "\n")
-
-    def _write(self) -> None:
-        lines, self._lines = self._lines, []
-        for first in range(0, len(lines), TOGETHER_MAX):  # each in one piece: other threads write there, too
-            sys.stderr.write("".join(lines[first : first + TOGETHER_MAX]))
+def _write(compose: Callable[[Answered], str], answered: Sequence[Answered]) -> None:
+    lines = [without_secrets(compose(each)) + "\n" for each in answered]
+    for first in range(0, len(lines), TOGETHER_MAX):  # each in one piece: other threads write there, too
+        sys.stderr.write("".join(lines[first : first + TOGETHER_MAX]))
 
 
 def _text(of: Answered) -> str:
     return (
-        f"{_now()} [info     ] request                        duration_ms={_ms(of)} endpoint={of.endpoint} "
+        f"{_at(of)} [info     ] request                        duration_ms={_ms(of)} endpoint={of.endpoint} "
         f"error={of.error} method={shown(of.method)} path={shown(of.path)} request_id={shown(of.request_id)} "
         f"status={of.status} user_id={of.user_id}"
     )
 
 
+class _Line(msgspec.Struct):
+    """A line for machines; what a Struct takes to be written is a third of what a dict takes."""
+
+    method: str
+    path: str
+    endpoint: str
+    status: int
+    duration_ms: float
+    request_id: str
+    user_id: int | None
+    error: str | None
+    event: str
+    level: str
+    timestamp: datetime
+
+
 def _json(of: Answered) -> str:
-    return json_line(_event(of) | {"event": "request", "level": "info", "timestamp": _now()})
+    line = _Line(
+        of.method,
+        of.path,
+        of.endpoint,
+        of.status,
+        _ms(of),
+        of.request_id,
+        of.user_id,
+        of.error,
+        "request",
+        "info",
+        of.at,
+    )
+    try:
+        return msgspec.json.encode(line).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which somebody sent
+        return json_line(_event(of) | {"event": "request", "level": "info", "timestamp": _at(of)})
 
 
-def _write_in_colours(of: Answered) -> None:
-    log.info("request", **_event(of))
+def _write_in_colours(answered: Sequence[Answered]) -> None:
+    for each in answered:
+        log.info("request", **_event(each))
 
 
 def _event(of: Answered) -> dict[str, object]:
@@ -100,5 +122,5 @@ def _ms(of: Answered) -> float:
     return round(of.seconds * 1000, 1)
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+def _at(of: Answered) -> str:
+    return of.at.isoformat().replace("+00:00", "Z")

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sublet import __version__
 from sublet.errors import NotFound, Refusal
+from sublet.http.access_log import access_log
+from sublet.http.afterwards import Afterwards
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, Context, Endpoint
@@ -45,9 +47,10 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
         Route(f"{BASE_PATH}/docs", _identified(docs), methods=["GET"]),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
-    paths = Paths(_application(routes, Resource(context, {})))
+    afterwards = Afterwards(context.metrics, access_log(context.settings))
+    paths = Paths(_application(routes, Resource(context, {}, afterwards)))
     for path, methods in by_path.items():
-        paths.add(BASE_PATH + path, Resource(context, methods))
+        paths.add(BASE_PATH + path, Resource(context, methods, afterwards))
     return paths
 
 

@@ -14,6 +14,7 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from sublet.accounts.model import Registrant
+from sublet.db import utc_now
 from sublet.errors import (
     InsufficientScope,
     NotFound,
@@ -24,7 +25,8 @@ from sublet.errors import (
     Unavailable,
     validation_failed,
 )
-from sublet.http.access_log import Answered, access_log
+from sublet.http.access_log import Answered
+from sublet.http.afterwards import Afterwards
 from sublet.http.bodies import NoBody
 from sublet.http.endpoints import BASE_PATH, Call, Context, Endpoint, takes_body
 from sublet.http.errors import (
@@ -79,11 +81,11 @@ class _Request:
 class Resource:
     """All methods of one path; an ASGI application, to which `paths` leads. Without methods nothing is there."""
 
-    def __init__(self, context: Context, methods: Mapping[str, Endpoint]) -> None:
+    def __init__(self, context: Context, methods: Mapping[str, Endpoint], afterwards: Afterwards) -> None:
         self._context = context
         self._methods = methods
         self._trusted = trusted_addresses(context.settings.trusted_proxies)
-        self._log = access_log(context.settings)
+        self._afterwards = afterwards
         self._publish_wait_seconds = context.settings.publish_wait_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,9 +114,9 @@ class Resource:
         request.headers["x-request-id"] = request_id
         await send_answer(scope, send, status, request.headers, body)
         seconds = time.perf_counter() - started
-        self._context.metrics.count(request.endpoint, status, seconds)
-        self._log(
+        self._afterwards.tell(
             Answered(
+                utc_now(),
                 scope["method"],
                 scope["path"],
                 request.endpoint,
