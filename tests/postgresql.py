@@ -4,7 +4,6 @@ import itertools
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from free_ports import free_port
 
 _NUMBERS = itertools.count(1)
 
@@ -39,12 +40,6 @@ def hand_over(folder: Path) -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def run_postgresql(folder: Path, *, durable: bool = False, prefix: tuple[str, ...] = ()) -> Iterator[str]:
     """Run a server, which waits for the disk where it is `durable`; gives the address of its database `postgres`.
@@ -53,7 +48,7 @@ def run_postgresql(folder: Path, *, durable: bool = False, prefix: tuple[str, ..
     """
     data = folder / "data"
     user = hand_over(folder)
-    port = _free_port()
+    port = free_port()
     initdb = [
         find_postgresql("initdb"),
         "-D",

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 
 import plain_http
+from free_ports import free_port
 from service import MovableClock, RunningService
 from sublet.config import Settings
 
@@ -91,20 +91,25 @@ class ServeProcess:
         self.service.client = plain_http.Client(timeout=30)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
     """Ask again and again until it is so, or fail: late enough that only what never comes is a failure, however loaded the machine is."""
     ends = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < ends, f"not so within {seconds:g} s"
+        assert time.monotonic() < ends, f"{_named(condition)}: not so within {seconds:g} s"
         time.sleep(0.05)
+
+
+def _named(condition: Callable[[], bool]) -> str:
+    """Return where a condition stands, for whoever reads nothing but the last line."""
+    code = getattr(getattr(condition, "__func__", condition), "__code__", None)
+    return (
+        f"{condition}" if code is None else f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    )
 
 
 def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
     """Return a loopback address with a port that nobody listens on, over TCP or UDP."""
-    with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
-        stream.bind((host, 0))
-        datagram.bind(stream.getsockname())
-        return host, int(stream.getsockname()[1])
+    return host, free_port(host)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from sublet.config import Settings
 
 RESTART_SECONDS = 0.5
 """How long after its end a process is started anew: `RestartSec` of a systemd unit."""
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 _COMMAND = "from sublet.cli.main import main; main()"
 
 

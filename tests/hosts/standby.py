@@ -20,7 +20,7 @@ from serving import free_address, wait_until
 
 STANDBY_NAME = "standby"
 """By which name the primary knows the standby that it waits for."""
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 """How long a start, a copy or a promotion may take on a machine that others load."""
 _SETTINGS = ("shared_buffers=32MB", "wal_receiver_status_interval=1s", "wal_retrieve_retry_interval=200ms")
 
