@@ -228,6 +228,17 @@ def test_the_settings_keep_acknowledged_writes(tmp_path: Path) -> None:
     _tell(tmp_path, story)
 
 
+def test_short_reads_keep_more_of_the_file_in_memory_than_others(tmp_path: Path) -> None:
+    def ask(tx: Tx) -> int:
+        return int(tx.connection.exec_driver_sql("PRAGMA cache_size").scalar_one())
+
+    async def story(database: SqliteDatabase) -> None:
+        assert await database.read(ask) == -sqlite.READING_CACHE_KIB
+        assert -sqlite.READING_CACHE_KIB < await database.read_apart(ask) < 0
+
+    _tell(tmp_path, story)
+
+
 def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> None:
     """Else the service would not stop: its parts are cancelled, and may be told of a commit just then."""
 

@@ -32,7 +32,7 @@ BUSY_TIMEOUT_SECONDS = 5
 RECALLED_MAX = 4096
 """Most answers that are remembered until the next commit."""
 READING_CACHE_KIB = 32 * 1024
-"""How much of the file the connection of short reads keeps in memory: of 100,000 names all but the leaves. 2 MiB if nobody says so."""
+"""How much of the file the connection of short reads keeps in memory at most; SQLite by itself has each keep 2 MiB."""
 
 
 @dataclass(slots=True)

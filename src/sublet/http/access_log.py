@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from sublet.config import Settings
+from sublet.db import utc_now
 from sublet.log_lines import json_line, shown
 from sublet.secret import without_secrets
 
@@ -24,21 +24,23 @@ TOGETHER_MAX = 12
 """Most lines in one write: some 3,000 octets, which a pipe takes in one piece where several processes write into it."""
 
 
-class Answered(NamedTuple):
-    """What is told of one request, answered `at` this instant; the query string and all headers stay out of it.
+class Answered(msgspec.Struct, frozen=True):
+    """What is told of one request once it is answered, as its line has it; the query string and all headers stay out of it.
 
-    `error` is the code of a refusal.
+    `error` is the code of a refusal. A Struct, since it is written in a third of the time of a dict.
     """
 
-    at: datetime
     method: str
     path: str
     endpoint: str
     status: int
-    seconds: float
+    duration_ms: float
     request_id: str
     user_id: int | None
     error: str | None
+    event: str = "request"
+    level: str = "info"
+    timestamp: datetime = msgspec.field(default_factory=utc_now)
 
 
 def access_log(settings: Settings) -> Callable[[Sequence[Answered]], None]:
@@ -58,69 +60,25 @@ def _write(compose: Callable[[Answered], str], answered: Sequence[Answered]) -> 
 
 def _text(of: Answered) -> str:
     return (
-        f"{_at(of)} [info     ] request                        duration_ms={_ms(of)} endpoint={of.endpoint} "
+        f"{_at(of)} [info     ] request                        duration_ms={of.duration_ms} endpoint={of.endpoint} "
         f"error={of.error} method={shown(of.method)} path={shown(of.path)} request_id={shown(of.request_id)} "
         f"status={of.status} user_id={of.user_id}"
     )
 
 
-class _Line(msgspec.Struct):
-    """A line for machines; what a Struct takes to be written is a third of what a dict takes."""
-
-    method: str
-    path: str
-    endpoint: str
-    status: int
-    duration_ms: float
-    request_id: str
-    user_id: int | None
-    error: str | None
-    event: str
-    level: str
-    timestamp: datetime
-
-
 def _json(of: Answered) -> str:
-    line = _Line(
-        of.method,
-        of.path,
-        of.endpoint,
-        of.status,
-        _ms(of),
-        of.request_id,
-        of.user_id,
-        of.error,
-        "request",
-        "info",
-        of.at,
-    )
     try:
-        return msgspec.json.encode(line).decode()
+        return msgspec.json.encode(of).decode()
     except UnicodeEncodeError:  # half of a surrogate pair, which somebody sent
-        return json_line(_event(of) | {"event": "request", "level": "info", "timestamp": _at(of)})
+        return json_line(msgspec.structs.asdict(of) | {"timestamp": _at(of)})
 
 
 def _write_in_colours(answered: Sequence[Answered]) -> None:
     for each in answered:
-        log.info("request", **_event(each))
-
-
-def _event(of: Answered) -> dict[str, object]:
-    return {
-        "method": of.method,
-        "path": of.path,
-        "endpoint": of.endpoint,
-        "status": of.status,
-        "duration_ms": _ms(of),
-        "request_id": of.request_id,
-        "user_id": of.user_id,
-        "error": of.error,
-    }
-
-
-def _ms(of: Answered) -> float:
-    return round(of.seconds * 1000, 1)
+        values = msgspec.structs.asdict(each)
+        del values["level"], values["timestamp"]
+        log.info(**values)
 
 
 def _at(of: Answered) -> str:
-    return of.at.isoformat().replace("+00:00", "Z")
+    return of.timestamp.isoformat().replace("+00:00", "Z")

@@ -16,16 +16,16 @@ class Afterwards:
     def __init__(self, metrics: Metrics, write_lines: Callable[[Sequence[Answered]], None]) -> None:
         self._metrics = metrics
         self._write_lines = write_lines
-        self._answered: list[Answered] = []
+        self._answered: list[tuple[Answered, float]] = []
 
-    def tell(self, of: Answered) -> None:
-        """Have one request counted and logged; called on an event loop."""
+    def tell(self, of: Answered, seconds: float) -> None:
+        """Have one request, answered in so many seconds, counted and logged; called on an event loop."""
         if not self._answered:
             asyncio.get_running_loop().call_soon(self._tell_all)
-        self._answered.append(of)
+        self._answered.append((of, seconds))
 
     def _tell_all(self) -> None:
         answered, self._answered = self._answered, []
-        for each in answered:
-            self._metrics.count(each.endpoint, each.status, each.seconds)
-        self._write_lines(answered)
+        for each, seconds in answered:
+            self._metrics.count(each.endpoint, each.status, seconds)
+        self._write_lines([each for each, _ in answered])

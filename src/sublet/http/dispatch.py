@@ -14,7 +14,6 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from sublet.accounts.model import Registrant
-from sublet.db import utc_now
 from sublet.errors import (
     InsufficientScope,
     NotFound,
@@ -114,19 +113,17 @@ class Resource:
         request.headers["x-request-id"] = request_id
         await send_answer(scope, send, status, request.headers, body)
         seconds = time.perf_counter() - started
-        self._afterwards.tell(
-            Answered(
-                utc_now(),
-                scope["method"],
-                scope["path"],
-                request.endpoint,
-                status,
-                seconds,
-                request_id,
-                request.user_id,
-                error,
-            )
+        answered = Answered(
+            scope["method"],
+            scope["path"],
+            request.endpoint,
+            status,
+            round(seconds * 1000, 1),
+            request_id,
+            request.user_id,
+            error,
         )
+        self._afterwards.tell(answered, seconds)
 
     async def _answer_in_time(self, request: _Request) -> tuple[int, bytes]:
         """Answer, or give up: what was given to the database to write may be written all the same.
