@@ -27,6 +27,7 @@ from sublet.errors import (
 from sublet.http.access_log import Answered
 from sublet.http.afterwards import Afterwards
 from sublet.http.bodies import NoBody
+from sublet.http.deadlines import Deadlines
 from sublet.http.endpoints import BASE_PATH, Call, Context, Endpoint, takes_body
 from sublet.http.errors import (
     JSON_TYPE,
@@ -85,7 +86,7 @@ class Resource:
         self._methods = methods
         self._trusted = trusted_addresses(context.settings.trusted_proxies)
         self._afterwards = afterwards
-        self._publish_wait_seconds = context.settings.publish_wait_ms / 1000
+        self._deadlines = Deadlines(ANSWER_SECONDS + context.settings.publish_wait_ms / 1000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens."""
@@ -131,20 +132,11 @@ class Resource:
         Raises:
             Unavailable: it took longer than `ANSWER_SECONDS` and the wait for a publication.
         """
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - it runs
-        overdue: list[bool] = []
-
-        def give_up() -> None:
-            overdue.append(True)
-            task.cancel()
-
-        # By hand, since asyncio.timeout takes 5 of a read's 150 µs, and this 2.
-        deadline = asyncio.get_running_loop().call_later(ANSWER_SECONDS + self._publish_wait_seconds, give_up)
+        task = self._deadlines.begin()
         try:
             return await self._answer(request)
         except asyncio.CancelledError:
-            if not overdue or task.uncancel() > 0:  # somebody else ends it
+            if self._deadlines.end(task) or task.uncancel() > 0:  # somebody else ends it
                 raise
             log.error("too_slow", endpoint=request.endpoint)  # noqa: TRY400 - the trace is that of the deadline
             raise Unavailable(
@@ -153,7 +145,7 @@ class Resource:
                 retry_after_seconds=1,
             ) from None
         finally:
-            deadline.cancel()
+            self._deadlines.end(task)
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         endpoint = self._route(request)

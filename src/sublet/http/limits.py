@@ -169,13 +169,8 @@ class Limits:
             self._forget(now)
 
     def _allowance(self, policy: str, window: _Window, now: float, *, allowed: bool) -> Allowance:
-        return Allowance(
-            policy=policy,
-            limit=self._limits[policy],
-            remaining=window.left + window.not_lent,
-            reset_seconds=max(1, math.ceil(window.ends_at - now)),
-            allowed=allowed,
-        )
+        reset_seconds = max(1, math.ceil(window.ends_at - now))
+        return Allowance(policy, self._limits[policy], window.left + window.not_lent, reset_seconds, allowed)
 
     def _forget(self, now: float) -> None:
         while self._windows:

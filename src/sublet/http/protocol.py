@@ -147,11 +147,6 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.url) > URI_MAX_BYTES:
             self._refuse(414, f"Path and query may have {URI_MAX_BYTES} bytes together.")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header field."""
-        self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         """Leave the head, once it can be read in one way only."""
         self._check_head()
@@ -241,7 +236,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return request_id
 
     def _check_head(self) -> None:
-        """Refuse a head that two readers could take for two requests, or whose path no resource of ours can have."""
+        """Refuse a head that is too large, or that two readers could take for two requests, or whose path no resource of ours can have."""
+        # One by one they are not counted: what is fed without coming to a head's end is bounded in `data_received`.
+        self._count(sum([len(name) + len(value) + 4 for name, value in self.headers]))
         version = self.parser.get_http_version()
         names = [name for name, _ in self.headers]
         if version not in ("1.0", "1.1"):
