@@ -17,9 +17,9 @@ def shown(value: object) -> str:
     return repr(value)
 
 
-def json_line(event: Mapping[str, Any], default: Callable[[Any], Any] | None = None) -> str:
+def json_line(event: Mapping[str, Any] | msgspec.Struct, default: Callable[[Any], Any] | None = None) -> str:
     """Return a line for machines: in a tenth of the standard library's time, and there is one a request."""
     try:
         return msgspec.json.encode(event, enc_hook=default).decode()
     except UnicodeEncodeError:  # half of a surrogate pair, which somebody sent
-        return json.dumps(event, default=default)
+        return json.dumps(msgspec.to_builtins(event, enc_hook=default))

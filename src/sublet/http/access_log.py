@@ -48,7 +48,7 @@ def access_log(settings: Settings) -> Callable[[Sequence[Answered]], None]:
     if settings.log_level not in LEVELS:
         return lambda _: None
     if settings.log_format == "json":
-        return partial(_write, _json)
+        return partial(_write, json_line)
     return _write_in_colours if sys.stderr.isatty() else partial(_write, _text)
 
 
@@ -59,18 +59,12 @@ def _write(compose: Callable[[Answered], str], answered: Sequence[Answered]) -> 
 
 
 def _text(of: Answered) -> str:
+    at = of.timestamp.isoformat().replace("+00:00", "Z")
     return (
-        f"{_at(of)} [info     ] request                        duration_ms={of.duration_ms} endpoint={of.endpoint} "
+        f"{at} [info     ] request                        duration_ms={of.duration_ms} endpoint={of.endpoint} "
         f"error={of.error} method={shown(of.method)} path={shown(of.path)} request_id={shown(of.request_id)} "
         f"status={of.status} user_id={of.user_id}"
     )
-
-
-def _json(of: Answered) -> str:
-    try:
-        return msgspec.json.encode(of).decode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which somebody sent
-        return json_line(msgspec.structs.asdict(of) | {"timestamp": _at(of)})
 
 
 def _write_in_colours(answered: Sequence[Answered]) -> None:
@@ -78,7 +72,3 @@ def _write_in_colours(answered: Sequence[Answered]) -> None:
         values = msgspec.structs.asdict(each)
         del values["level"], values["timestamp"]
         log.info(**values)
-
-
-def _at(of: Answered) -> str:
-    return of.timestamp.isoformat().replace("+00:00", "Z")

@@ -10,7 +10,7 @@ from sublet.http.observe import Metrics
 class Afterwards:
     """Counts and logs requests once the event loop has gone round, all together that it has answered in one go.
 
-    One after the other each of them would take this code out of the processor's caches, and find it gone: half of its time.
+    One after the other each of them would take this code out of the processor's caches, and find it gone: some 8 µs of a read.
     """
 
     def __init__(self, metrics: Metrics, write_lines: Callable[[Sequence[Answered]], None]) -> None:

@@ -1,4 +1,4 @@
-"""How long requests may take: one timer looks at all that are under way, since one for each takes four times as long."""
+"""How long requests may take: one timer looks at all that are under way, which is cheaper than one for each."""
 
 import asyncio
 import time

@@ -169,8 +169,13 @@ class Limits:
             self._forget(now)
 
     def _allowance(self, policy: str, window: _Window, now: float, *, allowed: bool) -> Allowance:
-        reset_seconds = max(1, math.ceil(window.ends_at - now))
-        return Allowance(policy, self._limits[policy], window.left + window.not_lent, reset_seconds, allowed)
+        return Allowance(
+            policy=policy,
+            limit=self._limits[policy],
+            remaining=window.left + window.not_lent,
+            reset_seconds=max(1, math.ceil(window.ends_at - now)),
+            allowed=allowed,
+        )
 
     def _forget(self, now: float) -> None:
         while self._windows:

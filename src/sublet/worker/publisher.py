@@ -55,7 +55,7 @@ STALE_MAX = 20
 SMALL_BATCH = 20
 """How many names a batch has at least whose zone needs no rest."""
 REST_TIMES = 4
-"""How many times as long as its batch took a zone rests: so it takes a fifth of a processor at most."""
+"""How many times as long as its batch took to be sent a zone rests."""
 REST_MAX_SECONDS = 0.05
 STAND_BACK_SECONDS = 0.02
 """How long a worker lets others go first, where there are others: so long for each zone that it works on."""
