@@ -66,7 +66,7 @@ def test_a_name_is_registered_with_its_term_and_its_event(registry: Registry) ->
     )
     outcome = ask(registry, command)
     found = registry.subdomain(outcome.id)
-    assert outcome == Registered(found.id, subdomain=found)
+    assert outcome == Registered(found.id, subdomain=found, warnings=())
     assert (found.fqdn, found.label, found.registration_type) == ("shop.example.test", "shop", "free")
     assert (found.user_id, found.registration_source) == (registry.users["ann"], "api")
     assert found.delegation == Delegation(

@@ -50,7 +50,7 @@ async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
         other = Clockwork(behind, lambda: 0.0, holder="b")
         await one.tick()
         for _ in range(3):
-            assert await other.tick() is False
+            assert await other.tick() is None
         assert (await registry.db.read(sweep_store.find_clockwork)).stopped_at is None
         # The first is gone: now nobody else can say what time it is.
         await registry.db.write(run_out, SWEEP)
@@ -58,7 +58,7 @@ async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
         state = await registry.db.read(sweep_store.find_clockwork)
         assert "before the sweep last ran" in str(state.stopped_reason)
         assert (await registry.db.read(find, SWEEP)).holder == "b"
-        assert await one.tick() is False
+        assert await one.tick() is None
         assert one.stopped is False, "it is told by the one that sweeps"
     finally:
         await behind.close()

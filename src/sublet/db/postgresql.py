@@ -195,7 +195,8 @@ class PostgresqlDatabase:
 
     async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         def once() -> R:
-            with self._engine.connect() as connection, connection.begin():
+            # One statement is a transaction: BEGIN and COMMIT would be two more messages.
+            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
 
         return await self._repeat(once, reads=False)

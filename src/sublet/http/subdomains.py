@@ -257,12 +257,16 @@ async def _settled(
     """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
     db = call.context.db
     wait_seconds = call.context.settings.publish_wait_ms / 1000
-    subdomain = done.outcome.subdomain if isinstance(done.outcome, Registered) else None
+    registered = done.outcome if isinstance(done.outcome, Registered) else None
+    subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
         await call.context.settling.wait(done.outcome.id, wait_seconds)
         subdomain = await db.ask(_find, done.outcome.id)
     delegation = subdomain.delegation
-    elsewhere = await db.read(nameserver_warnings, subdomain) if delegation.nameservers else ()
+    if registered:
+        elsewhere = registered.warnings
+    else:
+        elsewhere = await db.read(nameserver_warnings, subdomain) if delegation.nameservers else ()
     warnings = (*delegation_warnings(delegation), *elsewhere, *_warnings_of_body(call, subdomain))
     return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 

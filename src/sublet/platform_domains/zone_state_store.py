@@ -144,18 +144,11 @@ def list_zone_states(tx: Tx) -> dict[int, ZoneState]:
     return {row[0]: ZoneState(*row) for row in tx.connection.execute(_STATE)}
 
 
-_RESTING = Prepared(
-    select(zone_states.c.platform_domain_id).where(
-        (zone_states.c.next_attempt_at > bindparam("now"))
-        & (zone_states.c.next_attempt_at <= bindparam("now_and_longest"))
-    )
+RESTING = select(zone_states.c.platform_domain_id).where(
+    (zone_states.c.next_attempt_at > bindparam("now"))
+    & (zone_states.c.next_attempt_at <= bindparam("now_and_longest"))
 )
-
-
-def list_resting_platform_domain_ids(tx: Tx) -> frozenset[int]:
-    """Which zones had a problem, and are not to be tried again yet?"""
-    rows = _RESTING.all(tx, now=tx.now, now_and_longest=tx.now + REST_MAX)
-    return frozenset(row[0] for row in rows)
+"""Which zones had a problem, and are not to be tried again yet; for the stores above. `now_and_longest` is `REST_MAX` later than `now`."""
 
 
 def try_zone_now(tx: Tx, platform_domain_id: int) -> None:

@@ -147,9 +147,10 @@ class Register:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """What a registration did, with the name as it then was: whoever shows it needn't ask for it."""
+    """What a registration did, with the name as it then was, and the `nameserver_warnings`: whoever shows it needn't ask for them."""
 
     subdomain: Subdomain
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

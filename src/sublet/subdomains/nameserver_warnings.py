@@ -3,32 +3,40 @@
 A warning says only what the availability of a name and the DNS tell everybody: never whose a name is, or why it isn't there.
 """
 
+from collections.abc import Sequence
+
 from sublet.db import Tx
-from sublet.dns.names import ancestors, is_at_or_below, reserved_reason
-from sublet.platform_domains import store as platform_domain_store
+from sublet.dns.names import is_at_or_below, reserved_reason
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.nameserver_cycle import platform_domains_above
 
 
-def nameserver_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+def nameserver_warnings(
+    tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
+) -> tuple[str, ...]:
     """Return a sentence on each nameserver below another name under a platform domain that is not in the DNS.
+
+    `above` are the `platform_domains_above` of its nameservers, where they are known already.
 
     Not warned of: a nameserver at or below the own name (it has glue), one at a platform domain itself, at a label that only the
     operator can use, or where records stand that the registry did not write. Not looked at: whether the nameservers of the other
     name know the host.
     """
-    hosts = [host for host in subdomain.delegation.nameservers if not is_at_or_below(host, subdomain.fqdn)]
-    names = {name for host in hosts for name in (host, *ancestors(host))}
-    ours = platform_domain_store.find_platform_domains_among(tx, names) if names else []
+    nameservers = subdomain.delegation.nameservers
+    if above is None:
+        above = platform_domains_above(tx, subdomain.fqdn, nameservers)
     found = []
-    for host in hosts:
-        above = next((each for each in ours if is_at_or_below(host, each.domain)), None)
-        if above is not None and host != above.domain:
-            found.append(_warning(tx, host, above))
+    for host in nameservers:
+        if is_at_or_below(host, subdomain.fqdn):
+            continue
+        nearest = next((each for each in above if is_at_or_below(host, each.domain)), None)
+        if nearest is not None and host != nearest.domain:
+            found.append(_warning(tx, host, nearest))
     return tuple(warning for warning in found if warning is not None)
 
 

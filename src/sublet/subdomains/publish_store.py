@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
-from sublet.platform_domains.zone_state_store import REST_MAX
+from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
 from sublet.schema import STREAMED
 from sublet.subdomains import owner_store
 from sublet.subdomains.model import PlacedName, Subdomain
@@ -51,7 +51,9 @@ _FIRST = (
 _STEPS = select(_FIRST.scalar_subquery().label("id")).cte("waiting", recursive=True)
 _NEXT = _FIRST.where(_STEPS.c.id < _OF).scalar_subquery()
 _STEPS = _STEPS.union_all(select(_NEXT).where(_STEPS.c.id.is_not(None)))
-_WAITING_PLATFORM_DOMAINS = Prepared(select(_STEPS.c.id).where(_STEPS.c.id.is_not(None)))
+_WAITING_PLATFORM_DOMAINS = Prepared(
+    select(_STEPS.c.id).where(_STEPS.c.id.is_not(None) & _STEPS.c.id.not_in(RESTING))
+)
 _WAITING = (
     select_subdomains()
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
@@ -69,7 +71,7 @@ def _due(tx: Tx) -> dict[str, object]:
 
 
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
-    """Under which platform domains does a name wait whose time for an attempt has come?
+    """Under which platform domains does a name wait whose time for an attempt has come, and whose zone doesn't rest?
 
     Asked several times a second: the first name of each ends the search, however many wait.
     """

@@ -26,7 +26,8 @@ from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
-from sublet.subdomains.nameserver_cycle import cycle_errors
+from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
+from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import label_of
 from sublet.subdomains.pricing import registration_price
 from sublet.subdomains.quota import Quota, quota_limit
@@ -60,7 +61,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     if platform_domain is not None and not platform_domain.registration_open:
         raise RegistrationClosed("This platform domain takes no new registrations at present.")
     label, label_errors = label_of(command, platform_domain)
-    delegation, delegation_errors = _check_delegation(tx, command, platform_domain, label)
+    delegation, above, delegation_errors = _check_delegation(tx, command, platform_domain, label)
     name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
     offer = (
         _choose_offer(tx, user, command, platform_domain, name, free_quota)
@@ -109,12 +110,16 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     after |= store.delegation_columns(delegation)
     audit.record(tx, actor, "subdomain.register", "subdomain", subdomain.id, after=after)
-    return Registered(outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain)
+    warnings = nameserver_warnings(tx, subdomain, above)
+    return Registered(
+        outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
+    )
 
 
 def _check_delegation(
     tx: Tx, command: Register, platform_domain: PlatformDomain | None, label: str | None
-) -> tuple[Delegation, list[FieldError]]:
+) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
+    """Return the delegation, the platform domains above its nameservers, and what is wrong with it."""
     # Without a good label the own name is not known; nothing lies at or below this stand-in.
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, errors = check_delegation(
@@ -125,7 +130,10 @@ def _check_delegation(
         nameservers_min=platform_domain.nameservers_min if platform_domain else 1,
         nameservers_max=platform_domain.nameservers_max if platform_domain else 13,
     )
-    return delegation, [*errors, *([] if errors or not label else cycle_errors(tx, owner, delegation))]
+    if errors or not label:
+        return delegation, [], list(errors)
+    above = platform_domains_above(tx, owner, delegation.nameservers)
+    return delegation, above, cycle_errors(tx, owner, delegation, above)
 
 
 def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:

@@ -46,14 +46,15 @@ _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.exp
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one call did: names by milestone ("looked" for those only dated), and whether there is more to do at once.
+    """What one call did: names by milestone ("looked" for those only dated), and whether there may be more to do at once.
 
-    `stopped_reason` is why the sweep does nothing, None while it runs. `faults` are names, by id, of which nothing could be done:
+    `names` is how many it worked on. `stopped_reason` is why the sweep does nothing, None while it runs. `faults` are names, by id, of which nothing could be done:
     they are put off for `FAULT_PAUSE`.
     """
 
     done: Counter[str]
     more: bool = False
+    names: int = 0
     stopped_reason: str | None = None
     faults: tuple[tuple[int, Exception], ...] = ()
 
@@ -119,7 +120,7 @@ def _work(
             # One name that can't be worked on must not keep all others from their dates.
             sweep_store.put_off(tx, subdomain_id, tx.now + FAULT_PAUSE)
             faults.append((subdomain_id, error))
-    return Swept(done, more=True, faults=tuple(faults))
+    return Swept(done, more=True, names=len(found), faults=tuple(faults))
 
 
 def _date_those_at_rest(tx: Tx, subdomain_ids: list[int]) -> frozenset[int]:

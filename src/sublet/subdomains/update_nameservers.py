@@ -14,7 +14,7 @@ from sublet.errors import RateLimited, validation_failed
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.nameserver_cycle import cycle_errors
+from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
 
 CHANGE = "subdomain.update_nameservers"
 DAY = timedelta(days=1)
@@ -55,7 +55,9 @@ def update_nameservers(
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
     )
-    errors = errors or tuple(cycle_errors(tx, subdomain.fqdn, delegation))
+    if not errors:
+        above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
+        errors = tuple(cycle_errors(tx, subdomain.fqdn, delegation, above))
     if errors:
         raise validation_failed(errors)
     if delegation != stored or subdomain.provision_error is not None:

@@ -22,10 +22,12 @@ from sublet.processes.model import Lease, LeaseLost
 from sublet.subdomains import sweep_store
 from sublet.subdomains.brake import jump_reason
 from sublet.subdomains.stop_sweep import stop_sweep
-from sublet.subdomains.sweep import is_sweep_due, sweep
+from sublet.subdomains.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 from sublet.worker.leased import take, under
 
 POLL_SECONDS = 1.0
+FEW_SECONDS = 0.25
+"""How long it rests at least after a step that took fewer names than it may: what becomes due meanwhile, as each new name does, goes together."""
 FAULT_PAUSE_SECONDS = 1.0
 REMIND_SECONDS = 3600.0
 """How often the log repeats that the sweep is stopped."""
@@ -59,18 +61,16 @@ class Clockwork:
         while True:
             try:
                 began = time.monotonic()
-                # After a step it rests as long as that took: thousands may be due at once, and those of users come between.
-                has_more = await self.tick()
-                rest_seconds = time.monotonic() - began if has_more else POLL_SECONDS
-                await asyncio.sleep(rest_seconds)
+                swept = await self.tick()
+                await asyncio.sleep(_rest_seconds(swept, time.monotonic() - began))
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
             except Exception:
                 log.exception("sweep_fault")
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
 
-    async def tick(self) -> bool:
-        """Look at the clocks, then do one step if there is any; tell whether there is more to do at once.
+    async def tick(self) -> Swept | None:
+        """Look at the clocks, then do one step if there is any, and return what it did.
 
         Nothing is done where another worker sweeps.
         """
@@ -82,9 +82,9 @@ class Clockwork:
             log.warning("sweep_taken_over")
         # How our clocks went is nobody's business now; when we are to sweep again they are looked at anew.
         self._anchor, self.stopped, self._told_at = None, False, None
-        return False
+        return None
 
-    async def _sweep(self, lease: Lease) -> bool:
+    async def _sweep(self, lease: Lease) -> Swept | None:
         now, due, reason = await self._db.read(_look)
         await self._watch_clocks(now, lease)
         if reason is not None:
@@ -93,14 +93,14 @@ class Clockwork:
             self.stopped, self._told_at = False, None
             log.info("sweep_resumed")
         if not due:
-            return False
+            return None
         swept = await self._db.write(under, lease, sweep, now)
         self.done.update(swept.done)
         for subdomain_id, error in swept.faults:
             log.error("sweep_fault", subdomain_id=subdomain_id, exc_info=error)
         if swept.done:
             log.info("swept", **swept.done)
-        return swept.more
+        return swept
 
     async def _watch_clocks(self, now: datetime, lease: Lease) -> None:
         """Stop the sweep where the two clocks have gone apart since they were first looked at, or since they last had."""
@@ -120,6 +120,13 @@ class Clockwork:
         if self._told_at is None or self._monotonic() - self._told_at >= REMIND_SECONDS:
             self._told_at = self._monotonic()
             log.error("sweep_stopped", reason=reason, what_to_do="sublet sweep status")
+
+
+def _rest_seconds(swept: Swept | None, took_seconds: float) -> float:
+    """Return for how long it rests. After a step as long as that took: thousands may be due at once, and those of users come between."""
+    if swept is None or not swept.more:
+        return POLL_SECONDS
+    return took_seconds if swept.names == BATCH_MAX else max(took_seconds, FEW_SECONDS)
 
 
 def _look(tx: Tx) -> tuple[datetime, bool, str | None]:

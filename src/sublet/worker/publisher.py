@@ -25,7 +25,6 @@ from sublet.db import Database, Tx
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
 from sublet.errors import Unavailable
-from sublet.platform_domains import zone_state_store
 from sublet.processes.give_back_lease import give_back_lease
 from sublet.processes.leases import PUBLISH_FOR, publish_lease
 from sublet.processes.list_held import list_held_by_others
@@ -55,7 +54,7 @@ STALE_MAX = 20
 SMALL_BATCH = 20
 """How many names a batch has at least whose zone needs no rest."""
 REST_TIMES = 4
-"""How many times as long as its batch took to be sent a zone rests."""
+"""How many times as long as its batch took to be sent a zone rests; and the look for zones, as it took itself."""
 REST_MAX_SECONDS = 0.05
 STAND_BACK_SECONDS = 0.02
 """How long a worker lets others go first, where there are others: so long for each zone that it works on."""
@@ -109,8 +108,13 @@ class Publisher:
         try:
             while True:
                 try:
+                    began = time.monotonic()
                     await self.publish_waiting()
+                    ended = time.monotonic()
                     await self._db.changed(POLL_SECONDS)
+                    # Where much is committed one look is for all of it.
+                    rest_ends = ended + _rest_seconds(ended - began)
+                    await asyncio.sleep(max(0.0, rest_ends - time.monotonic()))
                 except Unavailable:
                     await asyncio.sleep(FAULT_PAUSE_SECONDS)
                 except Exception:
@@ -139,7 +143,11 @@ class Publisher:
         What another worker publishes is left to it.
         """
         is_alone = self._is_alone()
-        waiting = await self._db.read(_list_waiting, None if is_alone else self._holder)
+        waiting = await (
+            self._db.ask(publish_store.list_waiting_platform_domain_ids)
+            if is_alone
+            else self._db.read(_list_waiting_for, self._holder)
+        )
         if not is_alone:
             random.shuffle(waiting)  # else all begin with the same
         for platform_domain_id in waiting:
@@ -360,18 +368,18 @@ def rest_after(names: int, took_seconds: float) -> float:
 
     A name by itself costs three times what it costs among twenty. Who comes alone isn't kept waiting: the rest is behind its batch.
     """
-    return min(REST_TIMES * took_seconds, REST_MAX_SECONDS) if names < SMALL_BATCH else 0.0
+    return _rest_seconds(took_seconds) if names < SMALL_BATCH else 0.0
 
 
-def _list_waiting(tx: Tx, holder: str | None) -> list[int]:
-    """Return the zones to be worked on; those that others than the holder publish are left out, unless it is None."""
+def _rest_seconds(took_seconds: float) -> float:
+    return min(REST_TIMES * took_seconds, REST_MAX_SECONDS)
+
+
+def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
+    """Return the zones to be worked on that no other than this holder publishes."""
     waiting = publish_store.list_waiting_platform_domain_ids(tx)
     if not waiting:
         return []
-    resting = zone_state_store.list_resting_platform_domain_ids(tx)
-    waiting = [each for each in waiting if each not in resting]
-    if holder is None or not waiting:
-        return waiting
     held = list_held_by_others(tx, [publish_lease(each) for each in waiting], holder)
     return [each for each in waiting if publish_lease(each) not in held]
 
