@@ -234,7 +234,8 @@ def test_problems_by_rfc_9457(service: RunningService) -> None:
     assert answer.json()["error"] == "token_missing"
 
 
-def test_health_and_metrics_stand_outside_the_base(service: RunningService) -> None:
+def test_health_and_metrics_stand_outside_the_base(service: RunningService, ada: Registrant) -> None:
+    assert service.call(ada, "GET", "/me").status_code == 200
     root = service.base_url.removesuffix("/api/v1")
     assert service.client.get(f"{root}/healthz").json() == {"ok": True}
     ready = service.client.get(f"{root}/readyz")

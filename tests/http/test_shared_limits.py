@@ -281,4 +281,4 @@ def test_what_it_costs(url: str) -> None:
             for requests, policy in ((100, "read"), (600, "read"), (100, "write"))
         ]
 
-    assert asyncio.run(story()) == [8, 30, 12, 24, 50, 26]
+    assert asyncio.run(story()) == [5, 27, 12, 12, 37, 26]

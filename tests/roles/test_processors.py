@@ -69,6 +69,47 @@ def test_only_a_process_of_its_own_gives_way() -> None:
     assert after == min(before + processors.GIVE_WAY_BY, 19)
 
 
+COMMAND = """
+import os, sys
+from sublet.cli import main
+before = os.nice(0)
+try:
+    main.main()
+except SystemExit:
+    print(os.nice(0) - before)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "nicer"),
+    [
+        ("zone check", processors.GIVE_WAY_BY),
+        ("--config none.toml zone check", processors.GIVE_WAY_BY),
+        ("zone status", 0),
+    ],
+)
+def test_a_check_gives_way_before_it_loads(words: str, nicer: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *words.split(), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == str(nicer)
+
+
+def test_a_child_gives_way() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        processors.have_give_way(child.pid)
+        found = os.getpriority(os.PRIO_PROCESS, child.pid)
+    finally:
+        child.communicate(b"\n")
+    assert found == min(os.nice(0) + processors.GIVE_WAY_BY, 19)
+    processors.have_give_way(child.pid)  # it has ended: nothing happens
+
+
 def test_neighbours_are_kept_on_different_processors() -> None:
     found = []
     for place in range(len(ALLOWED) + 1):

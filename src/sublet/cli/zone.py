@@ -16,7 +16,6 @@ from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.primaries import find_primary
-from sublet.processors import give_way
 from sublet.service.exit_codes import REFUSED
 from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
@@ -33,9 +32,8 @@ def check(session: Session, domain: Domain) -> Answer:
     """Compare a zone with the registry; exits 1 when something of ours is wrong in it."""
     platform_domain = session.read(find_platform_domain, domain)
     if platform_domain.primary:
-        found, _ = session.use(lambda db: _transferred(session, db, platform_domain, is_alone=True))
+        found, _ = session.use(lambda db: _transferred(session, db, platform_domain))
     else:
-        give_way()
         found = session.read(check_built_in_zone, platform_domain)
     lines = _lines(found) or (f"{found.zone} is as the registry says.",)
     return Answer(_describe(found), lines, exit_code=0 if found.differences.ours_is_right else REFUSED)
@@ -75,11 +73,11 @@ question(app, "status")(zone_status.status)
 
 
 async def _transferred(
-    session: Session, db: Database, platform_domain: PlatformDomain, *, is_alone: bool = False
+    session: Session, db: Database, platform_domain: PlatformDomain
 ) -> tuple[ZoneCheck, Outcome]:
     try:
         primary = find_primary(session.settings.primaries, platform_domain.primary)
-        return await check_on_primary(db, platform_domain.id, primary, is_alone=is_alone)
+        return await check_on_primary(db, platform_domain.id, primary)
     except PrimaryFault as fault:
         meaning = CAUSES.get(fault.cause, fault.cause)
         hint = OF_CAUSE.get(fault.cause, "")

@@ -25,6 +25,8 @@ KEYS_MAX = 100_000
 """Most keys remembered: about 40 MB; beyond it the oldest window is forgotten."""
 KEYS_OF_ADDRESSES = 4096
 """How many addresses are remembered with their keys: parsing one takes its time, and most send many requests."""
+FIRST_SHARE = 64
+"""At least this part of a window is wanted at first: who sends much then asks four times a minute or five, and little is stranded."""
 LOANS_BETWEEN_FORGETTING = 64
 ENDED_MAX = 128
 """Most ended windows that are deleted at once: twice as many as can have begun since the last time."""
@@ -151,15 +153,17 @@ class Limits:
         return self._allowance(policy, window, now, allowed=window.left + window.not_lent > 0)
 
     async def _refill(self, window: _Window, policy: str, key: str, now: float) -> None:
-        """Borrow. What was left of a window that is over is gone; in one that goes on, as much again as was spent is wanted.
+        """Borrow. What was left of a window that is over is gone; in one that goes on, as much again as was spent is wanted, at least.
 
         A loan is good for the request that it was borrowed for even if its window has ended on the way here.
         """
         if now >= window.ends_at:
             window.left = window.spent = 0
-        wanted = 1 if policy in (FAILED_AUTHENTICATION, FAILED_OF_NETWORK) else max(1, window.spent)
+        limit = self._limits[policy]
+        is_of_failures = policy in (FAILED_AUTHENTICATION, FAILED_OF_NETWORK)
+        wanted = 1 if is_of_failures else max(1, limit // FIRST_SHARE, window.spent)
         borrow = borrow_whole if policy in COUNTED_HERE else self._borrow
-        loan = await borrow(policy, key, self._limits[policy], wanted)
+        loan = await borrow(policy, key, limit, wanted)
         window.left, window.not_lent = loan.count, loan.not_lent
         begins = window.spent == 0
         window.ends_at = now + loan.seconds_left  # from before it was asked

@@ -30,7 +30,7 @@ from sublet.dns.names import owner_key
 from sublet.dns.plan import RECORD_TYPES, ZoneChanges
 from sublet.dns.types import Record
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import BIG_ID, OWNER_KEY, metadata
+from sublet.schema import BIG_ID, OWNER_KEY, STREAMED, metadata
 
 DELEGATION_TYPES: tuple[str, ...] = RECORD_TYPES
 
@@ -121,6 +121,7 @@ def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
         select(zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata)
         .where(zone_records.c.platform_domain_id == platform_domain_id)
         .order_by(zone_records.c.owner_key, zone_records.c.type, zone_records.c.rdata)
+        .execution_options(**STREAMED)
     )
     return [Record(*row) for row in rows]
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
-from sublet.schema import metadata
+from sublet.schema import STREAMED, metadata
 from sublet.subdomains.store import subdomains
 
 published_owners = Table(
@@ -70,6 +70,7 @@ def list_published_owners_of_zone(
         .join(subdomains)
         .where(subdomains.c.platform_domain_id == platform_domain_id)
         .order_by(published_owners.c.subdomain_id)
+        .execution_options(**STREAMED)
     )
     if only_sent:
         query = query.where(published_owners.c.sent == true())

@@ -19,7 +19,6 @@ from sublet.dns.types import Primary, Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.processors import give_way, own_process
 from sublet.secret import hide_from_parent
 from sublet.subdomains.check_zone import Repairs, ZoneCheck, check_zone
 
@@ -65,9 +64,8 @@ async def check_on_primary(
     primary: Primary,
     *,
     began_at: datetime | None = None,
-    is_alone: bool = False,
 ) -> tuple[ZoneCheck, Outcome]:
-    """Transfer a zone and compare it; `is_alone` tells that this process has nothing else to do, and may be slow.
+    """Transfer a zone and compare it.
 
     Raises:
         PrimaryFault: as `transfer_zone`.
@@ -76,8 +74,6 @@ async def check_on_primary(
     now, state = await db.read(lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)))
     domain = await db.read(_domain_on, platform_domain_id, primary.name)
     transfer = await transfer_zone(primary, domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
-    if is_alone:
-        give_way()  # only now: a server closes the connection on who takes a zone too slowly
     check, new, gone = await db.read(
         _compare, platform_domain_id, transfer, began_at or now, rebuilt=state.rebuilt_at is not None
     )
@@ -113,9 +109,7 @@ async def _run(task: Task) -> Outcome | Failure:
     # It only reads; whether writes may be lost was asked by the service that started it.
     db = open_database(task.database_url, may_lose_writes=True)
     try:
-        _, outcome = await check_on_primary(
-            db, task.platform_domain_id, task.primary, began_at=task.began_at, is_alone=True
-        )
+        _, outcome = await check_on_primary(db, task.platform_domain_id, task.primary, began_at=task.began_at)
     except PrimaryFault as fault:
         return Failure(fault.cause, str(fault))
     finally:
@@ -125,7 +119,6 @@ async def _run(task: Task) -> Outcome | Failure:
 
 def main() -> None:
     """Do the task that stands on stdin."""
-    own_process()
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task, dec_hook=hide_from_parent)
     found = asyncio.run(_run(task))
     kind = "failure" if isinstance(found, Failure) else "outcome"
