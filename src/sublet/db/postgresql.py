@@ -70,8 +70,11 @@ class PostgresqlDatabase:
             begin_session(connection, statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
 
         # No ping before each use: a connection that was lost meanwhile is found by the first statement, and that is run again.
-        # A reader's thread may jot something down while the connection that it reads on is kept.
-        self._engine = postgresql_engine(url, prepare, pool_size=WRITERS + 2 * READERS, max_overflow=0)
+        # A reader's thread may jot something down while the connection that it reads on is kept. The last one that was used is used next:
+        # PostgreSQL's process behind it still has at hand what it needs.
+        self._engine = postgresql_engine(
+            url, prepare, pool_size=WRITERS + 2 * READERS, max_overflow=0, pool_use_lifo=True
+        )
         event.listen(self._engine, "handle_error", self._give_up_connections)
         self._idle_readers: list[Connection] = []
         self._losses = 0
