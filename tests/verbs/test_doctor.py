@@ -32,6 +32,7 @@ from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains import milestone_store, store
+from sublet.subdomains.check_charge_store import list_wrong_coupon_uses
 from sublet.subdomains.delete import delete
 from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.model import UpdateNameservers
@@ -646,6 +647,16 @@ def test_numbers_that_would_be_given_again_are_found(busy: Registry) -> None:
 def test_what_waits_for_less_than_five_minutes_is_well(busy: Registry) -> None:
     busy.write(_set(SHOP, generation=99, generation_at=busy.now - timedelta(minutes=5)))
     assert busy.doctor() == []
+
+
+def test_of_two_free_terms_of_one_instant_a_coupon_may_be_for_the_first(registry: Registry) -> None:
+    registry.add_coupon("WHOLE", percent=100, action="register")
+    registry.register(PAID, registration_mode="plus", payable=Payable(confirm=True, coupon_code="WHOLE"))
+    registry.write(_again(terms, action="renew", starts_at=START + DAY))
+    assert list(registry.read(lambda tx: list(list_wrong_coupon_uses(tx)))) == []
+    registry.write(change(coupons, "id = 1", action="restore"))
+    (found,) = registry.read(lambda tx: list(list_wrong_coupon_uses(tx)))
+    assert found.invariant == "coupon_use_has_its_term"
 
 
 def test_looking_changes_nothing(busy: Registry) -> None:

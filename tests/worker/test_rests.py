@@ -1,5 +1,6 @@
-"""A zone rests after a small batch, so that names that come one after the other go together."""
+"""A zone rests after a small batch, and the sweep after a small step, so that names that come one after the other go together."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from serving import wait_until
 from sublet.db import Tx
 from sublet.subdomains.publish_store import count_waiting
 from sublet.subdomains.store import subdomains
-from sublet.worker import publisher
+from sublet.subdomains.sweep import BATCH_MAX, Swept
+from sublet.worker import clockwork, publisher
 from sublet.worker.publisher import REST_MAX_SECONDS, SMALL_BATCH, rest_after
 
 TWO = {"nameservers": ["ns1.example.com", "ns2.example.com"]}
@@ -32,13 +34,36 @@ def test_several_times_as_long_as_it_took_within_bounds(
     assert rest_after(names, took_seconds) == rests_seconds
 
 
+@pytest.mark.parametrize(
+    ("names", "took_seconds", "rests_seconds"),
+    [
+        (BATCH_MAX, 0.02, 0.02),
+        (BATCH_MAX, 2.0, 2.0),
+        (BATCH_MAX - 1, 0.02, clockwork.FEW_SECONDS),
+        (1, 2.0, 2.0),
+    ],
+)
+def test_the_sweep_rests_as_long_as_its_step_and_longer_after_few_names(
+    names: int, took_seconds: float, rests_seconds: float
+) -> None:
+    swept = Swept(Counter(looked=names), more=True, names=names)
+    assert clockwork.rest_after(swept, took_seconds) == rests_seconds
+
+
+@pytest.mark.parametrize("swept", [None, Swept(Counter()), Swept(Counter(), stopped_reason="the clock")])
+def test_a_sweep_with_nothing_to_do_looks_each_second(swept: Swept | None) -> None:
+    assert clockwork.rest_after(swept, 0.01) == clockwork.POLL_SECONDS
+
+
 def test_what_comes_during_a_rest_goes_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher, "rest_after", lambda _names, _took_seconds: 3.0)
     with running_service(registry_address(tmp_path), publish_wait_ms=0) as service:
         service.add_domain("example.test")
         ada = service.add_user()
 
-        for label in ("one", "two", "three", "four"):
+        service.register(ada, "one.example.test", **TWO)
+        wait_until(lambda: service.read(count_waiting) == {})  # else the next may go with it
+        for label in ("two", "three", "four"):
             service.register(ada, f"{label}.example.test", **TWO)
         wait_until(lambda: service.read(count_waiting) == {})
         serials = dict(service.read(_serials))

@@ -117,9 +117,10 @@ class Database(Protocol):
         """
 
     async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function that changes something by one statement, as `write` does, where it does no harm that it is done twice, or forgotten.
+        """Run a function that changes something by one statement, where it does no harm that it is done twice, or forgotten.
 
-        On PostgreSQL it has neither a transaction around it nor a mark, and nobody is told of it: what touches unlogged tables alone then waits for no disk and no standby.
+        As `write`; but on PostgreSQL there is neither a transaction around it nor a mark, and nobody is told of it: what touches
+        unlogged tables alone then waits for no disk and no standby.
 
         Raises:
             Refusal, Unavailable: as `write`.

@@ -153,7 +153,7 @@ class Limits:
         return self._allowance(policy, window, now, allowed=window.left + window.not_lent > 0)
 
     async def _refill(self, window: _Window, policy: str, key: str, now: float) -> None:
-        """Borrow. What was left of a window that is over is gone; in one that goes on, as much again as was spent is wanted, at least.
+        """Borrow: as much again as was spent, and the `FIRST_SHARE`th part at least. What was left of a window that is over is gone.
 
         A loan is good for the request that it was borrowed for even if its window has ended on the way here.
         """

@@ -30,8 +30,8 @@ def cycle_errors(
 ) -> list[FieldError]:
     """Return the error of a delegation whose nameservers can only be found through the name itself.
 
-    `above` are the `platform_domains_above` of its nameservers. Where there can be a circle at all, the registry is locked for changes of this kind: two that close one together would not
-    see each other.
+    `above` are the `platform_domains_above` of its nameservers. Where there can be a circle at all, the registry is locked for changes
+    of this kind: two that close one together would not see each other.
     """
     if not _leads_inside(owner, delegation, above):
         return []

@@ -48,8 +48,8 @@ _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.exp
 class Swept:
     """What one call did: names by milestone ("looked" for those only dated), and whether there may be more to do at once.
 
-    `names` is how many it worked on. `stopped_reason` is why the sweep does nothing, None while it runs. `faults` are names, by id, of which nothing could be done:
-    they are put off for `FAULT_PAUSE`.
+    `names` is how many it worked on. `stopped_reason` is why the sweep does nothing, None while it runs. `faults` are names, by id,
+    of which nothing could be done: they are put off for `FAULT_PAUSE`.
     """
 
     done: Counter[str]

@@ -62,7 +62,7 @@ class Clockwork:
             try:
                 began = time.monotonic()
                 swept = await self.tick()
-                await asyncio.sleep(_rest_seconds(swept, time.monotonic() - began))
+                await asyncio.sleep(rest_after(swept, time.monotonic() - began))
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
             except Exception:
@@ -122,7 +122,7 @@ class Clockwork:
             log.error("sweep_stopped", reason=reason, what_to_do="sublet sweep status")
 
 
-def _rest_seconds(swept: Swept | None, took_seconds: float) -> float:
+def rest_after(swept: Swept | None, took_seconds: float) -> float:
     """Return for how long it rests. After a step as long as that took: thousands may be due at once, and those of users come between."""
     if swept is None or not swept.more:
         return POLL_SECONDS
