@@ -26,7 +26,7 @@ KEYS_MAX = 100_000
 KEYS_OF_ADDRESSES = 4096
 """How many addresses are remembered with their keys: parsing one takes its time, and most send many requests."""
 FIRST_SHARE = 64
-"""At least this part of a window is wanted at first: who sends much then asks four times a minute or five, and little is stranded."""
+"""At least this part of a window is wanted at first: who sends much then asks less often, and little is stranded."""
 LOANS_BETWEEN_FORGETTING = 64
 ENDED_MAX = 128
 """Most ended windows that are deleted at once: twice as many as can have begun since the last time."""
