@@ -18,8 +18,13 @@ _PROCESSOR = 36
 
 
 def stay_on_one_processor() -> None:
-    """Keep this process, and all threads that it starts from now on, on the processor that it runs on now; where that can't be, change nothing."""
+    """Keep this process, and all threads that it starts from now on, on the processor that it runs on now.
+
+    Where that can't be, and in a process that has something else to do, nothing changes.
+    """
     global _before  # noqa: PLW0603 - it is the process's own
+    if not _is_own:
+        return
     # Another system than Linux has none of it; a container may forbid it.
     with suppress(OSError, AttributeError, ValueError, IndexError):
         allowed = os.sched_getaffinity(0)

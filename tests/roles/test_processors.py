@@ -13,7 +13,10 @@ from sublet import processors
 ALLOWED = os.sched_getaffinity(0)
 PARENT = """
 import os, subprocess, sys
-from sublet.processors import let_run_anywhere, stay_on_one_processor
+from sublet.processors import let_run_anywhere, own_process, stay_on_one_processor
+stay_on_one_processor()
+print(len(os.sched_getaffinity(0)))
+own_process()
 stay_on_one_processor()
 child = subprocess.Popen([sys.executable, "-c", "import os; input(); print(len(os.sched_getaffinity(0)))"],
     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -37,11 +40,11 @@ def test_all_threads_of_serve_keep_to_the_processors_they_may(
     assert all(each <= ALLOWED for each in found)
 
 
-def test_a_child_may_run_wherever_its_parent_might() -> None:
+def test_only_a_process_of_its_own_stays_and_its_child_may_run_wherever_it_might() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PARENT], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.split() == ["1", str(len(ALLOWED))]
+    assert done.stdout.split() == [str(len(ALLOWED)), "1", str(len(ALLOWED))]
 
 
 def test_where_it_is_forbidden_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +52,7 @@ def test_where_it_is_forbidden_nothing_changes(monkeypatch: pytest.MonkeyPatch) 
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setaffinity", forbid)
+    monkeypatch.setattr(processors, "_is_own", True)
     processors.stay_on_one_processor()
     processors.let_run_anywhere(os.getpid())
     assert os.sched_getaffinity(0) == ALLOWED
