@@ -32,6 +32,7 @@ NAME = Subdomain(
     period_days=365,
     suspended_at=None,
     suspended_reason=None,
+    unsuspended_at=None,
     trashed_at=None,
     purged_at=None,
     released_at=None,
@@ -44,4 +45,6 @@ NAME = Subdomain(
     cooling_off_days=7,
     nameservers_min=1,
     nameservers_max=13,
+    auto_renew_max_credits=None,
+    auto_renew_tried_at=None,
 )

@@ -21,7 +21,7 @@ from sublet.subdomains.lifecycle import (
     provisioning_status,
     renewal_available,
 )
-from sublet.subdomains.model import AutoRenewAttempt, Subdomain, TimelineEvent
+from sublet.subdomains.model import AutoRenewAttempt, ShownSubdomain, Subdomain, TimelineEvent
 from sublet.subdomains.served import ServedReport, ServerVerdict
 from sublet.tickets.model import Ticket
 
@@ -63,7 +63,9 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
     )
 
 
-def subdomain_shape(subdomain: Subdomain, now: datetime, *, user_suspended: bool) -> shapes.SubdomainShape:
+def subdomain_shape(
+    subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool
+) -> shapes.SubdomainShape:
     """Return the spec's twenty fields of a subdomain; status and renewal are derived at this instant."""
     status = derive_status(subdomain, now)
     delegation = subdomain.delegation

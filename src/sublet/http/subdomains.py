@@ -36,10 +36,17 @@ from sublet.http.render import (
 from sublet.ids import Position
 from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.find import find_in_account, find_in_account_or_trash
+from sublet.subdomains.find import find_in_account, find_in_account_or_trash, find_shown_in_account
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.milestone_store import list_milestones
-from sublet.subdomains.model import Register, Registered, Subdomain, SubdomainFilter, UpdateNameservers
+from sublet.subdomains.model import (
+    Register,
+    Registered,
+    ShownSubdomain,
+    Subdomain,
+    SubdomainFilter,
+    UpdateNameservers,
+)
 from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
@@ -69,7 +76,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         user_suspended=user.suspended_at is not None,
     )
 
-    def read(tx: Tx) -> list[tuple[Subdomain, shapes.SubdomainShape]]:
+    def read(tx: Tx) -> list[tuple[ShownSubdomain, shapes.SubdomainShape]]:
         found = list_own(tx, user.id, wanted, query.limit + 1, after)
         return [(each, _shape(call, each, tx.now)) for each in found]
 
@@ -84,7 +91,7 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
     """One of the user's own subdomains."""
 
     def ask(tx: Tx) -> shapes.SubdomainAnswer:
-        subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
+        subdomain = find_shown_in_account(tx, call.registrant.user.id, call.path["fqdn"])
         return shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
 
     return Answer(await call.context.db.ask(ask))
@@ -240,7 +247,7 @@ def _auto_renew(tx: Tx, subdomain: Subdomain) -> life_shapes.AutoRenewShape:
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
 
 
-def _shape(call: Call[Any, Any], subdomain: Subdomain, now: datetime) -> shapes.SubdomainShape:
+def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> shapes.SubdomainShape:
     suspended = call.registrant.user.suspended_at is not None
     return subdomain_shape(subdomain, now, user_suspended=suspended)
 

@@ -1,6 +1,7 @@
 """From what a path says to the subdomain that is meant: `{fqdn}` is a name in any form, or an id (spec, part 4)."""
 
 from datetime import datetime
+from typing import TypeVar
 
 from sublet.accounts import store as account_store
 from sublet.db import Tx
@@ -9,8 +10,10 @@ from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspen
 from sublet.ids import parse_id
 from sublet.subdomains import store
 from sublet.subdomains.lifecycle import derive_status, is_gone, is_let_through, restorable_until
-from sublet.subdomains.model import Subdomain
+from sublet.subdomains.model import ShownSubdomain, Subdomain
 from sublet.subdomains.naming import canonical_domain
+
+S = TypeVar("S", bound=ShownSubdomain)
 
 
 def not_found() -> SubdomainNotFound:
@@ -25,7 +28,16 @@ def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
         SubdomainNotFound: the user has none such. For a name in the user's own trash `details` has `in_trash` and
             `restorable_until` (None while it is suspended: its time stands still), and the message says how to get it back.
     """
-    subdomain = _lookup(tx, user_id, identifier)
+    return _find_live(tx, user_id, identifier, Subdomain)
+
+
+def find_shown_in_account(tx: Tx, user_id: int, identifier: str) -> ShownSubdomain:
+    """Return what is shown of the subdomain that `find_in_account` finds; it raises the same."""
+    return _find_live(tx, user_id, identifier, ShownSubdomain)
+
+
+def _find_live(tx: Tx, user_id: int, identifier: str, of: type[S]) -> S:
+    subdomain = _lookup(tx, user_id, identifier, of)
     if subdomain is None or is_gone(subdomain, tx.now):
         raise not_found()
     if subdomain.trashed_at is not None:
@@ -45,7 +57,7 @@ def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain
     Raises:
         SubdomainNotFound: the user has none such, or its time in the trash is over.
     """
-    subdomain = _lookup(tx, user_id, identifier)
+    subdomain = _lookup(tx, user_id, identifier, Subdomain)
     if subdomain is None or is_gone(subdomain, tx.now):
         raise not_found()
     return subdomain
@@ -68,12 +80,12 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
     raise Conflict(f"This subdomain is {derive_status(subdomain, now)}; {verb} is not for that state.")
 
 
-def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
+def _lookup(tx: Tx, user_id: int, identifier: str, of: type[S]) -> S | None:
     subdomain_id = parse_id(identifier)
     if subdomain_id is not None:
-        return store.find_own(tx, user_id, subdomain_id=subdomain_id)
+        return store.find_own(tx, user_id, of, subdomain_id=subdomain_id)
     fqdn = canonical_domain(identifier)
-    return store.find_own(tx, user_id, fqdn=fqdn) if fqdn is not None else None
+    return store.find_own(tx, user_id, of, fqdn=fqdn) if fqdn is not None else None
 
 
 def lock_for_operator(tx: Tx, identifier: str) -> Subdomain:

@@ -6,7 +6,7 @@ provisioning, active. `expired` follows from the date; trashed, purged and relea
 
 from datetime import datetime, timedelta
 
-from sublet.subdomains.model import Placed, Subdomain
+from sublet.subdomains.model import Placed, ShownSubdomain, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
     "inactive": "Inactive",
@@ -41,7 +41,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 (`is_restorable`) and room in the quota (`fits_quota`). `allowed_actions` has them all."""
 
 
-def derive_status(subdomain: Subdomain, now: datetime) -> str:
+def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
     """Return the status of a name at an instant."""
     if subdomain.trashed_at is not None:
         return "trashed"
@@ -58,13 +58,13 @@ def derive_status(subdomain: Subdomain, now: datetime) -> str:
     return "active"
 
 
-def is_let_through(subdomain: Subdomain, action: str, now: datetime) -> bool:
+def is_let_through(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
     """Tell whether the name's state lets a verb through; what is suspended takes none, in the trash neither."""
     return subdomain.suspended_at is None and action in ALLOWED[derive_status(subdomain, now)]
 
 
 def allowed_actions(
-    subdomain: Subdomain, now: datetime, *, user_suspended: bool, quota_left: bool
+    subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool, quota_left: bool
 ) -> tuple[str, ...]:
     """Return which of `ACTIONS` would not be refused for the state of things now.
 
@@ -87,12 +87,12 @@ def has_nameserver(subdomain: Placed) -> bool:
     return bool(subdomain.delegation.nameservers)
 
 
-def fits_quota(subdomain: Subdomain, *, quota_left: bool) -> bool:
+def fits_quota(subdomain: ShownSubdomain, *, quota_left: bool) -> bool:
     """Tell whether a name may come back from the trash beside those that its user holds: of free ones so many are held."""
     return quota_left or subdomain.registration_type != "free"
 
 
-def provisioning_status(subdomain: Subdomain) -> str:
+def provisioning_status(subdomain: ShownSubdomain) -> str:
     """Return how far publishing is: failed, pending, none (nothing to publish) or published."""
     if provisioning_failed(subdomain):
         return "failed"
@@ -101,7 +101,7 @@ def provisioning_status(subdomain: Subdomain) -> str:
     return "published" if is_delegated(subdomain) else "none"
 
 
-def provisioning_failed(subdomain: Subdomain) -> bool:
+def provisioning_failed(subdomain: ShownSubdomain) -> bool:
     """Tell whether the last attempt to publish the current generation failed."""
     return subdomain.provision_error is not None and subdomain.generation != subdomain.published_generation
 
@@ -119,7 +119,7 @@ def is_delegated(subdomain: Placed) -> bool:
     )
 
 
-def renewal_opens_at(subdomain: Subdomain) -> datetime:
+def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:
     """Return when renewal opens: the window before the expiry, at most one term of it, a rest after the last renewal.
 
     Without these two it could be open right after a renewal, and a repeated request would be charged again.
@@ -131,12 +131,12 @@ def renewal_opens_at(subdomain: Subdomain) -> datetime:
     return max(opens_at, subdomain.last_renewed_at + RENEWAL_REST)
 
 
-def renewal_available(subdomain: Subdomain, now: datetime, *, user_suspended: bool = False) -> bool:
+def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool = False) -> bool:
     """Tell whether POST renew works now (a quote counts: it can be confirmed)."""
     return not user_suspended and is_let_through(subdomain, "renew", now) and is_renewal_open(subdomain, now)
 
 
-def is_renewal_open(subdomain: Subdomain, now: datetime) -> bool:
+def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
     """Tell whether the window of renewal is open. Not asked here: whether the name's state lets a renewal through."""
     return renewal_opens_at(subdomain) <= now
 
@@ -160,7 +160,7 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
     return ends_at if tried_at < ends_at < again_at else again_at
 
 
-def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
+def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
     """Tell whether a name is in the trash and its time there is not over; that of a suspended one stands still."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None:
         return False
@@ -168,12 +168,12 @@ def is_restorable(subdomain: Subdomain, now: datetime) -> bool:
     return until is None or now < until
 
 
-def is_gone(subdomain: Subdomain, now: datetime) -> bool:
+def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
     """Tell whether a name is lost to its user: it was purged, or its time in the trash is over."""
     return subdomain.trashed_at is not None and not is_restorable(subdomain, now)
 
 
-def restorable_until(subdomain: Subdomain) -> datetime | None:
+def restorable_until(subdomain: ShownSubdomain) -> datetime | None:
     """Return when a name in the trash is purged: until then it may be restored. None when it is not there, or held."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return None
@@ -208,12 +208,12 @@ def lost_at(subdomain: Subdomain) -> datetime | None:
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
-def free_since(subdomain: Subdomain, start: datetime) -> datetime:
+def free_since(subdomain: ShownSubdomain, start: datetime) -> datetime:
     """Grace and trash count anew from the end of a suspension: while a name is held its user can do nothing about it."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
-def next_term_start(subdomain: Subdomain, now: datetime, period_days: int) -> datetime:
+def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) -> datetime:
     """Return where a renewal's term starts: at the old expiry, so that nobody loses days by renewing early or in grace.
 
     A name that lapsed so long ago that the term would be over already starts anew now: nobody pays for a past term.

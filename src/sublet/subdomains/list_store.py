@@ -12,26 +12,29 @@ from sublet.ids import Position
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import STREAMED, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
-from sublet.subdomains.model import Subdomain, SubdomainFilter
+from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
 from sublet.subdomains.store import NOT_PURGED, UNPUBLISHED, fetch, select_subdomains, subdomains
 
 
 def list_own(
     tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
-) -> list[Subdomain]:
+) -> list[ShownSubdomain]:
     """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
-    query = _filtered(tx, wanted, user_id)
+    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))
     if after is not None:
         query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
-    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+    newest_first = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
+    return fetch(tx, ShownSubdomain, newest_first.limit(limit))
 
 
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
     """Which subdomains, of all users or of one, pass these filters? Newest first."""
-    query = _filtered(tx, wanted, user_id)
-    return fetch(tx, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit))
+    query = _filtered(tx, select_subdomains(), wanted, user_id)
+    return fetch(
+        tx, Subdomain, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit)
+    )
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
@@ -52,8 +55,7 @@ def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
         yield row[0], row[1], row[2], row[3], row[4]
 
 
-def _filtered(tx: Tx, wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
-    query = select_subdomains()
+def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
     if user_id is not None:
         query = query.where(subdomains.c.user_id == user_id)
     in_trash = subdomains.c.trashed_at.is_not(None)

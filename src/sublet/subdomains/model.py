@@ -42,20 +42,16 @@ class PlacedName:
     delegation: Delegation
 
 
-class Subdomain(msgspec.Struct, frozen=True):
-    """One registered name, with what its platform domain says of windows and terms (joined in, for the rules).
+class ShownSubdomain(msgspec.Struct, frozen=True):
+    """What a registrant is shown of a registered name, with what that is derived from: what is asked most, and by the hundred in a list.
 
     `generation` counts the changes that the DNS has to follow; `published_generation` is the last one that was read
     back from the name server as asked. `provision_error` belongs to the current generation's last attempt.
-    `purged_at` and `released_at` are set on rows that are history only. `unsuspended_at` is when it was last let go
-    of by the operator. `auto_renew_max_credits` is the most that it may be renewed for by itself, None for not at all;
-    `auto_renew_tried_at` is when that was last tried. No dataclass, since there are hundreds in a list: of so many fields, frozen, one
-    takes 20 times as long to make.
+    `unsuspended_at` is when it was last let go of by the operator. Days of windows and the trash are its platform domain's. No
+    dataclass: of so many fields, frozen, one takes 20 times as long to make.
     """
 
     id: int
-    user_id: int
-    platform_domain_id: int
     domain: str
     domain_public_name: str
     label: str
@@ -66,31 +62,42 @@ class Subdomain(msgspec.Struct, frozen=True):
     generation: int
     published_generation: int
     provision_error: str | None
-    attempts: int
-    next_attempt_at: datetime | None
-    published_at: datetime | None
-    published_serial: int | None
     registered_at: datetime
     expires_at: datetime
     last_renewed_at: datetime | None
     period_days: int
     suspended_at: datetime | None
-    suspended_reason: str | None
+    unsuspended_at: datetime | None
     trashed_at: datetime | None
     purged_at: datetime | None
-    released_at: datetime | None
     created_at: datetime
     updated_at: datetime
-    generation_at: datetime
     renewal_window_days: int
-    grace_days: int
     trash_days: int
+
+
+class Subdomain(ShownSubdomain, frozen=True):
+    """One registered name, with all that the rules ask of it and of its platform domain.
+
+    `purged_at` and `released_at` are set on rows that are history only. `auto_renew_max_credits` is the most that it may be renewed
+    for by itself, None for not at all; `auto_renew_tried_at` is when that was last tried.
+    """
+
+    user_id: int
+    platform_domain_id: int
+    attempts: int
+    next_attempt_at: datetime | None
+    published_at: datetime | None
+    published_serial: int | None
+    suspended_reason: str | None
+    released_at: datetime | None
+    generation_at: datetime
+    grace_days: int
     cooling_off_days: int
     nameservers_min: int
     nameservers_max: int
-    unsuspended_at: datetime | None = None
-    auto_renew_max_credits: int | None = None
-    auto_renew_tried_at: datetime | None = None
+    auto_renew_max_credits: int | None
+    auto_renew_tried_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,10 +91,10 @@ def list_waiting(
     """
     asked = {**_due(tx), "of": platform_domain_id, "at_most": limit}
     if among is not None:
-        return fetch(tx, _WAITING_AMONG, **asked, ids=list(among))
+        return fetch(tx, Subdomain, _WAITING_AMONG, **asked, ids=list(among))
     if besides:
-        return fetch(tx, _WAITING_BESIDES, **asked, ids=list(besides))
-    return fetch(tx, _WAITING_ALL, **asked)
+        return fetch(tx, Subdomain, _WAITING_BESIDES, **asked, ids=list(besides))
+    return fetch(tx, Subdomain, _WAITING_ALL, **asked)
 
 
 _ANY_WAITING = Prepared(
@@ -252,7 +252,7 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
     """The same as whole subdomains, all at once."""
-    return fetch(tx, select_subdomains().where(_not_released_or_in_zone(platform_domain_id)))
+    return fetch(tx, Subdomain, select_subdomains().where(_not_released_or_in_zone(platform_domain_id)))
 
 
 def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     JSON,
@@ -32,7 +33,9 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
-from sublet.subdomains.model import Subdomain
+from sublet.subdomains.model import ShownSubdomain, Subdomain
+
+S = TypeVar("S", bound=ShownSubdomain)
 
 subdomains = Table(
     "subdomains",
@@ -151,10 +154,7 @@ _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "nameservers_min": (platform_domains.c.nameservers_min,),
     "nameservers_max": (platform_domains.c.nameservers_max,),
 }
-_COLUMNS = tuple(
-    column for name in Subdomain.__struct_fields__ for column in _ELSEWHERE.get(name) or (subdomains.c[name],)
-)
-_DELEGATION = Subdomain.__struct_fields__.index("delegation")
+_DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
 NOT_PURGED = subdomains.c.purged_at.is_(None)
 
@@ -187,47 +187,55 @@ def delegation_columns(delegation: Delegation) -> dict[str, Any]:
     }
 
 
-def _subdomain(row: Sequence[Any]) -> Subdomain:
+def _subdomain(row: Sequence[Any], of: type[S]) -> S:
     delegation = read_delegation(*row[_DELEGATION : _DELEGATION + 3])
     values = (*row[:_DELEGATION], delegation, *row[_DELEGATION + 3 :])
-    return Subdomain(*values)
+    return of(*values)
 
 
-def select_subdomains() -> Select[Any]:
+def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
     """Return the query of all subdomains, with what the rules need of their platform domains; for the stores above."""
-    return select(*_COLUMNS).select_from(subdomains.join(platform_domains))
+    columns = (_ELSEWHERE.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
+    return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
 
-def fetch(tx: Tx, query: Select[Any] | Prepared, **parameters: object) -> list[Subdomain]:
-    """Return the subdomains that a query made from `select_subdomains` finds."""
+def fetch(tx: Tx, of: type[S], query: Select[Any] | Prepared, /, **parameters: object) -> list[S]:
+    """Return the subdomains that a query made from `select_subdomains` of this type finds."""
     if isinstance(query, Prepared):
-        return [_subdomain(row) for row in query.all(tx, **parameters)]
-    return [_subdomain(row) for row in tx.connection.execute(query, parameters)]
+        return [_subdomain(row, of) for row in query.all(tx, **parameters)]
+    return [_subdomain(row, of) for row in tx.connection.execute(query, parameters)]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
     """Return the subdomains as `fetch` does, one after the other: not all are in memory at once."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
-        yield _subdomain(row)
+        yield _subdomain(row, Subdomain)
 
 
 # The questions of nearly every request are built once: building one of so many columns takes longer than asking it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
-_OWN_NAMES = select_subdomains().where((subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED)
-_OWN_BY_ID = Prepared(_OWN_NAMES.where(subdomains.c.id == bindparam("subdomain_id")))
+_OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
+_OWN_BY_ID = _OWN & (subdomains.c.id == bindparam("subdomain_id"))
 # Who isn't purged isn't released; said, since else the index of names is none for this, and all of the user's names are looked at.
-_OWN_BY_NAME = Prepared(_OWN_NAMES.where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
+_OWN_BY_NAME = _OWN & (subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED
+_FIND_OWN: dict[type[ShownSubdomain], tuple[Prepared, Prepared]] = {
+    of: (
+        Prepared(select_subdomains(of).where(_OWN_BY_ID)),
+        Prepared(select_subdomains(of).where(_OWN_BY_NAME)),
+    )
+    for of in (ShownSubdomain, Subdomain)
+}
 
 
-def _one(tx: Tx, query: Prepared, **parameters: object) -> Subdomain | None:
+def _one(tx: Tx, query: Prepared, of: type[S], /, **parameters: object) -> S | None:
     row = query.one_or_none(tx, **parameters)
-    return _subdomain(row) if row is not None else None
+    return _subdomain(row, of) if row is not None else None
 
 
 def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
     """Which subdomain has this id, whatever became of it?"""
-    return _one(tx, _BY_ID, subdomain_id=subdomain_id)
+    return _one(tx, _BY_ID, Subdomain, subdomain_id=subdomain_id)
 
 
 _BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subdomain_ids", expanding=True))))
@@ -235,7 +243,7 @@ _BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subd
 
 def list_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> list[Subdomain]:
     """Which subdomains have these ids, whatever became of them?"""
-    return fetch(tx, _BY_IDS, subdomain_ids=list(subdomain_ids))
+    return fetch(tx, Subdomain, _BY_IDS, subdomain_ids=list(subdomain_ids))
 
 
 _LOCKED = Prepared(
@@ -253,16 +261,17 @@ def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
     """Which subdomain holds this name: live, in the trash or cooling off?"""
-    return _one(tx, _UNRELEASED, name=fqdn)
+    return _one(tx, _UNRELEASED, Subdomain, name=fqdn)
 
 
 def find_own(
-    tx: Tx, user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
-) -> Subdomain | None:
+    tx: Tx, user_id: int, of: type[S], *, subdomain_id: int | None = None, fqdn: str | None = None
+) -> S | None:
     """Which subdomain of this user is meant: live or in the trash?"""
+    by_id, by_name = _FIND_OWN[of]
     if subdomain_id is not None:
-        return _one(tx, _OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
-    return _one(tx, _OWN_BY_NAME, owner_id=user_id, name=fqdn)
+        return _one(tx, by_id, of, owner_id=user_id, subdomain_id=subdomain_id)
+    return _one(tx, by_name, of, owner_id=user_id, name=fqdn)
 
 
 _FREE = Prepared(
