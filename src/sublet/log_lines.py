@@ -2,12 +2,25 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
 
+REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that is being answered: all that is logged meanwhile has it."""
 _TO_QUOTE = re.compile(r"[\s\"'=]")
+
+
+def with_request_id(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Add the id of the request that is being answered, where there is one; a processor of structlog's chain."""
+    request_id = REQUEST_ID.get()
+    if request_id is not None:
+        event.setdefault("request_id", request_id)
+    return event
 
 
 def shown(value: object) -> str:

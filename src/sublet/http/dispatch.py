@@ -55,6 +55,7 @@ from sublet.http.limits import (
 from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.http.whole_answer import send_answer
 from sublet.ids import new_request_id
+from sublet.log_lines import REQUEST_ID
 from sublet.secret import Secret
 
 log = structlog.get_logger()
@@ -96,7 +97,7 @@ class Resource:
         request = _Request(scope, receive, headers, request_id)
         error = None
         # For all that is logged from here on. It is not taken back: each request runs in a context of its own.
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        REQUEST_ID.set(request_id)
         try:
             status, body = await self._answer_in_time(request)
             request.headers["content-type"] = JSON_TYPE
@@ -175,8 +176,9 @@ class Resource:
     async def _authenticate(self, request: _Request) -> Registrant:
         limits = self._context.limits
         client = request.scope.get("client")
-        forwarded = request.fields.getlist("x-forwarded-for")
-        address = client_address(client[0] if client else "", forwarded, self._trusted)
+        address = client[0] if client else ""
+        if self._trusted:
+            address = client_address(address, request.fields.getlist("x-forwarded-for"), self._trusted)
         network = network_key(address)
         address = address_key(address)
         if network is not None:

@@ -108,6 +108,10 @@ class Limits:
             FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,
             FAILED_OF_NETWORK: settings.rate_limit_failed_auth_network_per_minute,
         }
+        self._untouched = {
+            policy: Allowance(policy, limit, limit, WINDOW_SECONDS, allowed=limit > 0)
+            for policy, limit in self._limits.items()
+        }
         self._borrow = borrow
         self._clock = clock
         # In the order in which they began here, which is nearly that of their ends, since all are of one length.
@@ -145,8 +149,7 @@ class Limits:
             return None
         window = self._windows.get((policy, key))
         if window is None:
-            limit = self._limits[policy]
-            return Allowance(policy, limit, limit, WINDOW_SECONDS, allowed=limit > 0)
+            return self._untouched[policy]
         now = self._clock()
         if now >= window.ends_at:
             window = _Window(ends_at=now + WINDOW_SECONDS, left=self._limits[policy])

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from sublet.config import Settings
-from sublet.log_lines import json_line, shown
+from sublet.log_lines import json_line, shown, with_request_id
 from sublet.secret import without_secrets
 
 
@@ -42,7 +42,7 @@ def configure_logs(settings: Settings) -> None:
         else _text_renderer()
     )
     shared: list[structlog.types.Processor] = [
-        structlog.contextvars.merge_contextvars,
+        with_request_id,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
