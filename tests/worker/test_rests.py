@@ -22,7 +22,9 @@ TWO = {"nameservers": ["ns1.example.com", "ns2.example.com"]}
     ("names", "took_seconds", "rests_seconds"),
     [
         (1, 0.004, 4 * 0.004),
-        (SMALL_BATCH - 1, 0.01, 4 * 0.01),
+        (1, 0.01, 4 * 0.01),
+        (3, 0.001, 3 * 4 * 0.001),
+        (SMALL_BATCH - 1, 0.01, REST_MAX_SECONDS),
         (1, 30.0, REST_MAX_SECONDS),
         (SMALL_BATCH, 0.02, 0.0),
         (100, 5.0, 0.0),

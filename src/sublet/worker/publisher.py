@@ -54,7 +54,9 @@ STALE_MAX = 20
 SMALL_BATCH = 20
 """How many names a batch has at least whose zone needs no rest."""
 REST_TIMES = 4
-"""How many times as long as its batch took to be sent a zone rests; and the look for zones, as it took itself."""
+"""How many times as long as its batch took to be sent a zone rests, for each name of it."""
+LOOK_REST_TIMES = 10
+"""How many times as long as it took the look for zones rests: meanwhile the zones that were found go on by themselves."""
 REST_MAX_SECONDS = 0.05
 STAND_BACK_SECONDS = 0.02
 """How long a worker lets others go first, where there are others: so long for each zone that it works on."""
@@ -113,7 +115,7 @@ class Publisher:
                     ended = time.monotonic()
                     await self._db.changed(POLL_SECONDS)
                     # Where much is committed one look is for all of it.
-                    rest_ends = ended + _rest_seconds(ended - began)
+                    rest_ends = ended + min(LOOK_REST_TIMES * (ended - began), REST_MAX_SECONDS)
                     await asyncio.sleep(max(0.0, rest_ends - time.monotonic()))
                 except Unavailable:
                     await asyncio.sleep(FAULT_PAUSE_SECONDS)
@@ -366,13 +368,10 @@ class Publisher:
 def rest_after(names: int, took_seconds: float) -> float:
     """Return for how long a zone rests after a batch of so many names that took so long to be sent: what comes meanwhile goes together.
 
-    A name by itself costs three times what it costs among twenty. Who comes alone isn't kept waiting: the rest is behind its batch.
+    A name by itself costs three times what it costs among twenty. Who comes alone isn't kept waiting: the rest is behind its batch,
+    and the shorter the fewer came with it.
     """
-    return _rest_seconds(took_seconds) if names < SMALL_BATCH else 0.0
-
-
-def _rest_seconds(took_seconds: float) -> float:
-    return min(REST_TIMES * took_seconds, REST_MAX_SECONDS)
+    return min(REST_TIMES * names * took_seconds, REST_MAX_SECONDS) if names < SMALL_BATCH else 0.0
 
 
 def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
