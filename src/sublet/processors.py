@@ -55,18 +55,28 @@ def own_process() -> None:
     _is_own = True
 
 
-def give_way() -> None:
-    """Let the service on this host go first from now on, where this process has nothing else to do."""
+def give_way() -> bool:
+    """Let the service on this host go first from now on, where this process has nothing else to do; tell whether that is so."""
     if _is_own:
         have_give_way(os.getpid())
+    return _is_own
 
 
 def have_give_way(pid: int) -> None:
     """Have a process let the service on this host go first from now on.
 
-    Not wholly (SCHED_IDLE): where all processors are wanted for long, a check would never come to its end, and a server closes the
+    Not wholly, as `run_idly`: where all processors are wanted for long, a check would never come to its end, and a server closes the
     connection on who takes a zone that slowly. A tenth of a processor is enough for Knot, which is the strictest.
     """
     # It has ended; a container, or a unit's filter, may forbid it.
     with suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PROCESS, pid, os.nice(0) + GIVE_WAY_BY)
+
+
+def run_idly() -> bool:
+    """Run only where nobody else wants the processor from now on, which can't be undone; tell whether that can be had."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except OSError:  # a container, or a unit's filter, may forbid it
+        return False
+    return True

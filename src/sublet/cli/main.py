@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from sublet.cli.leftover_time import go_on_in_child
 from sublet.processors import give_way, own_process
 
 NOUNS = (
@@ -57,8 +58,8 @@ class Nouns(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that a command line names, with what is left of it; one that is unhurried gives way before it loads."""
-        if tuple(args[:2]) in UNHURRIED:
-            give_way()
+        if tuple(args[:2]) in UNHURRIED and give_way():
+            go_on_in_child()
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above

@@ -1,0 +1,100 @@
+"""A command that is in no hurry runs on what is left of the processors, and here where that is nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from serving import wait_until
+
+COMMAND = """
+import os, sys
+from sublet.cli.leftover_time import go_on_in_child
+go_on_in_child()
+print(os.getpid(), os.sched_getscheduler(0) == os.SCHED_IDLE)
+print("told", file=sys.stderr)
+sys.exit(int(sys.argv[1]))
+"""
+HOG = "import os; os.sched_setaffinity(0, {%d}); print(flush=True)\nwhile True: pass"
+BUSY = """
+import os, sys, time
+from sublet.cli.leftover_time import go_on_in_child
+os.sched_setaffinity(0, {int(sys.argv[1])})
+go_on_in_child()
+while time.process_time() < 0.6: pass
+print(os.sched_getscheduler(0) == os.SCHED_IDLE)
+"""
+SLEEPING = """
+import os, sys, time
+from pathlib import Path
+from sublet.cli.leftover_time import go_on_in_child
+go_on_in_child()
+Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(60)
+"""
+
+
+def _run(program: str, *words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@contextmanager
+def _hogged(processor: int) -> Iterator[None]:
+    with subprocess.Popen([sys.executable, "-c", HOG % processor], stdout=subprocess.PIPE) as hog:
+        assert hog.stdout is not None
+        hog.stdout.readline()
+        try:
+            yield
+        finally:
+            hog.kill()
+
+
+@pytest.mark.parametrize("exit_code", [0, 1, 2])
+def test_what_a_child_gave_is_what_the_command_gives(exit_code: int) -> None:
+    process = _run(COMMAND, str(exit_code))
+    output, errors = process.communicate(timeout=60)
+    pid, is_idle = output.split()
+    assert (is_idle, errors, process.returncode) == ("True", "told\n", exit_code)
+    assert int(pid) != process.pid
+
+
+def test_what_failed_there_is_tried_here_and_told_once() -> None:
+    process = _run(COMMAND, "3")
+    output, errors = process.communicate(timeout=60)
+    assert output.split() == [str(process.pid), "False"]
+    assert (errors, process.returncode) == ("told\n", 3)
+
+
+def test_who_starves_there_gets_it_done_here() -> None:
+    processor = min(os.sched_getaffinity(0))
+    with _hogged(processor):
+        output, errors = _run(BUSY, str(processor)).communicate(timeout=120)
+    assert (output, errors) == ("False\n", "")
+
+
+def test_a_command_that_is_ended_leaves_no_child(tmp_path: Path) -> None:
+    told = tmp_path / "child"
+    process = _run(SLEEPING, str(told))
+    wait_until(lambda: told.exists() and bool(told.read_text()))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not Path(f"/proc/{told.read_text()}").exists()
+
+
+@pytest.mark.parametrize(
+    "change", ["del os.SCHED_IDLE", "def forbid(*_): raise PermissionError\nos.sched_setscheduler = forbid"]
+)
+def test_without_that_priority_it_is_done_here(change: str) -> None:
+    program = f"import os\nidle = os.SCHED_IDLE\n{change}\n{COMMAND.replace('os.SCHED_IDLE', 'idle')}"
+    process = _run(program, "0")
+    output, errors = process.communicate(timeout=60)
+    assert output.split() == [str(process.pid), "False"]
+    assert (errors, process.returncode) == ("told\n", 0)
