@@ -41,8 +41,8 @@ OWNER_KEY = String().with_variant(String(collation="C"), "postgresql")
 APPEND_ONLY = ("audit_events", "transfers", "terms", "milestones")
 """The tables that are only ever added to: triggers refuse the rest."""
 
-STREAMED: dict[str, int] = {"yield_per": 1000}
-"""The execution options of a query whose rows are not to be in memory at once."""
+STREAMED: dict[str, int] = {"yield_per": 100}
+"""The execution options of a query whose rows are not to be in memory at once: few at a time, since others ask meanwhile."""
 
 
 class Instant(TypeDecorator[datetime]):

@@ -39,13 +39,13 @@ def test_several_times_as_long_as_it_took_within_bounds(
 @pytest.mark.parametrize(
     ("names", "took_seconds", "rests_seconds"),
     [
-        (BATCH_MAX, 0.02, 0.02),
-        (BATCH_MAX, 2.0, 2.0),
+        (BATCH_MAX, 0.02, 3 * 0.02),
+        (BATCH_MAX, 2.0, 3 * 2.0),
         (BATCH_MAX - 1, 0.02, clockwork.FEW_SECONDS),
         (1, 2.0, 2.0),
     ],
 )
-def test_the_sweep_rests_as_long_as_its_step_and_longer_after_few_names(
+def test_the_sweep_rests_longer_than_its_step_and_after_few_names_for_more_to_come(
     names: int, took_seconds: float, rests_seconds: float
 ) -> None:
     swept = Swept(Counter(looked=names), more=True, names=names)

@@ -31,7 +31,7 @@ import sublet.subdomains.term_store
 import sublet.tickets.store
 from sublet.db import Tx
 from sublet.errors import Conflict, Refusal, Unavailable
-from sublet.schema import STREAMED, metadata
+from sublet.schema import metadata
 
 DECLARING = (
     sublet.accounts.store,
@@ -84,8 +84,8 @@ def read_rows(tx: Tx, table: Table) -> Iterator[tuple[Any, ...]]:
         collate(each, "C") if by_bytes and type(each.type) is String else each for each in table.primary_key
     ]
     with _told(f"reading {table.name}"):
-        result = tx.connection.execute(select(*table.columns).order_by(*keys), execution_options=STREAMED)
-        for row in result:
+        query = select(*table.columns).order_by(*keys).execution_options(yield_per=ROWS_AT_ONCE)
+        for row in tx.connection.execute(query):
             yield tuple(row)
 
 
