@@ -1,4 +1,4 @@
-"""The forms of a line in the log: for people, and for machines (JSON)."""
+"""The forms of a line in the log: for people, and for machines (JSON); and the request that it belongs to."""
 
 import json
 import re
