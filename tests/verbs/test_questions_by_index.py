@@ -15,7 +15,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import free_name_store, look_alike_store, publish_store, store, sweep_store
 from sublet.subdomains.list_store import list_own
-from sublet.subdomains.model import ShownSubdomain, SubdomainFilter
+from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
 
 ZONE = "example.test"
 COPIES = 20_000
@@ -38,6 +38,9 @@ def _platform_domain(tx: Tx, of: int) -> PlatformDomain:
 QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "which of a user's names is this": lambda tx, _: store.find_own(
         tx, 1, ShownSubdomain, fqdn=f"copy7.{ZONE}"
+    ),
+    "which of a user's names is this, for a verb": lambda tx, _: store.find_own(
+        tx, 1, Subdomain, fqdn=f"copy7.{ZONE}"
     ),
     "which are a user's newest": lambda tx, _: list_own(tx, 1, SubdomainFilter(), 26, None),
     "is a platform domain at a name, or below it": lambda tx, _: (
