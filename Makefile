@@ -77,7 +77,7 @@ faults: $(VENV)/dev.stamp ## Make named faults at real services for a quarter of
 	tools/install-system-packages $(TEST_PACKAGES)
 	$(BIN)/python tests/fault_run.py $(if $(ONLY),--only '$(ONLY)') $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) --report docs/reports
 
-bench: $(VENV)/dev.stamp ## Measure the speed in ten minutes, as ratios against references in the same run; writes docs/performance.md
+bench: $(VENV)/dev.stamp ## Measure the speed in ten to fifteen minutes, as ratios against references in the same run; writes docs/performance.md
 	@tools/install-system-packages $(BENCH_PACKAGES)
 	@$(BIN)/python bench/bench.py --write docs
 

@@ -19,7 +19,7 @@ from speed.workloads import Sender
 
 DUE = """
 UPDATE subdomains SET due_at = created_at WHERE id IN
-    (SELECT id FROM subdomains WHERE trashed_at IS NULL AND last_renewed_at IS NULL ORDER BY id LIMIT 5000)
+    (SELECT id FROM subdomains WHERE trashed_at IS NULL AND last_renewed_at IS NULL ORDER BY id LIMIT 10000)
 """
 
 REOPEN = {

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from statistics import median
 from urllib.parse import urlsplit
@@ -14,23 +14,27 @@ import dns.message
 
 from speed.beside import checking, listing, rest, sweeping
 from speed.figures import Results
-from speed.load import Load, run_load
+from speed.hosts_time import processor_times, stolen_share
+from speed.load import LEAD_SECONDS, Load, run_load
 from speed.servers import Service
-from speed.workloads import Sender
+from speed.workloads import BY_NAME, Sender
 
 ANSWER_SECONDS = 20.0
 """How long a new name may take into the DNS before the bench gives up."""
 ASK_AGAIN_SECONDS = 0.001
+MOST_CLIENTS = (16, 64)
+"""By how many clients the most that is possible of reads and registrations is looked for."""
+MOST_ROUNDS = 3
+STOLEN_MOST = 0.002
+"""Of how much of the processors' time a host may have given to others while delays are measured, or they are measured once more: all stands still then, for tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class HalfLoad:
-    """How much is sent at half load: a quarter of the reads and a quarter of the registrations that were possible, both at once."""
+class Rates:
+    """How many reads and registrations a second are sent, both at once."""
 
     reads: float
     writes: float
-    rounds: int
-    seconds: int
 
 
 def connect(origin: str) -> HTTPConnection:
@@ -43,28 +47,62 @@ def connect(origin: str) -> HTTPConnection:
 def measure_delays(
     service: Service, sender: Sender, results: Results, *, rounds: int, seconds: int, answers: int
 ) -> None:
-    """Add to the values of a registry what requests wait at half load, and new names for the DNS."""
-    one, register = results.find("one"), results.find("register")
-    assert one is not None, "half of what?"
-    assert register is not None, "half of what?"
-    half = HalfLoad(one.per_second / 4, register.per_second / 4, rounds, seconds)
-    situations: dict[str, Callable[[], AbstractContextManager[None]]] = {
-        "": nullcontext,
-        "sweep_": lambda: sweeping(service),
-        "check_": lambda: checking(service),
-        "lists_": lambda: listing(service, sender, seconds),
-    }
-    for prefix, beside in situations.items():
+    """Add to the values of a registry what requests wait at half load and above it, and new names for the DNS."""
+    half = half_load(service, sender, results, seconds=seconds)
+    more = _quarters(results)
+    situations: tuple[tuple[str, Rates, Callable[[], AbstractContextManager[None]]], ...] = (
+        ("", half, nullcontext),
+        ("sweep_", half, lambda: sweeping(service)),
+        ("check_", half, lambda: checking(service)),
         # Slow lists are about reads alone.
-        loads = [_both(service, sender, half, beside, writing=prefix != "lists_") for _ in range(rounds)]
-        _tell(results, f"{prefix}read", [each[0] for each in loads], seconds)
-        if prefix != "lists_":
-            _tell(results, f"{prefix}write", [each[1] for each in loads], seconds)
+        ("lists_", replace(half, writes=0), lambda: listing(service, sender, seconds + LEAD_SECONDS)),
+        ("more_", more, nullcontext),
+        ("more_check_", more, lambda: checking(service)),
+    )
+    for prefix, rates, beside in situations:
+        found: list[tuple[float, list[Load]]] = []
+        while len(found) < 2 * rounds and sum(stolen <= STOLEN_MOST for stolen, _ in found) < rounds:
+            before = processor_times()
+            loads = _both(service, sender, rates, seconds, beside)
+            found.append((stolen_share(before, processor_times()), loads))
+        taken = sorted(found, key=lambda each: each[0])[:rounds]
+        results.values |= {f"{prefix}again": len(found) - rounds, f"{prefix}stolen": taken[-1][0]}
+        _tell(results, f"{prefix}read", [loads[0] for _, loads in taken], seconds)
+        if rates.writes:
+            _tell(results, f"{prefix}write", [loads[1] for _, loads in taken], seconds)
     took = sorted(_answer_ms(service, sender) for _ in range(answers))
     results.values |= {
         "answer_p50_ms": median(took),
         "answer_p99_ms": took[min(len(took) - 1, int(len(took) * 0.99))],
     }
+
+
+def half_load(service: Service, sender: Sender, results: Results, *, seconds: int) -> Rates:
+    """Return the half of the most that the service does of nine reads to one registration, and note that most.
+
+    It is measured now, as the delays are, by as many clients as do more: the more there are, the more go into one commit.
+    """
+    mixed = BY_NAME["mixed"]
+    most = 0.0
+    for clients in MOST_CLIENTS:
+        found = []
+        for _ in range(MOST_ROUNDS):
+            requests = sender.mixed(seconds * mixed.most_per_second)
+            rest(service)
+            load = run_load(service.origin, requests, seconds, clients=clients, again=False)
+            assert not load.refused, f"{load.refused} of {load.requests} answers were refusals"
+            found.append(load.per_second)
+        most = max(most, median(found))
+    results.values |= {"most_mixed": most}
+    return Rates(0.9 * most / 2, 0.1 * most / 2)
+
+
+def _quarters(results: Results) -> Rates:
+    """Return a quarter of the reads and a quarter of the registrations that were possible each by itself: some two thirds of the most, since few share a commit."""
+    one, register = results.find("one"), results.find("register")
+    assert one is not None, "a quarter of what?"
+    assert register is not None, "a quarter of what?"
+    return Rates(one.per_second / 4, register.per_second / 4)
 
 
 def _tell(results: Results, name: str, loads: list[Load], seconds: int) -> None:
@@ -83,24 +121,20 @@ def _tell(results: Results, name: str, loads: list[Load], seconds: int) -> None:
 def _both(
     service: Service,
     sender: Sender,
-    half: HalfLoad,
+    rates: Rates,
+    seconds: int,
     beside: Callable[[], AbstractContextManager[None]],
-    *,
-    writing: bool,
 ) -> list[Load]:
     """Send reads, and registrations, at their rates, beside something else; return the loads."""
-    registrations = sender.register(int(half.writes * half.seconds * 2) + 200)
+    registrations = sender.register(int(rates.writes * seconds * 2) + 200)
+    wanted = [(sender.one(0), rates.reads, True)]
+    wanted += [(registrations, rates.writes, False)] if rates.writes else []
     rest(service)  # what the load before has left to publish is not this one's
     with beside(), ThreadPoolExecutor(2) as threads:
         running = [
-            threads.submit(run_load, service.origin, sender.one(0), half.seconds, rate=half.reads, again=True)
+            threads.submit(run_load, service.origin, requests, seconds, rate=rate, again=again)
+            for requests, rate, again in wanted
         ]
-        if writing:
-            running.append(
-                threads.submit(
-                    run_load, service.origin, registrations, half.seconds, rate=half.writes, again=False
-                )
-            )
         loads = [each.result() for each in running]
     for each in loads:
         assert not each.refused, f"{each.refused} of {each.requests} answers were refusals"

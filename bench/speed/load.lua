@@ -1,5 +1,5 @@
 -- What wrk sends: the requests of a file, one after the other, each once or round and round.
--- wrk ... -- FILE (once|round) [REQUESTS A SECOND]
+-- wrk ... -- FILE (once|round) [REQUESTS A SECOND, FROM THE SECOND ON]
 -- The file has each request as its length in octets, a line feed, and the request as it goes over the wire.
 local ffi = require("ffi")
 ffi.cdef[[
@@ -37,10 +37,11 @@ function init(args)
         -- Connections take the next places of one timetable as they become free: requests begin when they are due, not when
         -- the one before was answered, for as long as any of the connections is free. Those that none was free for are counted.
         local between = 1000 / tonumber(args[3])
+        local lead = 1000 * tonumber(args[4])
         local due
         delay = function()
             local now = now_ms()
-            due = (due or now) + between
+            due = (due or now + lead) + between
             if due < now - 1 then late = late + 1 end
             -- A timer has whole milliseconds: half of one more is on average when it is due.
             return math.max(0, math.floor(due - now + 0.5))

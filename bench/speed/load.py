@@ -12,6 +12,8 @@ LUA = Path(__file__).parent / "load.lua"
 CLIENTS = 16
 OPEN_CONNECTIONS = 128
 """How many connections a load at a rate has: far more than are in use at a time, so that requests begin when they are due."""
+LEAD_SECONDS = 1
+"""How long before the first request of a load at a rate its connections are opened: all at once, as no clients do."""
 
 KEPT_UP = 0.8
 
@@ -83,12 +85,13 @@ def run_load(
     """Send requests for so many seconds to the server at a URL, and return what became of them.
 
     With a `rate` (a second) they begin when they are due, whether those before are answered or not, as long as one of 128 connections is
-    free. `again` sends them round and round.
+    free; the first a second after the connections were opened. `again` sends them round and round.
 
     Raises:
         LoadFailed: there were fewer requests than could be sent; or connections broke.
     """
     where = urlsplit(url)
+    lead = 0 if rate is None else LEAD_SECONDS
     with tempfile.NamedTemporaryFile(prefix="sublet-load-") as file:
         for each in requests:
             wire = each.wire(where.netloc)
@@ -98,13 +101,13 @@ def run_load(
             "wrk",
             "-t1",
             f"-c{clients if rate is None else OPEN_CONNECTIONS}",
-            f"-d{seconds}s",
+            f"-d{seconds + lead}s",
             "--timeout",
             "30s",
         ]
         words += ["-s", str(LUA), f"http://{where.netloc}/", "--", file.name, "round" if again else "once"]
-        words += [] if rate is None else [f"{rate:.3f}"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60, check=False)
+        words += [] if rate is None else [f"{rate:.3f}", f"{lead}"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=seconds + lead + 60, check=False)
     result = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode or not result:
         raise LoadFailed(f"wrk: {done.stdout}{done.stderr}")
@@ -116,7 +119,7 @@ def run_load(
     if found["socket"]:
         raise LoadFailed(f"{found['socket']} connections broke or waited longer than 30 s")
     return Load(
-        per_second=found["requests"] / found["seconds"],
+        per_second=found["requests"] / (found["seconds"] - lead),
         p50_ms=found["p50_ms"],
         p99_ms=found["p99_ms"],
         max_ms=found["max_ms"],

@@ -26,7 +26,7 @@ ONE_BY_ONE = "bare_one"
 class Effort:
     """How long and how often is measured: rounds of so many seconds, and requests that are recorded for each of them.
 
-    `workloads` are the names of those that are measured. Delays at half load are measured for `half_seconds` in each round (0: not at
+    `workloads` are the names of those that are measured. Delays at half load are measured `half_rounds` times, for `half_seconds` each (0: not at
     all), `answers` names are waited for in the DNS, and the service is started so many times.
     """
 
@@ -36,6 +36,7 @@ class Effort:
     domains: int = DOMAINS
     workloads: tuple[str, ...] = tuple(each.name for each in WORKLOADS)
     clients: tuple[int, ...] = CLIENTS
+    half_rounds: int = 3
     half_seconds: int = 3
     answers: int = 40
     starts: int = 3
@@ -111,7 +112,7 @@ def measure(where: Place, database: str, names: int, effort: Effort) -> Results:
                 service,
                 sender,
                 results,
-                rounds=effort.rounds,
+                rounds=effort.half_rounds,
                 seconds=effort.half_seconds,
                 answers=effort.answers,
             )

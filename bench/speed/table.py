@@ -12,6 +12,8 @@ SITUATIONS = {
     "sweep_": "… while a sweep runs",
     "check_": "… while the zone is checked",
     "lists_": "… beside slow lists",
+    "more_": "at two thirds or so",
+    "more_check_": "… while the zone is checked",
 }
 WHAT = {"read": "reads of a name", "write": "registrations"}
 
@@ -40,9 +42,11 @@ def _rates(results: Results) -> str:
     )
 
 
-def _others(results: Results) -> list[str]:
-    """Return what is no rate, in sentences."""
-    values, lines = results.values, []
+def _delays(values: dict[str, float]) -> list[str]:
+    """Return what requests waited, in sentences."""
+    lines = []
+    if "most_mixed" in values:
+        lines.append(f"the most of nine reads to one registration: {values['most_mixed']:,.0f} a second")
     for prefix, situation in SITUATIONS.items():
         for kind in ("read", "write"):
             name = f"{prefix}{kind}"
@@ -52,6 +56,20 @@ def _others(results: Results) -> list[str]:
                 tardy = f"; {late:.0f} began late" if late else ""
                 sent = f"{rate:,.0f} of {asked:,.0f} a second"
                 lines.append(f"{situation}: {WHAT[kind]}, {sent}: {', '.join(shown)}{tardy}")
+    looked = [prefix for prefix in SITUATIONS if f"{prefix}stolen" in values]
+    if looked:
+        again = sum(values[f"{prefix}again"] for prefix in looked)
+        most = max(values[f"{prefix}stolen"] for prefix in looked)
+        lines.append(
+            f"the host took {most:.1%} of the processors for others meanwhile, at most; {again:.0f} rounds don't count, since it took more"
+        )
+    return lines
+
+
+def _others(results: Results) -> list[str]:
+    """Return what is no rate, in sentences."""
+    values = results.values
+    lines = _delays(values)
     if "answer_p50_ms" in values:
         p50, p99 = values["answer_p50_ms"], values["answer_p99_ms"]
         lines.append(

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from speed.bare_sql import played
 from speed.figures import Aim, Figure, Results, aims, as_json, growth, spread
+from speed.hosts_time import processor_times, stolen_share
 from speed.load import Request
 from speed.pictures import pictures
 from speed.recorder import Recorded, Statement
@@ -175,3 +176,18 @@ def test_what_is_played_again_takes_the_ids_that_it_is_given() -> None:
 def test_requests_of_another_form_are_not_played() -> None:
     odd = [Recorded(Request("POST", "/"), 409, (Statement(1, "SELECT 1"),))]
     assert len(played([recorded(1), odd, recorded(2)])) == 2
+
+
+def test_what_the_host_took_is_a_part_of_all_time() -> None:
+    # user, nice, system, idle, iowait, irq, softirq, steal
+    before, after = (100, 0, 10, 800, 5, 0, 5, 3), (150, 0, 20, 830, 5, 0, 6, 12)
+    assert stolen_share(before, after) == pytest.approx(0.09)
+    assert stolen_share(before, before) == 0
+    assert len(processor_times()) == len(before)
+
+
+def test_rounds_that_do_not_count_are_told() -> None:
+    results = registry(1000, 400)
+    results.values |= {"again": 2, "stolen": 0.001, "check_again": 1, "check_stolen": 0.002}
+    told = "the host took 0.2% of the processors for others meanwhile, at most; 3 rounds don't count"
+    assert told in render([results], "a run")
