@@ -10,6 +10,7 @@ from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
+from sublet.errors import Unavailable
 from sublet.http import life_shapes, shapes
 from sublet.http.bodies import (
     AutoRenewBody,
@@ -253,8 +254,19 @@ def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> sh
 
 
 def _find(tx: Tx, subdomain_id: int) -> Subdomain:
+    """Return what was just written, as it is now.
+
+    Raises:
+        Unavailable: it isn't there. Rows of subdomains are never removed, so the database went back to before the write, as when a
+            standby takes over that the primary didn't wait for.
+    """
     subdomain = store.find_subdomain(tx, subdomain_id)
-    assert subdomain is not None  # noqa: S101 - rows of subdomains are never removed
+    if subdomain is None:
+        raise Unavailable(
+            "The registry's database has lost this change before it was acknowledged. Send the same again, with the same "
+            "Idempotency-Key if there was one.",
+            retry_after_seconds=1,
+        )
     return subdomain
 
 
