@@ -12,7 +12,7 @@ NAMED = named_in(PAGE)
 FAULTS = {
     "Money": 6,
     "Names": 5,
-    "Processes": 12,
+    "Processes": 13,
     "DNS": 7,
     "Input": 4,
     "Time": 4,
