@@ -6,9 +6,10 @@ import pwd
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -41,10 +42,16 @@ def hand_over(folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def run_postgresql(folder: Path, *, durable: bool = False, prefix: tuple[str, ...] = ()) -> Iterator[str]:
+def run_postgresql(
+    folder: Path,
+    *,
+    durable: bool = False,
+    prefix: tuple[str, ...] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
     """Run a server, which waits for the disk where it is `durable`; gives the address of its database `postgres`.
 
-    `prefix` is a program, with its words, that runs it as the same process.
+    `prefix` is a program, with its words, that runs it as the same process; `settings` are the server's own.
     """
     data = folder / "data"
     user = hand_over(folder)
@@ -76,6 +83,8 @@ def run_postgresql(folder: Path, *, durable: bool = False, prefix: tuple[str, ..
     ]
     # No test cuts the power, and each makes a database and drops it: waiting for the disk would be most of their time.
     words += [] if durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
+    for name, value in settings.items():
+        words += ["-c", f"{name}={value}"]
     log = (folder / "log").open("wb")
     server = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, **user)
     url = f"postgresql://sublet@127.0.0.1:{port}/postgres"

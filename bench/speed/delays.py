@@ -14,7 +14,7 @@ import dns.message
 
 from speed.beside import checking, listing, rest, sweeping
 from speed.figures import Results
-from speed.hosts_time import processor_times, stolen_share
+from speed.hosts_time import pace, processor_times, stolen_share
 from speed.load import LEAD_SECONDS, Load, run_load
 from speed.servers import Service
 from speed.workloads import BY_NAME, Sender
@@ -27,6 +27,9 @@ MOST_CLIENTS = (16, 64)
 MOST_ROUNDS = 3
 STOLEN_MOST = 0.002
 """Of how much of the processors' time a host may have given to others while delays are measured, or they are measured once more: all stands still then, for tens of milliseconds."""
+
+PACE_CHANGED = 0.15
+"""How far the processors' pace may have moved, as a part of it, since half load was measured; beyond that it is measured again, being half of what is possible now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +51,23 @@ def measure_delays(
     service: Service, sender: Sender, results: Results, *, rounds: int, seconds: int, answers: int
 ) -> None:
     """Add to the values of a registry what requests wait at half load and above it, and new names for the DNS."""
-    half = half_load(service, sender, results, seconds=seconds)
+    half, paced = half_load(service, sender, results, seconds=seconds), pace()
     more = _quarters(results)
-    situations: tuple[tuple[str, Rates, Callable[[], AbstractContextManager[None]]], ...] = (
-        ("", half, nullcontext),
-        ("sweep_", half, lambda: sweeping(service)),
-        ("check_", half, lambda: checking(service)),
-        # Slow lists are about reads alone.
-        ("lists_", replace(half, writes=0), lambda: listing(service, sender, seconds + LEAD_SECONDS)),
-        ("more_", more, nullcontext),
-        ("more_check_", more, lambda: checking(service)),
+    situations: tuple[tuple[str, Callable[[], AbstractContextManager[None]]], ...] = (
+        ("", nullcontext),
+        ("sweep_", lambda: sweeping(service)),
+        ("check_", lambda: checking(service)),
+        ("lists_", lambda: listing(service, sender, seconds + LEAD_SECONDS)),
+        ("more_", nullcontext),
+        ("more_check_", lambda: checking(service)),
     )
-    for prefix, rates, beside in situations:
+    for prefix, beside in situations:
+        if abs(pace() / paced - 1) > PACE_CHANGED:
+            half, paced = half_load(service, sender, results, seconds=seconds), pace()
+        results.values[f"{prefix}pace"] = paced
+        rates = more if prefix.startswith("more_") else half
+        if prefix == "lists_":
+            rates = replace(rates, writes=0)  # slow lists are about reads alone
         found: list[tuple[float, list[Load]]] = []
         while len(found) < 2 * rounds and sum(stolen <= STOLEN_MOST for stolen, _ in found) < rounds:
             before = processor_times()

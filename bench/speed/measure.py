@@ -86,6 +86,7 @@ def measure(where: Place, database: str, names: int, effort: Effort) -> Results:
     rounds = Rounds()
     with ExitStack() as stack:
         copy = where.registry(like=registry.url)
+        where.settle()
         hellos = {
             name: stack.enter_context(hello_running(framework, where.folder))
             for name, framework in ((HELLO, "litestar"), (BARER, "starlette"))

@@ -1,5 +1,6 @@
 """Where registries are: SQLite files in a folder, or databases of a PostgreSQL of the bench's own, which waits for the disk."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,11 +12,8 @@ import psycopg
 from postgresql import fresh_database, run_postgresql
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
-SETTINGS = (
-    # As an operator would have them who gives PostgreSQL a part of the machine; nothing that loses a write.
-    "ALTER SYSTEM SET shared_buffers = '512MB'",
-    "ALTER SYSTEM SET max_wal_size = '4GB'",
-)
+SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "4GB"}
+"""As an operator would have them who gives PostgreSQL a part of the machine; nothing that loses a write."""
 
 
 @dataclass(slots=True)
@@ -37,6 +35,13 @@ class Place:
             shutil.copyfile(like.removeprefix("sqlite:///"), path)
         return f"sqlite:///{path}"
 
+    def settle(self) -> None:
+        """Have all that was written so far on the disk: what filling a registry left is not written beside what is measured."""
+        if self.server:
+            with psycopg.connect(self.server, autocommit=True) as connection:
+                connection.execute("CHECKPOINT")
+        os.sync()
+
     def drop(self, url: str) -> None:
         """Delete a registry that is not needed any more."""
         if not self.server:
@@ -54,5 +59,5 @@ def place(database: str, folder: Path) -> Iterator[Place]:
     with ExitStack() as stack:
         server = ""
         if database == POSTGRESQL:
-            server = stack.enter_context(run_postgresql(folder, durable=True))
+            server = stack.enter_context(run_postgresql(folder, durable=True, settings=SETTINGS))
         yield Place(folder, server, stack)

@@ -56,6 +56,11 @@ def _delays(values: dict[str, float]) -> list[str]:
                 tardy = f"; {late:.0f} began late" if late else ""
                 sent = f"{rate:,.0f} of {asked:,.0f} a second"
                 lines.append(f"{situation}: {WHAT[kind]}, {sent}: {', '.join(shown)}{tardy}")
+    paces = [values[f"{prefix}pace"] for prefix in SITUATIONS if f"{prefix}pace" in values]
+    if paces:
+        lines.append(
+            f"the processors' pace while the delays were measured: the slowest {min(paces) / max(paces):.2f} of the quickest"
+        )
     looked = [prefix for prefix in SITUATIONS if f"{prefix}stolen" in values]
     if looked:
         again = sum(values[f"{prefix}again"] for prefix in looked)

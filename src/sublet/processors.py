@@ -1,16 +1,24 @@
-"""On which of the host's processors a process runs, and whom it lets go first.
+"""On which of the host's processors a process runs, whom it lets go first, and whom it doesn't interrupt.
 
 Of Python's threads one runs at a time. Where another processor is idle, each statement of the thread that writes hands the interpreter to
 the event loop's and back, from processor to processor: half of a registration's time (docs/performance.md).
 """
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 GIVE_WAY_BY = 10
 """How much nicer than the service a check is: with all processors wanted it gets a tenth of what they get."""
+FEW = 5
+"""After how many items of a long list whoever waits goes first: some 100 to 200 µs."""
+_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
+"""sched_yield(2), while which Python gives the interpreter away; another system may have none of it."""
 _is_own = False
 _before: AbstractSet[int] = frozenset()
 _PROCESSOR = 36
@@ -47,6 +55,31 @@ def let_run_anywhere(pid: int) -> None:
     if _before:
         with suppress(OSError):  # it has ended
             os.sched_setaffinity(pid, _before)
+
+
+def interrupt_nobody() -> None:
+    """Have this thread, and all that it starts from now on, wait until who runs on its processor pauses or has had its share (SCHED_BATCH, sched(7)).
+
+    What has slept otherwise takes the processor at once when something comes for it: a thread that writes from the event loop,
+    at each answer of PostgreSQL, only to wait for the interpreter then. Its share of a processor stays what it was. Where it can't
+    be had, nothing changes.
+    """
+    with suppress(
+        OSError, AttributeError
+    ):  # a container, or a unit's filter, may forbid it; another system than Linux has none of it
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def let_others_go_first(items: Iterable[T]) -> Iterator[T]:
+    """Return items, and after each few let go first who waits for the interpreter, or for the processor; nothing happens where nobody does.
+
+    A thread that makes hundreds of rows into answers else keeps the interpreter for 5 ms, and then the processor until the system's
+    next tick, while the event loop has to come in twice for a read.
+    """
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % FEW == 0:
+            _yield()
 
 
 def own_process() -> None:

@@ -155,6 +155,7 @@ def test_services_are_hardened_alike(path: Path) -> None:
         "sublet-dns.service": {
             ("CapabilityBoundingSet", "CAP_NET_BIND_SERVICE"),
             ("AmbientCapabilities", "CAP_NET_BIND_SERVICE"),
+            ("SystemCallFilter", "sched_setscheduler"),
         },
         "sublet-backup.service": {("PrivateNetwork", "yes"), ("RestrictAddressFamilies", "AF_UNIX")},
     }

@@ -1,5 +1,6 @@
-"""`sublet serve` on SQLite keeps to one processor, with all of its threads, and what it starts doesn't have to."""
+"""`sublet serve` on SQLite keeps to one processor, with all of its threads, and what it starts doesn't have to; who gives way, and who interrupts nobody."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import pytest
 
 from serving import serve_process
 from sublet import processors
+from sublet.db import Tx, open_database
+from sublet.migrations import upgrade
 
 ALLOWED = os.sched_getaffinity(0)
 PARENT = """
@@ -130,3 +133,58 @@ def test_neighbours_are_kept_on_different_processors() -> None:
     assert [len(each) for each in found] == [1] * len(found)
     assert set().union(*found[:-1]) == ALLOWED
     assert found[-1] == found[0]
+
+
+def policy(_: Tx) -> int:
+    """Tell by what rule the system runs the thread that asks the database."""
+    return os.sched_getscheduler(0)
+
+
+async def policies(url: str) -> list[int]:
+    """Return it for what writes, for what reads lists, and for the event loop."""
+    upgrade(url)
+    database = open_database(url, may_lose_writes=True)
+    try:
+        return [await database.write(policy), await database.read_apart(policy), os.sched_getscheduler(0)]
+    finally:
+        await database.close()
+
+
+def test_threads_that_ask_the_database_interrupt_nobody(database_url: str) -> None:
+    assert asyncio.run(policies(database_url)) == [os.SCHED_BATCH, os.SCHED_BATCH, os.SCHED_OTHER]
+
+
+def test_where_that_is_forbidden_they_ask_all_the_same(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbid)
+    assert asyncio.run(policies(database_url)) == [os.SCHED_OTHER] * 3
+
+
+def test_who_works_through_a_long_list_lets_others_in_between() -> None:
+    """Python would let them in after a quarter of an hour: only what gives way lets this end."""
+    done = subprocess.run(
+        [sys.executable, "-c", WORKING], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["[0,", "1,", "2]", "got", "through"]
+
+
+WORKING = """
+import itertools, sys, threading, time
+from sublet.processors import let_others_go_first
+print(list(let_others_go_first(range(3))))
+sys.setswitchinterval(1000)
+is_over = False
+def work():
+    for _ in let_others_go_first(itertools.count()):
+        if is_over:
+            return
+threading.Thread(target=work).start()
+for _ in range(5):
+    time.sleep(0.001)
+is_over = True
+print("got through")
+"""

@@ -1,5 +1,6 @@
 """`sublet worker`: publishes what others registered, tells of itself, and ends when it is told."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp
         assert waiting["status"] != "active"
         assert service.delegation("blog.example.test") == set()
         worker = roles.start("worker", worker_status_listen=status)
+        assert (
+            os.sched_getscheduler(worker.process.pid) == os.SCHED_BATCH
+        )  # whoever answers isn't interrupted by it
         wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS))
         assert plain_http.get(f"http://{status}/healthz").json() == {"ok": True}
         ready = plain_http.get(f"http://{status}/readyz")

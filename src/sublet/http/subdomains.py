@@ -35,6 +35,7 @@ from sublet.http.render import (
     timeline_answer,
 )
 from sublet.ids import Position
+from sublet.processors import let_others_go_first
 from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash, find_shown_in_account
@@ -79,7 +80,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
 
     def read(tx: Tx) -> list[tuple[ShownSubdomain, shapes.SubdomainShape]]:
         found = list_own(tx, user.id, wanted, query.limit + 1, after)
-        return [(each, _shape(call, each, tx.now)) for each in found]
+        return [(each, _shape(call, each, tx.now)) for each in let_others_go_first(found)]
 
     found = await call.context.db.read_apart(read)
     items, page, headers = make_page(

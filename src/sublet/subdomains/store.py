@@ -32,6 +32,7 @@ from sublet.db import Prepared, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
+from sublet.processors import let_others_go_first
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.model import ShownSubdomain, Subdomain
 
@@ -203,7 +204,7 @@ def fetch(tx: Tx, of: type[S], query: Select[Any] | Prepared, /, **parameters: o
     """Return the subdomains that a query made from `select_subdomains` of this type finds."""
     if isinstance(query, Prepared):
         return [_subdomain(row, of) for row in query.all(tx, **parameters)]
-    return [_subdomain(row, of) for row in tx.connection.execute(query, parameters)]
+    return [_subdomain(row, of) for row in let_others_go_first(tx.connection.execute(query, parameters))]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
