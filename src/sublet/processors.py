@@ -64,9 +64,8 @@ def interrupt_nobody() -> None:
     at each answer of PostgreSQL, only to wait for the interpreter then. Its share of a processor stays what it was. Where it can't
     be had, nothing changes.
     """
-    with suppress(
-        OSError, AttributeError
-    ):  # a container, or a unit's filter, may forbid it; another system than Linux has none of it
+    # A container, or a unit's filter, may forbid it; another system than Linux has none of it.
+    with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 

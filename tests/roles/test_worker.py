@@ -25,9 +25,8 @@ def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp
         assert waiting["status"] != "active"
         assert service.delegation("blog.example.test") == set()
         worker = roles.start("worker", worker_status_listen=status)
-        assert (
-            os.sched_getscheduler(worker.process.pid) == os.SCHED_BATCH
-        )  # whoever answers isn't interrupted by it
+        # Whoever answers isn't interrupted by it.
+        assert os.sched_getscheduler(worker.process.pid) == os.SCHED_BATCH
         wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS))
         assert plain_http.get(f"http://{status}/healthz").json() == {"ok": True}
         ready = plain_http.get(f"http://{status}/readyz")
