@@ -40,6 +40,16 @@ class Rates:
     writes: float
 
 
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Something beside which delays are measured, with the prefix of its values."""
+
+    prefix: str
+    beside: Callable[[], AbstractContextManager[None]]
+    reads_alone: bool = False
+    above_half: bool = False
+
+
 def connect(origin: str) -> HTTPConnection:
     """Return a connection to a server, open."""
     client = HTTPConnection(urlsplit(origin).netloc, timeout=30)
@@ -53,25 +63,26 @@ def measure_delays(
     """Add to the values of a registry what requests wait at half load and above it, and new names for the DNS."""
     half, paced = half_load(service, sender, results, seconds=seconds), pace()
     more = _quarters(results)
-    situations: tuple[tuple[str, Callable[[], AbstractContextManager[None]]], ...] = (
-        ("", nullcontext),
-        ("sweep_", lambda: sweeping(service)),
-        ("check_", lambda: checking(service)),
-        ("lists_", lambda: listing(service, sender, seconds + LEAD_SECONDS)),
-        ("more_", nullcontext),
-        ("more_check_", lambda: checking(service)),
+    situations = (
+        Situation("", nullcontext),
+        Situation("sweep_", lambda: sweeping(service)),
+        Situation("check_", lambda: checking(service)),
+        Situation("lists_", lambda: listing(service, sender, seconds + LEAD_SECONDS), reads_alone=True),
+        Situation("more_", nullcontext, above_half=True),
+        Situation("more_check_", lambda: checking(service), above_half=True),
     )
-    for prefix, beside in situations:
+    for situation in situations:
+        prefix = situation.prefix
         if abs(pace() / paced - 1) > PACE_CHANGED:
             half, paced = half_load(service, sender, results, seconds=seconds), pace()
         results.values[f"{prefix}pace"] = paced
-        rates = more if prefix.startswith("more_") else half
-        if prefix == "lists_":
-            rates = replace(rates, writes=0)  # slow lists are about reads alone
+        rates = more if situation.above_half else half
+        if situation.reads_alone:
+            rates = replace(rates, writes=0)
         found: list[tuple[float, list[Load]]] = []
         while len(found) < 2 * rounds and sum(stolen <= STOLEN_MOST for stolen, _ in found) < rounds:
             before = processor_times()
-            loads = _both(service, sender, rates, seconds, beside)
+            loads = _both(service, sender, rates, seconds, situation.beside)
             found.append((stolen_share(before, processor_times()), loads))
         taken = sorted(found, key=lambda each: each[0])[:rounds]
         results.values |= {f"{prefix}again": len(found) - rounds, f"{prefix}stolen": taken[-1][0]}

@@ -2,13 +2,24 @@
 
 import random
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
-from registry import START, Registry
+from registry import OPERATOR, START, Registry
 from sublet.db import Tx
-from sublet.subdomains.lifecycle import derive_status, renewal_available
+from sublet.ids import Position
+from sublet.platform_domains.grant_platform_domain import grant_platform_domain
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.store import (
+    granted_platform_domain_ids,
+    list_platform_domains,
+    list_visible,
+    platform_domains,
+)
+from sublet.platform_domains.visibility import is_visible
+from sublet.subdomains.lifecycle import derive_status, is_restorable, renewal_available
 from sublet.subdomains.list_store import list_all, list_own
 from sublet.subdomains.model import STATUSES, ShownSubdomain, Subdomain, SubdomainFilter
 from sublet.subdomains.store import subdomains
@@ -27,6 +38,7 @@ def _row(chance: random.Random, registry: Registry, number: int) -> dict[str, An
     generation = chance.randint(0, 3)
     trashed = chance.random() < 0.2
     suspended_at = START if chance.random() < 0.2 else None
+    unsuspended_at = chance.choice([None, START - 30 * DAY + chance.choice([-TICK, timedelta(), TICK])])
     return {
         "user_id": registry.users[chance.choice(["ann", "ben"])],
         "platform_domain_id": registry.domains[domain],
@@ -47,7 +59,8 @@ def _row(chance: random.Random, registry: Registry, number: int) -> dict[str, An
         "expires_at": START + chance.choice(TIMES),
         "period_days": chance.choice([1, 7, 30, 365]),
         "suspended_at": suspended_at,
-        "trashed_at": START if trashed else None,
+        "unsuspended_at": unsuspended_at,
+        "trashed_at": START - chance.choice([0, 1, 29, 30, 31]) * DAY if trashed else None,
         "purged_at": START if trashed and chance.random() < 0.3 else None,
         "created_at": START - chance.randint(0, 50) * DAY,
         "updated_at": START,
@@ -56,7 +69,7 @@ def _row(chance: random.Random, registry: Registry, number: int) -> dict[str, An
 
 def _fill(registry: Registry) -> list[Subdomain]:
     registry.add_domain("short.test", renewal_window_days=1)
-    registry.add_domain("long.test", renewal_window_days=3650)
+    registry.add_domain("long.test", renewal_window_days=3650, trash_days=1)
     chance = random.Random(20261121)  # noqa: S311 - the same rows each time
     rows = [_row(chance, registry, number) for number in range(COUNT)]
     registry.write(lambda tx: tx.connection.execute(insert(subdomains), rows).rowcount)
@@ -122,3 +135,74 @@ def test_the_other_filters_and_the_order(registry: Registry) -> None:
         )
         shown = [_shown(each) for each in expected]
         assert registry.read(list_own, ann, wanted, COUNT, None) == shown, wanted
+
+
+def test_of_the_trash_only_what_can_be_restored_is_listed(registry: Registry) -> None:
+    _fill(registry)
+    ann = registry.users["ann"]
+    in_trash = registry.read(list_all, SubdomainFilter(status="trashed"), COUNT, user_id=ann)
+    expected = sorted(
+        (each for each in in_trash if is_restorable(each, registry.now)),
+        key=lambda each: (each.created_at, each.id),
+        reverse=True,
+    )
+    assert 0 < len(expected) < len(in_trash)
+    listed = registry.read(list_own, ann, SubdomainFilter(status="trashed"), COUNT, None)
+    assert listed == [_shown(each) for each in expected]
+
+
+def test_lists_work_with_as_many_platform_domains_as_there_are(registry: Registry) -> None:
+    # More than a thousand, each with days of its own: SQLite allows no condition of a thousand parts.
+    many = 1100
+    chance = random.Random(20261123)  # noqa: S311 - the same rows each time
+    first = registry.domains["example.test"]
+
+    def fill(tx: Tx) -> None:
+        row = tx.connection.execute(select(platform_domains).where(platform_domains.c.id == first)).mappings()
+        (template,) = (dict(each) for each in row)
+        domains = [
+            template
+            | {"id": first + n, "domain": f"d{n}.test", "owner_key": f"d{n}", "trash_days": n}
+            | {"renewal_window_days": n}
+            for n in range(1, many)
+        ]
+        tx.connection.execute(insert(platform_domains), domains)
+        names = [_row(chance, registry, n) for n in range(many)]
+        for n, name in enumerate(names):
+            name |= {"platform_domain_id": first + n, "user_id": registry.users["ann"], "period_days": 3650}
+            name |= {"trashed_at": START - n * DAY if n % 2 else None, "expires_at": START + 500 * DAY}
+            name |= {"suspended_at": None, "purged_at": None, "unsuspended_at": None}
+        tx.connection.execute(insert(subdomains), names)
+
+    registry.write(fill)
+    ann = registry.users["ann"]
+    trash = registry.read(list_own, ann, SubdomainFilter(status="trashed"), many, None)
+    assert len(trash) == 0  # each was thrown away as many days ago as it stays there
+    registry.now -= DAY
+    trash = registry.read(list_own, ann, SubdomainFilter(status="trashed"), many, None)
+    assert len(trash) == many // 2
+    registry.now += DAY
+    renewable = registry.read(list_own, ann, SubdomainFilter(renewal_available=True), many, None)
+    expected = [n for n in range(many) if n % 2 == 0 and (n or 30) >= 500]
+    assert len(renewable) == len(expected)
+
+
+def test_the_platform_domains_that_are_listed_are_those_that_the_rule_shows(registry: Registry) -> None:
+    for n, (hidden, restricted, granted) in enumerate(product((False, True), repeat=3)):
+        registry.add_domain(f"d{n}.test", hidden=hidden, restricted=restricted)
+        if granted:
+            registry.write(grant_platform_domain, OPERATOR, f"d{n}.test", str(registry.organizations["ann"]))
+        registry.advance(seconds=n % 2)  # some were added in the same moment
+    of = registry.organizations
+    granted_ids = registry.read(granted_platform_domain_ids, of["ann"])
+    for name, ids in (("ann", granted_ids), ("ben", frozenset[int]())):
+        by_rule = [each for each in registry.read(list_platform_domains) if is_visible(each, ids)]
+        assert registry.read(list_visible, of[name], 100, None) == by_rule
+        paged: list[PlatformDomain] = []
+        while some := registry.read(
+            list_visible, of[name], 2, Position(paged[-1].created_at, paged[-1].id) if paged else None
+        ):
+            assert len(some) <= 2
+            paged += some
+        assert paged == by_rule
+    assert len(granted_ids) == 4

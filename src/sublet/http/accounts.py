@@ -1,5 +1,7 @@
 """Handlers of the account and its credits (spec, part 4, "Account and credits")."""
 
+from collections.abc import Iterator
+
 from sublet.accounts.find import find_user, member_of
 from sublet.accounts.model import Member
 from sublet.accounts.set_reminders import set_reminders
@@ -11,7 +13,7 @@ from sublet.http import shapes
 from sublet.http.bodies import PageQuery, RemindersBody
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
-from sublet.http.paging import make_page, position_of
+from sublet.http.paging import read_page
 from sublet.http.render import (
     organization_shape,
     package_shape,
@@ -21,8 +23,6 @@ from sublet.http.render import (
 )
 from sublet.ids import Position
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.model import Offer, PlatformDomain
-from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.quota import Quota, quota_limit
 
@@ -67,36 +67,30 @@ async def credits_(call: Call[None, None]) -> Answer:
 
 async def payments(call: Call[None, PageQuery]) -> Answer:
     """The account's history, newest first."""
-    after = position_of(call, "payments")
     user_id = call.registrant.user.id
-    found = await call.context.db.read_apart(ledger_store.list_payments, user_id, call.query.limit + 1, after)
-    items, page, headers = make_page(call, "payments", found, lambda each: Position(each.created_at, each.id))
-    return Answer(shapes.PaymentsAnswer(payments=[payment_shape(item) for item in items], page=page), headers)
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.PaymentShape]]:
+        for each in ledger_store.list_payments(tx, user_id, limit, after):
+            yield Position(each.created_at, each.id), payment_shape(each)
+
+    items, page, headers = await read_page(call, "payments", find)
+    return Answer(shapes.PaymentsAnswer(payments=items, page=page), headers)
 
 
 async def platform_domains(call: Call[None, PageQuery]) -> Answer:
     """The platform domains that this account sees, newest first; the others are as if they did not exist."""
-    after = position_of(call, "platform_domains")
     organization_id = call.registrant.organization.id
 
-    def read(tx: Tx) -> tuple[list[PlatformDomain], dict[int, list[Offer]]]:
-        granted = platform_domain_store.granted_platform_domain_ids(tx, organization_id)
-        offers: dict[int, list[Offer]] = {}
-        for offer in platform_domain_store.list_all_offers(tx):
-            offers.setdefault(offer.platform_domain_id, []).append(offer)
-        return [
-            each for each in platform_domain_store.list_platform_domains(tx) if is_visible(each, granted)
-        ], offers
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, shapes.PlatformDomainShape]]:
+        visible = platform_domain_store.list_visible(tx, organization_id, limit, after)
+        offers = platform_domain_store.list_offers_of(tx, [each.id for each in visible])
+        for each in visible:
+            yield Position(each.created_at, each.id), platform_domain_shape(each, offers.get(each.id, []))
 
-    visible, offers = await call.context.db.read_apart(read)
-    if after is not None:
-        visible = [each for each in visible if (each.created_at, each.id) < (after.at, after.id)]
-    found = visible[: call.query.limit + 1]
-    items, page, headers = make_page(
-        call, "platform_domains", found, lambda each: Position(each.created_at, each.id)
-    )
-    rendered = [platform_domain_shape(item, offers.get(item.id, [])) for item in items]
-    return Answer(shapes.PlatformDomainsAnswer(platform_domains=rendered, page=page), headers)
+    items, page, headers = await read_page(call, "platform_domains", find)
+    return Answer(shapes.PlatformDomainsAnswer(platform_domains=items, page=page), headers)
 
 
 async def free_subdomains(call: Call[None, None]) -> Answer:

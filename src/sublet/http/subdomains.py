@@ -1,5 +1,6 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +27,7 @@ from sublet.http.bodies import (
 )
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
-from sublet.http.paging import make_page, position_of
+from sublet.http.paging import read_page
 from sublet.http.render import (
     auto_renew_shape,
     coupon_shape,
@@ -35,7 +36,6 @@ from sublet.http.render import (
     timeline_answer,
 )
 from sublet.ids import Position
-from sublet.processors import let_others_go_first
 from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash, find_shown_in_account
@@ -63,7 +63,6 @@ from sublet.subdomains.update_nameservers import update_nameservers
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
     """The user's subdomains, newest first; those in the trash only with `status=trashed`."""
-    after = position_of(call, "subdomains")
     query = call.query
     user = call.registrant.user
     wanted = SubdomainFilter(
@@ -78,15 +77,12 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         user_suspended=user.suspended_at is not None,
     )
 
-    def read(tx: Tx) -> list[tuple[ShownSubdomain, shapes.SubdomainShape]]:
-        found = list_own(tx, user.id, wanted, query.limit + 1, after)
-        return [(each, _shape(call, each, tx.now)) for each in let_others_go_first(found)]
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.SubdomainShape]]:
+        for each in list_own(tx, user.id, wanted, limit, after):
+            yield Position(each.created_at, each.id), _shape(call, each, tx.now)
 
-    found = await call.context.db.read_apart(read)
-    items, page, headers = make_page(
-        call, "subdomains", found, lambda each: Position(each[0].created_at, each[0].id)
-    )
-    return Answer(shapes.SubdomainsAnswer(subdomains=[shape for _, shape in items], page=page), headers)
+    items, page, headers = await read_page(call, "subdomains", find)
+    return Answer(shapes.SubdomainsAnswer(subdomains=items, page=page), headers)
 
 
 async def get_subdomain(call: Call[None, None]) -> Answer:

@@ -1,5 +1,6 @@
 """Handlers of support tickets (spec, part 4, "Support tickets")."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from sublet.db import Tx
@@ -7,7 +8,7 @@ from sublet.http import shapes
 from sublet.http.bodies import ReplyBody, TicketBody, TicketsQuery
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
-from sublet.http.paging import make_page, position_of
+from sublet.http.paging import read_page
 from sublet.http.render import ticket_detail_shape, ticket_shape
 from sublet.ids import Position
 from sublet.tickets import store
@@ -19,15 +20,16 @@ from sublet.tickets.reply import reply
 
 async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
     """The user's tickets, most recent first."""
-    after = position_of(call, "tickets")
     query = call.query
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
     user_id = call.registrant.user.id
-    found = await call.context.db.read_apart(store.list_own, user_id, wanted, query.limit + 1, after)
-    items, page, headers = make_page(
-        call, "tickets", found, lambda each: Position(each.last_message_at, each.id)
-    )
-    return Answer(shapes.TicketsAnswer(tickets=[ticket_shape(item) for item in items], page=page), headers)
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TicketShape]]:
+        for each in store.list_own(tx, user_id, wanted, limit, after):
+            yield Position(each.last_message_at, each.id), ticket_shape(each)
+
+    items, page, headers = await read_page(call, "tickets", find)
+    return Answer(shapes.TicketsAnswer(tickets=items, page=page), headers)
 
 
 async def get_ticket(call: Call[None, None]) -> Answer:

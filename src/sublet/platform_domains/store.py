@@ -1,6 +1,6 @@
 """All SQL of platform domains, their offers, labels and grants."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -27,8 +27,9 @@ from sqlalchemy import (
 from sublet.db import Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Secondary
+from sublet.ids import Position
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
-from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata
+from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata, older
 
 platform_domains = Table(
     "platform_domains",
@@ -158,12 +159,26 @@ def lock_across_zones(tx: Tx) -> None:
     tx.connection.execute(query.with_for_update(key_share=True)).one_or_none()
 
 
+_NEWEST_FIRST = select(*_COLUMNS).order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
+
+
 def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
     """Which platform domains are there? Newest first."""
-    rows = tx.connection.execute(
-        select(*_COLUMNS).order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
+    return [_platform_domain(row) for row in tx.connection.execute(_NEWEST_FIRST)]
+
+
+def list_visible(tx: Tx, organization_id: int, limit: int, after: Position | None) -> list[PlatformDomain]:
+    """Which platform domains does this organization see (`visibility.is_visible` in SQL; a test holds the two together)? Newest first."""
+    granted = select(platform_domain_grants.c.platform_domain_id).where(
+        platform_domain_grants.c.organization_id == organization_id
     )
-    return [_platform_domain(row) for row in rows]
+    visible = ~platform_domains.c.hidden & (
+        ~platform_domains.c.restricted | platform_domains.c.id.in_(granted)
+    )
+    query = _NEWEST_FIRST.where(visible).limit(limit)
+    if after is not None:
+        query = query.where(older(platform_domains.c.created_at, platform_domains.c.id, after))
+    return [_platform_domain(row) for row in tx.connection.execute(query)]
 
 
 _key = platform_domains.c.owner_key
@@ -271,9 +286,14 @@ def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
     return [Offer(*row) for row in _OFFERS.all(tx, of=platform_domain_id)]
 
 
-def list_all_offers(tx: Tx) -> list[Offer]:
-    """What do all platform domains offer, or have they offered?"""
-    return [Offer(*row) for row in tx.connection.execute(select(*_OFFER))]
+def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list[Offer]]:
+    """What does each of these platform domains offer, or has it offered?"""
+    found: dict[int, list[Offer]] = {}
+    query = select(*_OFFER).where(offers.c.platform_domain_id.in_(platform_domain_ids))
+    for row in tx.connection.execute(query):
+        offer = Offer(*row)
+        found.setdefault(offer.platform_domain_id, []).append(offer)
+    return found
 
 
 def replace_offer(tx: Tx, offer: Offer) -> None:

@@ -1,16 +1,16 @@
 """All SQL of lists of subdomains: the filters of GET /subdomains, and of the operator's list."""
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, false, not_, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, case, false, literal, not_, or_, select, true
 
 from sublet.accounts.store import users
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import STREAMED, older
+from sublet.schema import STREAMED, Instant, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
 from sublet.subdomains.store import NOT_PURGED, UNPUBLISHED, fetch, select_subdomains, subdomains
@@ -83,40 +83,22 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
 
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
     """`lifecycle.is_restorable` in SQL, for names in the trash: a name stays there until it is purged."""
-    pairs = tx.connection.execute(select(platform_domains.c.id, platform_domains.c.trash_days))
+    days = platform_domains.c.trash_days
+    since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
     return or_(
-        false(),
         subdomains.c.suspended_at.is_not(None),
-        *(
-            (subdomains.c.platform_domain_id == each_id)
-            & or_(
-                subdomains.c.trashed_at > tx.now - timedelta(days=days),
-                subdomains.c.unsuspended_at > tx.now - timedelta(days=days),
-            )
-            for each_id, days in pairs
-        ),
+        subdomains.c.trashed_at > since,
+        subdomains.c.unsuspended_at > since,
     )
 
 
 def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
-    """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together.
-
-    The window differs by platform domain and term, so each pair that is in use brings its own bound.
-    """
-    pairs = tx.connection.execute(
-        select(
-            subdomains.c.platform_domain_id, subdomains.c.period_days, platform_domains.c.renewal_window_days
-        )
-        .select_from(subdomains.join(platform_domains))
-        .where(true() if user_id is None else subdomains.c.user_id == user_id)
-        .distinct()
-    )
-    open_now = [
-        (subdomains.c.platform_domain_id == platform_domain_id)
-        & (subdomains.c.period_days == period_days)
-        & (subdomains.c.expires_at <= tx.now + timedelta(days=min(window_days, period_days)))
-        for platform_domain_id, period_days, window_days in pairs
-    ]
+    """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together."""
+    window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
+    days = case((window < period, window), else_=period)
+    of_these = true() if user_id is None else subdomains.c.user_id == user_id
+    in_use = select(days).select_from(subdomains.join(platform_domains)).where(of_these).distinct()
+    open_until = _instants(days, tx.connection.execute(in_use).scalars(), lambda of: tx.now + of)
     rested = or_(
         subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
     )
@@ -124,8 +106,19 @@ def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
         subdomains.c.suspended_at.is_(None),
         subdomains.c.trashed_at.is_(None),
         rested,
-        or_(false(), *open_now),
+        subdomains.c.expires_at <= open_until,
     )
+
+
+def _instants(
+    days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
+) -> ColumnElement[datetime]:
+    """Return the instant that belongs to a row's number of days, of those in use: no two engines reckon with days alike.
+
+    One CASE and not a condition for each, of which SQLite allows no thousand.
+    """
+    of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
+    return case(of_days, value=days) if of_days else literal(None, Instant())
 
 
 def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BindParameter,
@@ -32,8 +32,10 @@ from sublet.subdomains.store import (
     subdomains,
 )
 
-IDS_MAX = 1000
-"""How many ids one statement has at most."""
+T = TypeVar("T")
+
+NAMED_MAX = 1000
+"""How many rows one statement names at most, by their ids or names."""
 
 # What is asked several times a second, or of each batch, is built once, as in `store.py`.
 # A next attempt further away than the longest pause was set by a clock that was wrong.
@@ -225,13 +227,18 @@ def record_failure(
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     """Have these names published anew, as they are stored."""
-    ids = sorted(subdomain_ids)
-    for start in range(0, len(ids), IDS_MAX):  # a whole zone is more than one statement may have
+    for ids in _in_pieces(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)
-            .where(subdomains.c.id.in_(ids[start : start + IDS_MAX]))
+            .where(subdomains.c.id.in_(ids))
             .values(updated_at=tx.now, **next_generation(tx.now))
         )
+
+
+def _in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Return items in the order that they have, so many at a time as one statement may name: a whole zone is more."""
+    for start in range(0, len(items), NAMED_MAX):
+        yield items[start : start + NAMED_MAX]
 
 
 _SHORT = (
@@ -282,12 +289,12 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
 
 def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     """Which of these names are held, and by which row?"""
-    rows = tx.connection.execute(
-        select(subdomains.c.fqdn, subdomains.c.id).where(
-            subdomains.c.fqdn.in_(list(fqdns)) & subdomains.c.released_at.is_(None)
-        )
-    )
-    return {row[0]: row[1] for row in rows}
+    found: dict[str, int] = {}
+    for some in _in_pieces(sorted(fqdns)):
+        held = subdomains.c.fqdn.in_(some) & subdomains.c.released_at.is_(None)
+        rows = tx.connection.execute(select(subdomains.c.fqdn, subdomains.c.id).where(held))
+        found |= {row[0]: row[1] for row in rows}
+    return found
 
 
 _OF_NAME = subdomains.c.fqdn == bindparam("name")
