@@ -21,12 +21,21 @@ print("told", file=sys.stderr)
 sys.exit(int(sys.argv[1]))
 """
 HOG = "import os; os.sched_setaffinity(0, {%d}); print(flush=True)\nwhile True: pass"
+WANTING = """
+import os, time
+os.sched_setaffinity(0, {%d})
+print(flush=True)
+while True:
+    until = time.monotonic() + 0.01
+    while time.monotonic() < until: pass
+    time.sleep(0.01)
+"""
 BUSY = """
 import os, sys, time
 from sublet.cli.leftover_time import go_on_in_child
 os.sched_setaffinity(0, {int(sys.argv[1])})
 go_on_in_child()
-while time.process_time() < 0.6: pass
+while time.process_time() < float(sys.argv[2]): pass
 print(os.sched_getscheduler(0) == os.SCHED_IDLE)
 """
 SLEEPING = """
@@ -46,8 +55,8 @@ def _run(program: str, *words: str) -> "subprocess.Popen[str]":
 
 
 @contextmanager
-def _hogged(processor: int) -> Iterator[None]:
-    with subprocess.Popen([sys.executable, "-c", HOG % processor], stdout=subprocess.PIPE) as hog:
+def _beside(program: str) -> Iterator[None]:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as hog:
         assert hog.stdout is not None
         hog.stdout.readline()
         try:
@@ -74,19 +83,38 @@ def test_what_failed_there_is_tried_here_and_told_once() -> None:
 
 def test_who_starves_there_gets_it_done_here() -> None:
     processor = min(os.sched_getaffinity(0))
-    with _hogged(processor):
-        output, errors = _run(BUSY, str(processor)).communicate(timeout=120)
+    with _beside(HOG % processor):
+        output, errors = _run(BUSY, str(processor), "0.6").communicate(timeout=120)
     assert (output, errors) == ("False\n", "")
 
 
-def test_a_command_that_is_ended_leaves_no_child(tmp_path: Path) -> None:
+def _is_resting(parent: int) -> bool:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    stats = (Path(f"/proc/{child}/stat").read_text() for child in children)
+    return any(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
+def test_it_rests_where_others_want_the_processor_too() -> None:
+    processor = min(os.sched_getaffinity(0))
+    with _beside(WANTING % processor):
+        process = _run(BUSY, str(processor), "5")
+        # Half of the time at best: looked at often.
+        wait_until(lambda: any(_is_resting(process.pid) for _ in range(100)))
+        process.kill()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_a_command_that_is_ended_leaves_no_child(tmp_path: Path, number: int, exit_code: int) -> None:
     told = tmp_path / "child"
     process = _run(SLEEPING, str(told))
     wait_until(lambda: told.exists() and bool(told.read_text()))
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert not Path(f"/proc/{told.read_text()}").exists()
+    assert process.returncode == exit_code
+    wait_until(lambda: not Path(f"/proc/{told.read_text()}").exists())
 
 
 @pytest.mark.parametrize(
