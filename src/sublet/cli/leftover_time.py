@@ -1,7 +1,7 @@
 """A command that is in no hurry runs on what processor time is left over: in a child with the system's idle priority (SCHED_IDLE).
 
 Where no processor is idle, whoever is woken is put where the service runs; a processor with nothing but such a child counts as idle, but only
-while the system looks for one, which it does not where all are in use. So this process has the child rest wherever others want a processor, too.
+while the system looks for one, which it seems not to do where all are in use. So this process has the child rest wherever others want a processor, too.
 Who has that priority can't leave it again, and may get nothing for long: where the child starves, this process does the work itself.
 """
 
