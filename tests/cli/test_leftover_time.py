@@ -117,17 +117,25 @@ def test_it_rests_where_others_want_the_processor_too() -> None:
         wait_until(lambda: _was_seen_resting(processor))
 
 
-@pytest.mark.parametrize(
-    ("number", "exit_code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
-)
-def test_a_command_that_is_ended_leaves_no_child(tmp_path: Path, number: int, exit_code: int) -> None:
-    told = tmp_path / "child"
+def _end_by(number: int, told: Path) -> "tuple[subprocess.Popen[str], Path]":
+    """End a command by a signal once its child runs; return it and where the system tells of the child."""
     process = _run(SLEEPING, str(told))
     wait_until(lambda: told.exists() and bool(told.read_text()))
     process.send_signal(number)
     process.communicate(timeout=60)
-    assert process.returncode == exit_code
-    wait_until(lambda: not Path(f"/proc/{told.read_text()}").exists())
+    return process, Path(f"/proc/{told.read_text()}")
+
+
+def test_a_command_that_is_ended_leaves_no_child(tmp_path: Path) -> None:
+    process, child = _end_by(signal.SIGTERM, tmp_path / "child")
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not child.exists()
+
+
+def test_nor_does_one_that_is_killed(tmp_path: Path) -> None:
+    process, child = _end_by(signal.SIGKILL, tmp_path / "child")
+    assert process.returncode == -signal.SIGKILL
+    wait_until(lambda: not child.exists())  # nobody is left to wait for it
 
 
 @pytest.mark.parametrize(
