@@ -20,6 +20,8 @@ from speed.servers import Service, hello_running, service_running
 from speed.workloads import BARE, BARER, BASE, BY_NAME, HELLO, WORKLOADS, Sender, Workload
 
 ONE_BY_ONE = "bare_one"
+BESIDE_CLIENTS = f"{HELLO} beside clients"
+"""The bare hello once more, in the rounds of registrations by few and by many clients, which come after all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ def measure(where: Place, database: str, names: int, effort: Effort) -> Results:
             for name, parts in slices.items() if number else ():
                 _play(copy, name, parts, found)
         for _ in range(effort.rounds):
+            if effort.clients:
+                _greet(hellos[HELLO], effort, rounds, BESIDE_CLIENTS)
             for clients in effort.clients:
                 rest(service)
                 register = BY_NAME["register"]
@@ -132,10 +136,15 @@ def _round(service: Service, hellos: dict[str, str], sender: Sender, effort: Eff
     In the end there is a rest, so that nothing is published beside what is played then.
     """
     for name, url in hellos.items():
-        found.add(name, run_load(url, [Request("GET", "/")], effort.seconds, again=True))
+        _greet(url, effort, found, name)
     for each in sorted(effort.chosen, key=lambda each: each.writes):
         found.add(each.name, _load(service, sender, each, effort.seconds), each.requests)
     found.rests.append(rest(service))
+
+
+def _greet(url: str, effort: Effort, found: Rounds, name: str) -> None:
+    """Measure a reference application."""
+    found.add(name, run_load(url, [Request("GET", "/")], effort.seconds, again=True))
 
 
 def _start(where: Place, url: str, results: Results, starts: int) -> None:
@@ -234,7 +243,9 @@ def _tell(results: Results, rounds: Rounds, statements: dict[str, int], effort: 
         reference = HELLO if each.reference == HELLO else f"{BARE} {each.name}"
         results.figures.append(figure(each.name, each.title, reference))
     for clients in effort.clients:
-        results.figures.append(figure(f"clients_{clients}", f"register, free, {clients} clients"))
+        results.figures.append(
+            figure(f"clients_{clients}", f"register, free, {clients} clients", BESIDE_CLIENTS)
+        )
     results.values |= {"rest_seconds": median(rounds.rests)}
     results.values |= {
         f"list_statements_{name.removeprefix('list_')}": count

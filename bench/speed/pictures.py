@@ -26,20 +26,15 @@ def _called(results: Results) -> str:
 
 
 def _ratios(all_results: Sequence[Results]) -> str:
-    rows = list(
-        dict.fromkeys(
-            f"{one.title} / {one.reference}"
-            for each in all_results
-            for one in each.figures
-            if one.ratio is not None
-        )
-    )
     series = {
         _called(each): {
-            f"{one.title} / {one.reference}": one.ratio for one in each.figures if one.ratio is not None
+            f"{one.title} / {one.reference}": one.ratio
+            for one in each.figures
+            if one.ratio is not None and not one.name.startswith("clients_")
         }
         for each in all_results
     }
+    rows = list(dict.fromkeys(row for each in series.values() for row in each))
     return draw_bars("What is reached of the references (1 is all of it)", rows, series)
 
 

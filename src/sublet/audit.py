@@ -139,19 +139,24 @@ class Change:
     actor_kind: str
 
 
+_CHANGES = Prepared(
+    select(*(audit_events.c[name] for name in Change.__slots__))
+    .where(
+        (audit_events.c.object_type == bindparam("of_type"))
+        & (audit_events.c.object_id == bindparam("of"))
+        & audit_events.c.action.in_(bindparam("done", expanding=True))
+    )
+    .order_by(audit_events.c.id.desc())
+    .limit(bindparam("at_most"))
+)
+
+
 def list_changes(
     tx: Tx, object_type: str, object_id: int, actions: Collection[str], limit: int
 ) -> list[Change]:
     """Which of these actions were done to an object? The newest up to a limit, oldest first."""
-    columns = (audit_events.c[name] for name in Change.__slots__)
-    of_object = (audit_events.c.object_type == object_type) & (audit_events.c.object_id == object_id)
-    query = (
-        select(*columns)
-        .where(of_object & audit_events.c.action.in_(sorted(actions)))
-        .order_by(audit_events.c.id.desc())
-        .limit(limit)
-    )
-    return [Change(*row) for row in tx.connection.execute(query)][::-1]
+    rows = _CHANGES.all(tx, of_type=object_type, of=object_id, done=sorted(actions), at_most=limit)
+    return [Change(*row) for row in rows][::-1]
 
 
 _NTH_NEWEST = Prepared(

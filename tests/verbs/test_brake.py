@@ -36,7 +36,7 @@ def trashed(registry: Registry) -> int:
 
     def ask(tx: Tx) -> int:
         query = store.select_subdomains().where(store.subdomains.c.trashed_at.is_not(None))
-        return len(store.fetch(tx, Subdomain, query))
+        return len(store.read_subdomains(Subdomain, tx.connection.execute(query)))
 
     return registry.read(ask)
 

@@ -6,7 +6,7 @@ from sublet.mail.store import find_by_reference
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.suspend_with_names import suspend_with_names
-from sublet.tickets.find import find_for_staff, find_own
+from sublet.tickets.find import show_for_staff, show_own
 from sublet.tickets.mail_requester import mail_reference
 from sublet.tickets.model import OpenTicket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
@@ -21,7 +21,7 @@ SAID = ("Phishing", "Please remove it.", "Support")
 def test_the_holder_of_the_name_gets_it_by_mail_and_answers(registry: Registry) -> None:
     registry.register(SHOP)
     ticket_id = registry.write(staff_open, OPERATOR, SHOP, *SAID).id
-    found = registry.read(find_own, registry.users["ann"], str(ticket_id))
+    found = registry.read(show_own, registry.users["ann"], str(ticket_id))
     assert (found.type, found.status, found.priority) == ("abuse", "answered", "high")
     assert (found.subdomain, found.requester_email) == (SHOP, "ann@example.org")
     (message,) = found.messages
@@ -30,7 +30,7 @@ def test_the_holder_of_the_name_gets_it_by_mail_and_answers(registry: Registry) 
     assert mail is not None
     assert mail.recipient == "ann@example.org"
     registry.write(reply, registry.actor(), str(ticket_id), "It is gone.")
-    assert registry.read(find_for_staff, str(ticket_id)).status == "open"
+    assert registry.read(show_for_staff, str(ticket_id)).status == "open"
     assert registry.doctor() == []
 
 

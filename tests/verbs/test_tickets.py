@@ -19,6 +19,7 @@ from sublet.db import Tx, sqlite_engine
 from sublet.dns.types import Delegation
 from sublet.errors import (
     AccountSuspended,
+    Conflict,
     NotFound,
     Refusal,
     TicketClosed,
@@ -31,7 +32,8 @@ from sublet.schema import metadata
 from sublet.subdomains import store as subdomain_store
 from sublet.tickets import store
 from sublet.tickets.close import close
-from sublet.tickets.find import find_for_staff, find_own
+from sublet.tickets.find import find_for_staff, find_own, show_for_staff, show_own
+from sublet.tickets.lifecycle import MESSAGES_MAX
 from sublet.tickets.model import OpenTicket, Ticket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
@@ -99,7 +101,7 @@ class House:
 
     def ticket(self, ticket_id: int) -> Ticket:
         with self.tx() as tx:
-            return find_for_staff(tx, str(ticket_id))
+            return show_for_staff(tx, str(ticket_id))
 
     def suspend(self, name: str) -> None:
         with self.tx() as tx:
@@ -421,7 +423,7 @@ def test_another_s_ticket_and_a_missing_one_answer_the_same(house: House) -> Non
             reply(tx, house.actor("ben"), identifier, "", None)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
         with house.refuses(TicketNotFound) as (tx, caught):
-            find_own(tx, house.users["ben"], identifier)
+            show_own(tx, house.users["ben"], identifier)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
     assert len(answers) == 1
 
@@ -434,6 +436,42 @@ def test_a_reply_to_a_closed_ticket_is_refused_before_its_fields_are_looked_at(h
         reply(tx, house.actor("ann"), str(ticket_id), "", "html")
     with house.refuses(TicketClosed) as (tx, _):
         staff_reply(tx, STAFF, str(ticket_id), "", "")
+
+
+def test_a_full_ticket_takes_no_reply_of_its_user_but_staff_s_answer_and_its_end(house: House) -> None:
+    ticket_id = house.open()
+    for _ in range(MESSAGES_MAX - 2):
+        with house.tx() as tx:
+            reply(tx, house.actor("ann"), str(ticket_id), "And now?", None)
+    with house.tx() as tx:
+        reply(tx, house.actor("ann"), str(ticket_id), "The last one.", None)
+    for text in ("One more.", ""):  # before its fields are looked at
+        with house.refuses(Conflict) as (tx, caught):
+            reply(tx, house.actor("ann"), str(ticket_id), text, None)
+        assert f"has {MESSAGES_MAX} messages" in caught[0].message
+    with house.tx() as tx:
+        staff_reply(tx, STAFF, str(ticket_id), "Do open a new one.", "Olga")
+        close(tx, STAFF, str(ticket_id))
+    assert len(house.ticket(ticket_id).messages) == MESSAGES_MAX + 2
+    with house.refuses(TicketClosed) as (tx, _):
+        reply(tx, house.actor("ann"), str(ticket_id), "But", None)
+    # Another ticket of the same user is not touched by it.
+    other = house.open()
+    with house.tx() as tx:
+        reply(tx, house.actor("ann"), str(other), "As I said in the other one:", None)
+
+
+def test_a_change_reads_none_of_a_ticket_s_messages(house: House) -> None:
+    ticket_id = house.open()
+    with house.tx() as tx:
+        statements: list[str] = []
+        tx.driver.set_trace_callback(statements.append)
+        reply(tx, house.actor("ann"), str(ticket_id), "And now?", None)
+        staff_reply(tx, STAFF, str(ticket_id), "Soon.", "Olga")
+        close(tx, STAFF, str(ticket_id))
+        tx.driver.set_trace_callback(None)
+    assert any("FROM tickets" in each for each in statements)
+    assert [each for each in statements if "messages.message" in each] == []
 
 
 def test_a_reply_s_wrong_fields_are_told_at_once(house: House) -> None:

@@ -13,7 +13,7 @@ from sublet.ids import ticket_number
 from sublet.mail.store import find_by_reference
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.close import close as close_verb
-from sublet.tickets.find import find_for_staff
+from sublet.tickets.find import show_for_staff
 from sublet.tickets.mail_requester import mail_reference
 from sublet.tickets.model import MESSAGE_FORMATS, TICKET_STATUSES, TICKET_TYPES, Ticket, TicketFilter
 from sublet.tickets.staff_open import staff_open
@@ -100,7 +100,7 @@ def list_(
 @question(app, "show")
 def show(session: Session, ticket: TicketName) -> Answer:
     """Show a ticket with all its messages."""
-    found = session.read(find_for_staff, ticket)
+    found = session.read(show_for_staff, ticket)
     lines = list(
         facts(
             number=ticket_number(found.id),
@@ -135,7 +135,7 @@ def open_(
     done = session.write(
         staff_open, name, subject, text, author, ticket_type=type_, message_format=message_format
     )
-    found = session.read(find_for_staff, str(done.id))
+    found = session.read(show_for_staff, str(done.id))
     line = f"{ticket_number(done.id)} is opened with {found.requester_email}, about {found.subdomain}."
     return Answer(_describe(found), (line, *_mailed(session, found)))
 
@@ -151,7 +151,7 @@ def reply(
     """Answer a ticket as staff."""
     text = sys.stdin.read() if message is None else message
     done = session.write(staff_reply, ticket, text, author, message_format=message_format)
-    found = session.read(find_for_staff, str(done.id))
+    found = session.read(show_for_staff, str(done.id))
     return Answer(
         _describe(found), (f"{ticket_number(done.id)} is {found.status}.", *_mailed(session, found))
     )
@@ -161,5 +161,5 @@ def reply(
 def close(session: Session, ticket: TicketName) -> Answer:
     """Close a ticket; that is final."""
     done = session.write(close_verb, ticket)
-    found = session.read(find_for_staff, str(done.id))
+    found = session.read(show_for_staff, str(done.id))
     return Answer(_describe(found), (f"{ticket_number(done.id)} is closed.", *_mailed(session, found)))

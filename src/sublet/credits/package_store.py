@@ -3,7 +3,7 @@
 from sqlalchemy import CheckConstraint, Column, String, Table, insert, select, update
 
 from sublet.credits.model import Package
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.schema import BIG_ID, Instant, metadata
 
 packages = Table(
@@ -23,12 +23,14 @@ packages = Table(
 _PACKAGE = tuple(packages.c[name] for name in Package.__slots__)
 
 
+_NEWEST_FIRST = select(*_PACKAGE).order_by(packages.c.id.desc())
+_ALL = Prepared(_NEWEST_FIRST)
+_ON_SALE = Prepared(_NEWEST_FIRST.where(packages.c.retired_at.is_(None)))
+
+
 def list_packages(tx: Tx, *, retired: bool = False) -> list[Package]:
     """Which packages can be purchased (or, with `retired`, could ever be)? Newest first."""
-    query = select(*_PACKAGE).order_by(packages.c.id.desc())
-    if not retired:
-        query = query.where(packages.c.retired_at.is_(None))
-    return [Package(*row) for row in tx.connection.execute(query)]
+    return [Package(*row) for row in (_ALL if retired else _ON_SALE).all(tx)]
 
 
 def find_package(tx: Tx, package_id: int) -> Package | None:

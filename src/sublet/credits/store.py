@@ -18,10 +18,10 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.credits.ledger import Entry, check_entry, house_account
 from sublet.credits.model import Payment
-from sublet.db import Prepared, Tx
+from sublet.db import Pages, Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
-from sublet.schema import BIG_ID, Instant, metadata, older, violates
+from sublet.schema import BIG_ID, Instant, metadata, violates
 
 ledger_accounts = Table(
     "ledger_accounts",
@@ -167,13 +167,16 @@ def _payment(row: tuple[object, ...]) -> Payment:
     return Payment(*values)  # type: ignore[arg-type]
 
 
+_OWN = Pages(
+    select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.user_id == bindparam("of")),
+    transfers.c.created_at,
+    transfers.c.id,
+)
+
+
 def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
     """What moved this user's balance? Newest first."""
-    query = select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.user_id == user_id)
-    if after is not None:
-        query = query.where(older(transfers.c.created_at, transfers.c.id, after))
-    query = query.order_by(transfers.c.created_at.desc(), transfers.c.id.desc()).limit(limit)
-    return [_payment(tuple(row)) for row in tx.connection.execute(query)]
+    return [_payment(row) for row in _OWN.rows(tx, limit, after, of=user_id)]
 
 
 def find_payment(tx: Tx, transfer_id: int) -> Payment | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
+from sublet.db.pages import Pages
 from sublet.db.prepared import Prepared
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
 from sublet.errors import Unavailable
@@ -17,6 +18,7 @@ __all__ = (
     "BUSY_TIMEOUT_SECONDS",
     "Clock",
     "Database",
+    "Pages",
     "Prepared",
     "SqliteDatabase",
     "Tx",

@@ -57,6 +57,12 @@ class Prepared:
         rows: list[Row] = self._execute(tx, compiled, parameters).fetchall()
         return [_read(row, compiled.columns) for row in rows] if compiled.columns else rows
 
+    def each(self, tx: Tx, **parameters: object) -> Iterator[Row]:
+        """Return the rows as `all` does, all taken from the driver at once, but each made of what it gave when it is asked for."""
+        compiled = self._of(tx, parameters)
+        for row in self._execute(tx, compiled, parameters).fetchall():
+            yield _read(row, compiled.columns)
+
     def one_or_none(self, tx: Tx, **parameters: object) -> Row | None:
         """Return its one row, or None; more than one is a fault."""
         rows = self.all(tx, **parameters)

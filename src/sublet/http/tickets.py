@@ -12,8 +12,8 @@ from sublet.http.paging import read_page
 from sublet.http.render import ticket_detail_shape, ticket_shape
 from sublet.ids import Position
 from sublet.tickets import store
-from sublet.tickets.find import find_own
-from sublet.tickets.model import OpenTicket, Ticket, TicketFilter
+from sublet.tickets.find import show_own
+from sublet.tickets.model import OpenTicket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 
@@ -63,9 +63,11 @@ async def reply_(call: Call[ReplyBody, None]) -> Answer:
 
 
 async def _ticket(call: Call[Any, Any], identifier: str, done: Done | None = None) -> Answer:
-    def read(tx: Tx) -> Ticket:
-        return find_own(tx, call.registrant.user.id, identifier)
+    def read(tx: Tx) -> shapes.TicketAnswer:
+        return shapes.TicketAnswer(
+            ticket=ticket_detail_shape(show_own(tx, call.registrant.user.id, identifier))
+        )
 
-    ticket = await call.context.db.read(read)
-    answer = shapes.TicketAnswer(ticket=ticket_detail_shape(ticket))
+    # Apart: its messages may be many, and long.
+    answer = await call.context.db.read_apart(read)
     return Answer(answer, done.headers, done.status) if done else Answer(answer)

@@ -24,12 +24,12 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Prepared, Tx
+from sublet.db import Pages, Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Secondary
 from sublet.ids import Position
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
-from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata, older
+from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata
 
 platform_domains = Table(
     "platform_domains",
@@ -159,26 +159,27 @@ def lock_across_zones(tx: Tx) -> None:
     tx.connection.execute(query.with_for_update(key_share=True)).one_or_none()
 
 
-_NEWEST_FIRST = select(*_COLUMNS).order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
-
-
 def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
     """Which platform domains are there? Newest first."""
-    return [_platform_domain(row) for row in tx.connection.execute(_NEWEST_FIRST)]
+    query = select(*_COLUMNS).order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
+    return [_platform_domain(row) for row in tx.connection.execute(query)]
+
+
+_GRANTED_TO = select(platform_domain_grants.c.platform_domain_id).where(
+    platform_domain_grants.c.organization_id == bindparam("organization_id")
+)
+_VISIBLE = Pages(
+    select(*_COLUMNS).where(
+        ~platform_domains.c.hidden & (~platform_domains.c.restricted | platform_domains.c.id.in_(_GRANTED_TO))
+    ),
+    platform_domains.c.created_at,
+    platform_domains.c.id,
+)
 
 
 def list_visible(tx: Tx, organization_id: int, limit: int, after: Position | None) -> list[PlatformDomain]:
     """Which platform domains does this organization see (`visibility.is_visible` in SQL; a test holds the two together)? Newest first."""
-    granted = select(platform_domain_grants.c.platform_domain_id).where(
-        platform_domain_grants.c.organization_id == organization_id
-    )
-    visible = ~platform_domains.c.hidden & (
-        ~platform_domains.c.restricted | platform_domains.c.id.in_(granted)
-    )
-    query = _NEWEST_FIRST.where(visible).limit(limit)
-    if after is not None:
-        query = query.where(older(platform_domains.c.created_at, platform_domains.c.id, after))
-    return [_platform_domain(row) for row in tx.connection.execute(query)]
+    return [_platform_domain(row) for row in _VISIBLE.rows(tx, limit, after, organization_id=organization_id)]
 
 
 _key = platform_domains.c.owner_key
@@ -279,6 +280,9 @@ def delete_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> bool:
 
 
 _OFFERS = Prepared(select(*_OFFER).where(offers.c.platform_domain_id == bindparam("of")))
+_OFFERS_OF = Prepared(
+    select(*_OFFER).where(offers.c.platform_domain_id.in_(bindparam("among", expanding=True)))
+)
 
 
 def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
@@ -289,8 +293,7 @@ def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
 def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list[Offer]]:
     """What does each of these platform domains offer, or has it offered?"""
     found: dict[int, list[Offer]] = {}
-    query = select(*_OFFER).where(offers.c.platform_domain_id.in_(platform_domain_ids))
-    for row in tx.connection.execute(query):
+    for row in _OFFERS_OF.each(tx, among=platform_domain_ids):
         offer = Offer(*row)
         found.setdefault(offer.platform_domain_id, []).append(offer)
     return found

@@ -4,37 +4,50 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, false, literal, not_, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, literal, not_, or_, select, true
 
 from sublet.accounts.store import users
-from sublet.db import Tx
+from sublet.db import Pages, Tx
 from sublet.ids import Position
 from sublet.platform_domains.store import platform_domains
+from sublet.processors import let_others_go_first
 from sublet.schema import STREAMED, Instant, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
-from sublet.subdomains.store import NOT_PURGED, UNPUBLISHED, fetch, select_subdomains, subdomains
+from sublet.subdomains.store import NOT_PURGED, UNPUBLISHED, read_subdomains, select_subdomains, subdomains
+
+_TRASHED = subdomains.c.trashed_at.is_not(None)
+_IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
+_OWN = Pages(
+    select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
+    subdomains.c.created_at,
+    subdomains.c.id,
+)
 
 
 def list_own(
     tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
 ) -> list[ShownSubdomain]:
     """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
+    if wanted.is_empty:
+        rows = _OWN.rows(tx, limit, after, owner_id=user_id)
+        return read_subdomains(ShownSubdomain, let_others_go_first(rows))
     query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))
     if after is not None:
         query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
     newest_first = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
-    return fetch(tx, ShownSubdomain, newest_first.limit(limit))
+    return read_subdomains(
+        ShownSubdomain, let_others_go_first(tx.connection.execute(newest_first.limit(limit)))
+    )
 
 
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
     """Which subdomains, of all users or of one, pass these filters? Newest first."""
     query = _filtered(tx, select_subdomains(), wanted, user_id)
-    return fetch(
-        tx, Subdomain, query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc()).limit(limit)
-    )
+    newest_first = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
+    return read_subdomains(Subdomain, tx.connection.execute(newest_first.limit(limit)))
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
@@ -58,8 +71,7 @@ def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
 def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
     if user_id is not None:
         query = query.where(subdomains.c.user_id == user_id)
-    in_trash = subdomains.c.trashed_at.is_not(None)
-    query = query.where(NOT_PURGED & (in_trash if wanted.status == "trashed" else ~in_trash))
+    query = query.where(_IN_TRASH if wanted.status == "trashed" else _LIVE)
     if wanted.status not in (None, "trashed"):
         query = query.where(_status_condition(tx, str(wanted.status)))
     if wanted.domain is not None:

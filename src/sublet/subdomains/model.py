@@ -1,6 +1,6 @@
 """The types of subdomains: the row, what a registrant asks for, and what publishing knows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -185,3 +185,8 @@ class SubdomainFilter:
     dnssec_enabled: bool | None = None
     renewal_available: bool | None = None
     user_suspended: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether each name passes that is not in the trash."""
+        return replace(self, user_suspended=False) == SubdomainFilter()

@@ -38,8 +38,7 @@ published_owners = Table(
 
 def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
     """Which owner names of this subdomain are, or may be, in the zone?"""
-    query = select(published_owners.c.owner).where(published_owners.c.subdomain_id == subdomain_id)
-    return frozenset(row[0] for row in tx.connection.execute(query))
+    return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
 
 
 _OWNERS = Prepared(

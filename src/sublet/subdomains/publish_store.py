@@ -18,6 +18,7 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
+from sublet.processors import let_others_go_first
 from sublet.schema import STREAMED
 from sublet.subdomains import owner_store
 from sublet.subdomains.model import PlacedName, Subdomain
@@ -25,9 +26,9 @@ from sublet.subdomains.owner_store import published_owners
 from sublet.subdomains.store import (
     RELEASED,
     UNPUBLISHED,
-    fetch,
     next_generation,
     read_delegation,
+    read_subdomains,
     select_subdomains,
     subdomains,
 )
@@ -93,10 +94,10 @@ def list_waiting(
     """
     asked = {**_due(tx), "of": platform_domain_id, "at_most": limit}
     if among is not None:
-        return fetch(tx, Subdomain, _WAITING_AMONG, **asked, ids=list(among))
+        return read_subdomains(Subdomain, _WAITING_AMONG.all(tx, **asked, ids=list(among)))
     if besides:
-        return fetch(tx, Subdomain, _WAITING_BESIDES, **asked, ids=list(besides))
-    return fetch(tx, Subdomain, _WAITING_ALL, **asked)
+        return read_subdomains(Subdomain, _WAITING_BESIDES.all(tx, **asked, ids=list(besides)))
+    return read_subdomains(Subdomain, _WAITING_ALL.all(tx, **asked))
 
 
 _ANY_WAITING = Prepared(
@@ -259,7 +260,8 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
     """The same as whole subdomains, all at once."""
-    return fetch(tx, Subdomain, select_subdomains().where(_not_released_or_in_zone(platform_domain_id)))
+    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
+    return read_subdomains(Subdomain, let_others_go_first(tx.connection.execute(query)))
 
 
 def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:

@@ -32,7 +32,6 @@ from sublet.db import Prepared, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
-from sublet.processors import let_others_go_first
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.subdomains.model import ShownSubdomain, Subdomain
 
@@ -200,15 +199,13 @@ def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
     return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
 
-def fetch(tx: Tx, of: type[S], query: Select[Any] | Prepared, /, **parameters: object) -> list[S]:
-    """Return the subdomains that a query made from `select_subdomains` of this type finds."""
-    if isinstance(query, Prepared):
-        return [_subdomain(row, of) for row in query.all(tx, **parameters)]
-    return [_subdomain(row, of) for row in let_others_go_first(tx.connection.execute(query, parameters))]
+def read_subdomains(of: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
+    """Return the subdomains of rows that a query made from `select_subdomains` of this type gave."""
+    return [_subdomain(row, of) for row in rows]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
-    """Return the subdomains as `fetch` does, one after the other: not all are in memory at once."""
+    """Return the subdomains that a query made from `select_subdomains` finds, one after the other: not all are in memory at once."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row, Subdomain)
 
@@ -244,7 +241,7 @@ _BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subd
 
 def list_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> list[Subdomain]:
     """Which subdomains have these ids, whatever became of them?"""
-    return fetch(tx, Subdomain, _BY_IDS, subdomain_ids=list(subdomain_ids))
+    return read_subdomains(Subdomain, _BY_IDS.all(tx, subdomain_ids=list(subdomain_ids)))
 
 
 _LOCKED = Prepared(

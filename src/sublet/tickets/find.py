@@ -1,5 +1,7 @@
 """From what a path says to the ticket that is meant: its id or its number, `T-000123` in any case (spec, part 4)."""
 
+from dataclasses import replace
+
 from sublet.accounts import store as account_store
 from sublet.db import Tx
 from sublet.errors import TicketNotFound
@@ -9,7 +11,7 @@ from sublet.tickets.model import Ticket
 
 
 def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
-    """Return the user's ticket that an id or number means, with its messages, oldest first.
+    """Return the user's ticket that an id or number means, without its messages.
 
     Raises:
         TicketNotFound: the user has none such; another's and a missing one can't be told apart.
@@ -22,7 +24,7 @@ def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
 
 
 def find_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return the ticket of any user that an id or number means, with its messages, oldest first; for staff only.
+    """Return the ticket of any user that an id or number means, without its messages; for staff only.
 
     Raises:
         TicketNotFound: there is none such.
@@ -43,6 +45,28 @@ def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
     account_store.lock_user(tx, find_for_staff(tx, identifier).user_id)
     # Read again: whoever held the lock before may have closed it.
     return find_for_staff(tx, identifier)
+
+
+def show_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
+    """Return a ticket as `find_own` does, with its messages, oldest first.
+
+    Raises:
+        TicketNotFound: the user has none such.
+    """
+    return _with_messages(tx, find_own(tx, user_id, identifier))
+
+
+def show_for_staff(tx: Tx, identifier: str) -> Ticket:
+    """Return a ticket as `find_for_staff` does, with its messages, oldest first.
+
+    Raises:
+        TicketNotFound: there is none such.
+    """
+    return _with_messages(tx, find_for_staff(tx, identifier))
+
+
+def _with_messages(tx: Tx, ticket: Ticket) -> Ticket:
+    return replace(ticket, messages=store.list_messages(tx, ticket.id))
 
 
 def _ticket_id(identifier: str) -> int | None:

@@ -7,9 +7,11 @@ A closed ticket is archived: it stays readable, and nothing is added to it any m
 
 import unicodedata
 
-from sublet.errors import FieldError, TicketClosed
+from sublet.errors import Conflict, FieldError, TicketClosed
 from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
 
+MESSAGES_MAX = 200
+"""As many messages as a ticket has, of whoever, its user adds none: they are read, and sent, all at once."""
 SUBJECT_CHARACTERS_MAX = 200
 MESSAGE_CHARACTERS_MAX = 20_000
 AUTHOR_NAME_CHARACTERS_MAX = 200
@@ -37,6 +39,19 @@ def refuse_closed(status: str) -> None:
     """
     if status == "closed":
         raise TicketClosed("This ticket is closed; open a new one, which may refer to it by its number.")
+
+
+def refuse_full(messages: int) -> None:
+    """Let a ticket pass that has so few messages that its user may add one.
+
+    Raises:
+        Conflict: it has `MESSAGES_MAX` (docs/spec-choices.md, part 8).
+    """
+    if messages >= MESSAGES_MAX:
+        raise Conflict(
+            f"This ticket has {messages} messages, and takes no more replies from {MESSAGES_MAX} on; open a new one,"
+            " which may refer to it by its number."
+        )
 
 
 def status_after_message(status: str, author_type: str) -> str:

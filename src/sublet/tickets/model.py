@@ -24,7 +24,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A ticket (spec, part 2); `subdomain` is the fqdn it is about, `messages` are empty in lists.
+    """A ticket (spec, part 2); `subdomain` is the fqdn it is about, `messages` are empty where nobody asked for them (lists, changes).
 
     `archived` is true for exactly the closed tickets. `requester_email` is the user's address when it was opened.
     """

@@ -12,6 +12,8 @@ from sublet.tickets.lifecycle import (
     MESSAGE_FORMAT_DEFAULT,
     check_message,
     check_message_format,
+    refuse_closed,
+    refuse_full,
     status_after_message,
 )
 from sublet.tickets.model import Ticket
@@ -26,10 +28,13 @@ def reply(
         AccountSuspended: the user is suspended (it may open a ticket instead).
         TicketNotFound: the user has no such ticket.
         TicketClosed: it is closed (spec, part 3, rule 3).
+        Conflict: it has as many messages as it may have.
         ValidationFailed: all wrong fields: message, message_format.
     """
     user = lock_acting_user(tx, actor)
     ticket = find_own(tx, user.id, identifier)
+    refuse_closed(ticket.status)
+    refuse_full(store.count_messages(tx, ticket.id))
     add_message(
         tx,
         actor,

@@ -1,7 +1,6 @@
 """All SQL of tickets: one function a question, columns listed."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import (
@@ -13,12 +12,14 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
+    func,
     insert,
     select,
     update,
 )
 
-from sublet.db import Tx
+from sublet.db import Pages, Prepared, Tx
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
 from sublet.subdomains.store import subdomains
@@ -84,6 +85,7 @@ _MESSAGE = (
     messages.c.message_format,
     messages.c.created_at,
 )
+_NAMES = tuple(each.key for each in _TICKET)
 _ARCHIVED = tuple(status for status in TICKET_STATUSES if is_archived(status))
 
 
@@ -91,40 +93,63 @@ def _select_tickets() -> Select[Any]:
     return select(*_TICKET).select_from(tickets.outerjoin(subdomains))
 
 
-def _fetch(tx: Tx, query: Select[Any]) -> list[Ticket]:
-    rows = tx.connection.execute(query).mappings()
-    return [
-        Ticket(archived=is_archived(row["status"]), **{str(key): row[key] for key in row}) for row in rows
-    ]
+def _ticket(row: Sequence[Any]) -> Ticket:
+    values = dict(zip(_NAMES, row, strict=True))
+    return Ticket(archived=is_archived(values["status"]), **values)
+
+
+_BY_ID = Prepared(_select_tickets().where(tickets.c.id == bindparam("ticket_id")))
+_OWN_BY_ID = Prepared(
+    _select_tickets().where(
+        (tickets.c.id == bindparam("ticket_id")) & (tickets.c.user_id == bindparam("owner_id"))
+    )
+)
 
 
 def find_ticket(tx: Tx, ticket_id: int, *, user_id: int | None = None) -> Ticket | None:
-    """Which ticket has this id (and belongs to this user, where one is given)? With its messages, oldest first."""
-    query = _select_tickets().where(tickets.c.id == ticket_id)
-    if user_id is not None:
-        query = query.where(tickets.c.user_id == user_id)
-    found = _fetch(tx, query)
-    return replace(found[0], messages=_list_messages(tx, ticket_id)) if found else None
+    """Which ticket has this id (and belongs to this user, where one is given)? Without its messages."""
+    if user_id is None:
+        row = _BY_ID.one_or_none(tx, ticket_id=ticket_id)
+    else:
+        row = _OWN_BY_ID.one_or_none(tx, ticket_id=ticket_id, owner_id=user_id)
+    return _ticket(row) if row is not None else None
 
 
-def _list_messages(tx: Tx, ticket_id: int) -> tuple[Message, ...]:
-    rows: Sequence[Any] = tx.connection.execute(
-        select(*_MESSAGE).where(messages.c.ticket_id == ticket_id).order_by(messages.c.id)
-    ).all()
-    return tuple(Message(*row) for row in rows)
+_OF_TICKET = messages.c.ticket_id == bindparam("of")
+_MESSAGES = Prepared(select(*_MESSAGE).where(_OF_TICKET).order_by(messages.c.id))
+_COUNT = Prepared(select(func.count()).select_from(messages).where(_OF_TICKET))
+
+
+def list_messages(tx: Tx, ticket_id: int) -> tuple[Message, ...]:
+    """Which messages has a ticket? Oldest first."""
+    return tuple(Message(*row) for row in _MESSAGES.all(tx, of=ticket_id))
+
+
+def count_messages(tx: Tx, ticket_id: int) -> int:
+    """How many messages has a ticket?"""
+    return int(_COUNT.value(tx, of=ticket_id))
+
+
+_OWN = Pages(
+    _select_tickets().where(tickets.c.user_id == bindparam("owner_id")),
+    tickets.c.last_message_at,
+    tickets.c.id,
+)
 
 
 def list_own(tx: Tx, user_id: int, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
     """Which tickets of this user pass these filters? The last spoken in first; without messages."""
-    query = _select_tickets().where(tickets.c.user_id == user_id)
-    return _fetch(tx, _page(query, wanted, limit, after))
+    if wanted == TicketFilter():
+        return [_ticket(row) for row in _OWN.rows(tx, limit, after, owner_id=user_id)]
+    query = _page(_select_tickets().where(tickets.c.user_id == user_id), wanted, limit, after)
+    return [_ticket(row) for row in tx.connection.execute(query)]
 
 
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:
     """Which tickets of all users pass these filters? For staff; the last spoken in first; without messages."""
-    return _fetch(tx, _page(_select_tickets(), wanted, limit, after))
+    return [_ticket(row) for row in tx.connection.execute(_page(_select_tickets(), wanted, limit, after))]
 
 
 def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position | None) -> Select[Any]:
@@ -142,14 +167,19 @@ def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position 
     return query.order_by(tickets.c.last_message_at.desc(), tickets.c.id.desc()).limit(limit)
 
 
+_TICKET_ADDED = Prepared(insert(tickets).returning(tickets.c.id))
+_MESSAGE_ADDED = Prepared(insert(messages).returning(messages.c.id))
+_SPOKEN_IN = Prepared(
+    update(tickets)
+    .where(tickets.c.id == bindparam("ticket_id"))
+    .values(status=bindparam("to"), last_message_at=bindparam("at"), updated_at=bindparam("at"))
+)
+
+
 def insert_ticket(tx: Tx, **values: object) -> int:
     """Add a ticket, as yet without a message, and return its id."""
     return int(
-        tx.connection.execute(
-            insert(tickets)
-            .values(created_at=tx.now, last_message_at=tx.now, updated_at=tx.now, **values)
-            .returning(tickets.c.id)
-        ).scalar_one()
+        _TICKET_ADDED.value(tx, created_at=tx.now, last_message_at=tx.now, updated_at=tx.now, **values)
     )
 
 
@@ -158,25 +188,18 @@ def insert_message(
 ) -> int:
     """Add a message to a ticket and return its id; the ticket's own columns are not touched."""
     return int(
-        tx.connection.execute(
-            insert(messages)
-            .values(
-                ticket_id=ticket_id,
-                author_type=author_type,
-                author_name=author_name,
-                message=message,
-                message_format=message_format,
-                created_at=tx.now,
-            )
-            .returning(messages.c.id)
-        ).scalar_one()
+        _MESSAGE_ADDED.value(
+            tx,
+            ticket_id=ticket_id,
+            author_type=author_type,
+            author_name=author_name,
+            message=message,
+            message_format=message_format,
+            created_at=tx.now,
+        )
     )
 
 
 def update_status(tx: Tx, ticket_id: int, status: str) -> None:
     """Store the status that a ticket has after a message that was added now."""
-    tx.connection.execute(
-        update(tickets)
-        .where(tickets.c.id == ticket_id)
-        .values(status=status, last_message_at=tx.now, updated_at=tx.now)
-    )
+    _SPOKEN_IN.run(tx, ticket_id=ticket_id, to=status, at=tx.now)
