@@ -11,7 +11,7 @@ from sublet.errors import Conflict, FieldError, TicketClosed
 from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
 
 MESSAGES_MAX = 200
-"""As many messages as a ticket has, of whoever, its user adds none: they are read, and sent, all at once."""
+"""With so many messages, of whoever, a ticket takes no more of its user: it is read, and shown, whole."""
 SUBJECT_CHARACTERS_MAX = 200
 MESSAGE_CHARACTERS_MAX = 20_000
 AUTHOR_NAME_CHARACTERS_MAX = 200
@@ -49,8 +49,8 @@ def refuse_full(messages: int) -> None:
     """
     if messages >= MESSAGES_MAX:
         raise Conflict(
-            f"This ticket has {messages} messages, and takes no more replies from {MESSAGES_MAX} on; open a new one,"
-            " which may refer to it by its number."
+            f"This ticket has {messages} messages; with {MESSAGES_MAX} it takes no more replies."
+            " Open a new one, which may refer to it by its number."
         )
 
 
