@@ -81,7 +81,7 @@ bench: $(VENV)/dev.stamp ## Measure the speed in ten to fifteen minutes, as rati
 	@tools/install-system-packages $(BENCH_PACKAGES)
 	@$(BIN)/python bench/bench.py --write docs
 
-bench-full: $(VENV)/dev.stamp ## Measure it within an hour, up to a million names on both databases
+bench-full: $(VENV)/dev.stamp ## Measure it in an hour or so, up to a million names on both databases
 	@tools/install-system-packages $(BENCH_PACKAGES)
 	@$(BIN)/python bench/bench.py --full --write docs
 
