@@ -13,8 +13,9 @@ from sublet.ids import Position
 class Pages:
     """A list from newest to oldest; `query` selects all of it, with its `bindparam`s, in no order.
 
-    Building such a statement at each call, and having SQLAlchemy run it, takes as long as reading forty names by it
-    (docs/decisions/0010-prepared-statements.md). A list that somebody filters is composed at the call.
+    Building such a statement at each call, and having SQLAlchemy run it, was most of the time of a short page
+    (docs/decisions/0010-prepared-statements.md). A list that somebody filters is composed at the call, with `schema.older` for what
+    follows a position here: `older` takes values, and this the names of parameters.
     """
 
     def __init__(self, query: Select[Any], at: Column[Any], row_id: Column[Any]) -> None:
