@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -367,6 +368,35 @@ def test_told_to_end_the_mailer_does_not_wait_for_a_silent_server(
         registry.run(run(port, heard))
     found = mails(registry)["a"]
     assert (found.state, found.attempts) == ("waiting", 1)
+
+
+def test_told_to_end_while_no_thread_is_free_the_mailer_leaves_no_connection(registry: Registry) -> None:
+    """Leave is taken by a thread: one that is found only after the end, here since the only one waits for the test."""
+    mailbox, go_on = Mailbox(), threading.Event()
+    put(registry, "a")
+
+    async def run(port: int) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        transport = mailer_to(registry, port)._transport
+        assert isinstance(transport, SmtpTransport)
+        (mail,) = await registry.db.read(all_mails)
+        await transport.send(mail)
+        client = transport._client
+        assert client is not None
+        occupied = asyncio.create_task(asyncio.to_thread(go_on.wait, 10))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(transport.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await occupied
+        assert client.sock is None
+
+    with smtp_server(mailbox) as port:
+        registry.run(run(port))
 
 
 def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:

@@ -119,15 +119,22 @@ class SmtpTransport:
                 self._connecting = None
 
     async def close(self) -> None:
-        """Take leave of the server; in the middle of a mail, hang up."""
+        """Take leave of the server; hang up in the middle of a mail, and where this is cancelled meanwhile."""
         client, self._client = self._client, None
         if client is None:
             return
         if self._sending:
             self._sending = False
             _hang_up(client)
-        else:
-            await asyncio.to_thread(_quit, client)
+            return
+        # Not given up with who waits for it: a thread that was not free yet would never take leave, and the connection stay.
+        leaving = asyncio.create_task(asyncio.to_thread(_quit, client))
+        try:
+            await asyncio.shield(leaving)
+        except asyncio.CancelledError:
+            _hang_up(client)
+            await leaving
+            raise
 
 
 def _password(server: SmtpServer) -> Secret:
@@ -195,9 +202,10 @@ def _quit(client: smtplib.SMTP) -> None:
 
 def _hang_up(client: smtplib.SMTP) -> None:
     # The thread that waits on the socket closes it; it must not be taken from under it.
-    if client.sock is not None:
+    sock = client.sock
+    if sock is not None:
         with contextlib.suppress(OSError):
-            client.sock.shutdown(socket.SHUT_RDWR)
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 def _told(error: Exception) -> str:
