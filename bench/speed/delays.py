@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ import dns.message
 from speed.beside import checking, listing, rest, sweeping
 from speed.figures import Results
 from speed.hosts_time import pace, processor_times, stolen_share
-from speed.load import LEAD_SECONDS, Load, run_load
+from speed.load import LEAD_SECONDS, Load, Request, run_load
 from speed.servers import Service
 from speed.workloads import BY_NAME, Sender
 
@@ -25,6 +25,7 @@ ASK_AGAIN_SECONDS = 0.001
 MOST_CLIENTS = (16, 64)
 """By how many clients the most that is possible of reads and registrations is looked for."""
 MOST_ROUNDS = 3
+HELLO_ROUNDS = 3
 STOLEN_MOST = 0.002
 """Of how much of the processors' time a host may have given to others while delays are measured, or they are measured once more: all stands still then, for tens of milliseconds."""
 
@@ -42,12 +43,16 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Something beside which delays are measured, with the prefix of its values."""
+    """Something beside which delays are measured, with the prefix of its values.
+
+    `asks_hello`: those of the bare hello are, too, which are the machine's.
+    """
 
     prefix: str
     beside: Callable[[], AbstractContextManager[None]]
     reads_alone: bool = False
     above_half: bool = False
+    asks_hello: bool = False
 
 
 def connect(origin: str) -> HTTPConnection:
@@ -58,15 +63,18 @@ def connect(origin: str) -> HTTPConnection:
 
 
 def measure_delays(
-    service: Service, sender: Sender, results: Results, *, rounds: int, seconds: int, answers: int
+    service: Service, hello: str, sender: Sender, results: Results, *, rounds: int, seconds: int, answers: int
 ) -> None:
-    """Add to the values of a registry what requests wait at half load and above it, and new names for the DNS."""
+    """Add to the values of a registry what requests wait at half load and above it, and new names for the DNS.
+
+    `hello` is the URL of the reference.
+    """
     half, paced = half_load(service, sender, results, seconds=seconds), pace()
     more = _quarters(results)
     situations = (
-        Situation("", nullcontext),
+        Situation("", nullcontext, asks_hello=True),
         Situation("sweep_", lambda: sweeping(service)),
-        Situation("check_", lambda: checking(service)),
+        Situation("check_", lambda: checking(service), asks_hello=True),
         Situation("lists_", lambda: listing(service, sender, seconds + LEAD_SECONDS), reads_alone=True),
         Situation("more_", nullcontext, above_half=True),
         Situation("more_check_", lambda: checking(service), above_half=True),
@@ -89,6 +97,10 @@ def measure_delays(
         _tell(results, f"{prefix}read", [loads[0] for _, loads in taken], seconds)
         if rates.writes:
             _tell(results, f"{prefix}write", [loads[1] for _, loads in taken], seconds)
+        if situation.asks_hello:
+            greetings = (hello, [Request("GET", "/")], rates.reads + rates.writes, True)
+            asked = [_beside(situation.beside, service, [greetings], seconds)[0] for _ in range(HELLO_ROUNDS)]
+            _tell(results, f"{prefix}hello", asked, seconds)
     took = sorted(_answer_ms(service, sender) for _ in range(answers))
     results.values |= {
         "answer_p50_ms": median(took),
@@ -146,13 +158,23 @@ def _both(
 ) -> list[Load]:
     """Send reads, and registrations, at their rates, beside something else; return the loads."""
     registrations = sender.register(int(rates.writes * seconds * 2) + 200)
-    wanted = [(sender.one(0), rates.reads, True)]
-    wanted += [(registrations, rates.writes, False)] if rates.writes else []
+    wanted = [(service.origin, sender.one(0), rates.reads, True)]
+    wanted += [(service.origin, registrations, rates.writes, False)] if rates.writes else []
+    return _beside(beside, service, wanted, seconds)
+
+
+def _beside(
+    beside: Callable[[], AbstractContextManager[None]],
+    service: Service,
+    wanted: Sequence[tuple[str, list[Request], float, bool]],
+    seconds: int,
+) -> list[Load]:
+    """Send loads at once, each to a URL at a rate, once or again and again, beside something that the service is at; return them."""
     rest(service)  # what the load before has left to publish is not this one's
-    with beside(), ThreadPoolExecutor(2) as threads:
+    with beside(), ThreadPoolExecutor(len(wanted)) as threads:
         running = [
-            threads.submit(run_load, service.origin, requests, seconds, rate=rate, again=again)
-            for requests, rate, again in wanted
+            threads.submit(run_load, url, requests, seconds, rate=rate, again=again)
+            for url, requests, rate, again in wanted
         ]
         loads = [each.result() for each in running]
     for each in loads:

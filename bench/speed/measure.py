@@ -115,6 +115,7 @@ def measure(where: Place, database: str, names: int, effort: Effort) -> Results:
             say(f"{database}, {names:,}: delays")
             measure_delays(
                 service,
+                hellos[HELLO],
                 sender,
                 results,
                 rounds=effort.half_rounds,

@@ -15,7 +15,11 @@ SITUATIONS = {
     "more_": "at two thirds or so",
     "more_check_": "… while the zone is checked",
 }
-WHAT = {"read": "reads of a name", "write": "registrations"}
+WHAT = {
+    "read": "reads of a name",
+    "write": "registrations",
+    "hello": "the bare hello in place of both",
+}
 
 
 def render(all_results: Sequence[Results], about: str) -> str:
@@ -48,14 +52,14 @@ def _delays(values: dict[str, float]) -> list[str]:
     if "most_mixed" in values:
         lines.append(f"the most of nine reads to one registration: {values['most_mixed']:,.0f} a second")
     for prefix, situation in SITUATIONS.items():
-        for kind in ("read", "write"):
+        for kind, what in WHAT.items():
             name = f"{prefix}{kind}"
             if f"{name}_p99_ms" in values:
                 shown = [f"{part} {values[f'{name}_{part}_ms']:.1f} ms" for part in ("p50", "p99", "max")]
                 rate, asked, late = (values[f"{name}_{part}"] for part in ("rate", "asked", "late"))
                 tardy = f"; {late:.0f} began late" if late else ""
                 sent = f"{rate:,.0f} of {asked:,.0f} a second"
-                lines.append(f"{situation}: {WHAT[kind]}, {sent}: {', '.join(shown)}{tardy}")
+                lines.append(f"{situation}: {what}, {sent}: {', '.join(shown)}{tardy}")
     paces = [values[f"{prefix}pace"] for prefix in SITUATIONS if f"{prefix}pace" in values]
     if paces:
         lines.append(
