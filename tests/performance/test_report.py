@@ -208,3 +208,12 @@ def test_rounds_that_do_not_count_are_told() -> None:
     results.values |= {"again": 2, "stolen": 0.001, "check_again": 1, "check_stolen": 0.002}
     told = "the host took 0.2% of the processors for others meanwhile, at most; 3 rounds don't count"
     assert told in render([results], "a run")
+
+
+def test_what_the_bare_hello_waits_is_told_and_has_no_limit() -> None:
+    results = registry(1000, 400)
+    told = {"p50_ms": 0.4, "p99_ms": 30.0, "max_ms": 50.0, "rate": 900.0, "asked": 900.0, "late": 0.0}
+    results.values |= {f"check_hello_{name}": value for name, value in told.items()}
+    line = "… while the zone is checked: the bare hello in place of both, 900 of 900 a second: p50 0.4 ms, p99 30.0 ms, max 50.0 ms"
+    assert f"- {line}\n" in render([results], "a run")
+    assert all("30" not in each.found for each in aims([results]))
