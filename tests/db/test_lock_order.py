@@ -1,5 +1,6 @@
 """PostgreSQL: what is written beside each other waits for its turn, and never for each other."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -172,3 +173,14 @@ def test_the_sweep_and_a_publication_do_not_wait_for_each_other(pair: tuple[Regi
         ),
     )
     assert [registry.subdomain(each.id).published_generation for each in held] == [1, 1]
+
+
+def test_a_user_who_is_busy_keeps_no_name_from_being_dated(pair: tuple[Registry, Engine]) -> None:
+    """Nor would the sweep keep its users: nothing of theirs is changed."""
+    registry, engine = pair
+    held = registry.register(SHOP)
+    with engine.begin() as connection:
+        tx = Tx(connection, registry.now)
+        assert account_store.lock_user(tx, registry.users["ann"]) is not None
+        assert registry.write(sweep).done == Counter(looked=1)
+    assert registry.read(lambda tx: {each[0]: each[2] for each in sweep_store.list_dates(tx)})[held.id]

@@ -383,5 +383,21 @@ def test_names_at_rest_are_dated_together(registry: Registry, monkeypatch: pytes
         return find_for_operator(tx, identifier)
 
     monkeypatch.setattr("sublet.subdomains.sweep.find_for_operator", noted)
-    assert registry.write(sweep).done == Counter(looked=len(names), renewal_opens=1)
+    assert [registry.write(sweep).done for _ in range(2)] == [
+        Counter(renewal_opens=1),
+        Counter(looked=len(names)),
+    ]
     assert looked_at == [str(older.id)]
+
+
+def test_a_name_that_becomes_due_anew_meanwhile_is_not_dated(registry: Registry) -> None:
+    """Its dates were read before: what has changed them since is looked at in the next step."""
+    registry.register(NAME)
+    later = registry.now + timedelta(milliseconds=1)
+    (due,) = registry.read(lambda tx: sweep_store.list_due(tx, 25))
+    registry.now = later
+    registry.write(lambda tx: store.update_subdomain(tx, due.id, expires_at=later + 20 * DAY))
+    registry.write(lambda tx: sweep_store.set_dates_unless_changed(tx, [(due, later + 305 * DAY, None)]))
+    (still,) = registry.read(lambda tx: sweep_store.list_due(tx, 25))
+    assert still.since == later
+    assert registry.write(sweep).done == Counter(renewal_opens=1)

@@ -7,7 +7,7 @@ and milestones are each stored once, in the transaction of their step, so that a
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sublet import audit
@@ -33,6 +33,7 @@ from sublet.subdomains.milestones import Milestone, next_milestone_at, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.purge import end_cooling_off, end_trash
 from sublet.subdomains.reminder_mail import reminder_mail
+from sublet.subdomains.sweep_store import Dates, Due
 
 BATCH_MAX = 25
 """How many names one transaction works on: those of users wait no longer than for that."""
@@ -83,7 +84,7 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
         return Swept(Counter(), stopped_reason=reason)
     due = sweep_store.list_due(tx, limit)
     if due:
-        return _work(tx, due, _look, at_once=_date_those_at_rest)
+        return _look_at(tx, due)
     losses = sweep_store.list_losses(tx, limit)
     if losses:
         reason = stop_for_the_losses(tx, state)
@@ -92,53 +93,71 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
     return Swept(Counter())
 
 
-def _work(
-    tx: Tx,
-    found: list[tuple[int, int]],
-    step: Callable[[Tx, User, Subdomain], list[str]],
-    *,
-    at_once: Callable[[Tx, list[int]], frozenset[int]] = lambda _tx, _ids: frozenset(),
-) -> Swept:
-    """Do a step with each of these names; those for which `at_once` has done all that there is are left out."""
+def _look_at(tx: Tx, due: list[Due]) -> Swept:
+    """Look at those names of which something is reached, each under its user's lock; where there is none, date them all.
+
+    Not both in one step: what is held by then (users, ledger accounts) somebody may wait for who is changing a name that is only
+    dated. Those of which something is reached go first, and are not due afterwards; new names come again and again.
+    """
+    resting = _resting(tx, due)
+    busy = [each for each in due if each.id not in resting]
+    if not busy and _date(tx, due, resting):
+        return Swept(Counter(looked=len(due)), more=True, names=len(due))
+    return replace(_work(tx, busy or due, _look), names=len(due))
+
+
+def _resting(tx: Tx, due: list[Due]) -> dict[int, Dates]:
+    """Return the next dates of those names of which nothing is reached, by id: such is every new name, and mostly all are new.
+
+    None where one of them can't be read: then all are looked at by themselves, and it is a fault of that one.
+    """
+    try:
+        with tx.savepoint():
+            found = store.list_subdomains(tx, [each.id for each in due])
+            resting = [each for each in found if _is_at_rest(each, tx.now)]
+            return {each.id: _next_dates(each, tx.now, cooling_off_ends_at(each)) for each in resting}
+    except Exception as error:
+        if is_lost(error):
+            raise
+        return {}
+
+
+def _date(tx: Tx, due: list[Due], dates: dict[int, Dates]) -> bool:
+    """Store the next dates of names of which nothing is reached, by one statement for all; tell whether that could be done.
+
+    Nobody is locked for it, so no user waits. Whoever changes a name's dates makes it due anew: where that has happened since
+    they were read, the name is left as it is, for the next step.
+    """
+    try:
+        with tx.savepoint():
+            sweep_store.set_dates_unless_changed(tx, [(each, *dates[each.id]) for each in due])
+    except Exception as error:
+        if is_lost(error):
+            raise
+        return False
+    return True
+
+
+def _work(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
+    """Do a step with each of these names."""
     # All users first, in one order: whoever holds one of them, and waits for a ledger account, is not waited for.
-    users = account_store.lock_users(tx, {each[1] for each in found})
+    users = account_store.lock_users(tx, {each.user_id for each in found})
     # Then the names, which the publisher may have locked and not those users.
-    store.lock_subdomains(tx, (each[0] for each in found))
-    finished = at_once(tx, [each[0] for each in found])
-    done = Counter(["looked"] * len(finished))
+    store.lock_subdomains(tx, (each.id for each in found))
+    done: Counter[str] = Counter()
     faults: list[tuple[int, Exception]] = []
-    for subdomain_id, user_id in found:
-        if subdomain_id in finished:
-            continue
+    for each in found:
         try:
             with tx.savepoint():
-                subdomain = find_for_operator(tx, str(subdomain_id))
-                done.update(step(tx, users[user_id], subdomain) or ["looked"])
+                subdomain = find_for_operator(tx, str(each.id))
+                done.update(step(tx, users[each.user_id], subdomain) or ["looked"])
         except Exception as error:
             if is_lost(error):
                 raise
             # One name that can't be worked on must not keep all others from their dates.
-            sweep_store.put_off(tx, subdomain_id, tx.now + FAULT_PAUSE)
-            faults.append((subdomain_id, error))
+            sweep_store.put_off(tx, each.id, tx.now + FAULT_PAUSE)
+            faults.append((each.id, error))
     return Swept(done, more=True, names=len(found), faults=tuple(faults))
-
-
-def _date_those_at_rest(tx: Tx, subdomain_ids: list[int]) -> frozenset[int]:
-    """Store the next dates of those names of which nothing is reached, by two statements for all; return their ids.
-
-    Such is every new name, and mostly all that are due are new. For one of which that can't be told all are looked at by themselves:
-    then it is a fault of that one.
-    """
-    try:
-        with tx.savepoint():
-            resting = [each for each in store.list_subdomains(tx, subdomain_ids) if _is_at_rest(each, tx.now)]
-            dates = ((each.id, *_next_dates(each, tx.now, cooling_off_ends_at(each))) for each in resting)
-            sweep_store.set_dates_of_many(tx, dates)
-    except Exception as error:
-        if is_lost(error):
-            raise
-        return frozenset()
-    return frozenset(each.id for each in resting)
 
 
 def _is_at_rest(subdomain: Subdomain, now: datetime) -> bool:
@@ -148,9 +167,7 @@ def _is_at_rest(subdomain: Subdomain, now: datetime) -> bool:
     return auto_renew_at(subdomain) is None and not is_reached
 
 
-def _next_dates(
-    subdomain: Subdomain, now: datetime, *others: datetime | None
-) -> tuple[datetime | None, datetime | None]:
+def _next_dates(subdomain: Subdomain, now: datetime, *others: datetime | None) -> Dates:
     """Return when the sweep is to look at a name again, at its next milestone or the first of the `others`, and when it is lost."""
     dates = (next_milestone_at(subdomain, now), *others)
     return min((each for each in dates if each is not None), default=None), lost_at(subdomain)

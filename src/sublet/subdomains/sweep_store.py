@@ -71,6 +71,18 @@ class Clockwork:
     granted_settled: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A name that the sweep has something to do with, its user, and since when (`due_at`, or `loss_at`)."""
+
+    id: int
+    user_id: int
+    since: datetime
+
+
+Dates = tuple[datetime | None, datetime | None]
+"""When the sweep is to look at a name again, and when it is lost: `due_at` and `loss_at`."""
+
 # What is asked every second, or of each name that is swept, is built once, as in `store.py`.
 _STATE = select(*(clockwork.c[name] for name in Clockwork.__slots__))
 _CLOCKWORK = Prepared(_STATE)
@@ -95,29 +107,29 @@ def update_clockwork(tx: Tx, **values: object) -> None:
 
 
 _DUE = Prepared(
-    select(subdomains.c.id, subdomains.c.user_id)
+    select(subdomains.c.id, subdomains.c.user_id, subdomains.c.due_at)
     .where(subdomains.c.due_at <= bindparam("now"))
     .order_by(subdomains.c.due_at)
     .limit(bindparam("at_most", type_=Integer))
 )
 
 
-def list_due(tx: Tx, limit: int) -> list[tuple[int, int]]:
-    """Which names is the sweep to look at? Their ids and users, the longest waiting first."""
-    return [(row[0], row[1]) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
+def list_due(tx: Tx, limit: int) -> list[Due]:
+    """Which names is the sweep to look at? The longest waiting first."""
+    return [Due(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
 _LOSSES = Prepared(
-    select(subdomains.c.id, subdomains.c.user_id)
+    select(subdomains.c.id, subdomains.c.user_id, subdomains.c.loss_at)
     .where(subdomains.c.loss_at <= bindparam("now"))
     .order_by(subdomains.c.loss_at)
     .limit(bindparam("at_most", type_=Integer))
 )
 
 
-def list_losses(tx: Tx, limit: int) -> list[tuple[int, int]]:
-    """Which names do their dates put into the trash, or purge from it, by now? Their ids and users, the longest over first."""
-    return [(row[0], row[1]) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
+def list_losses(tx: Tx, limit: int) -> list[Due]:
+    """Which names do their dates put into the trash, or purge from it, by now? The longest over first."""
+    return [Due(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
@@ -188,11 +200,13 @@ def count_names(tx: Tx) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-_DATES = Prepared(
+_SET_DATES = (
     update(subdomains)
     .where(subdomains.c.id == bindparam("of"))
     .values(due_at=bindparam("due"), loss_at=bindparam("loss"))
 )
+_DATES = Prepared(_SET_DATES)
+_DATES_UNLESS_CHANGED = Prepared(_SET_DATES.where(subdomains.c.due_at == bindparam("since")))
 
 
 def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
@@ -200,9 +214,13 @@ def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: da
     _DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
 
 
-def set_dates_of_many(tx: Tx, dates: Iterable[tuple[int, datetime | None, datetime | None]]) -> None:
-    """Store the same of many names: their ids, each with the two."""
-    _DATES.run_many(tx, [{"of": each, "due": due_at, "loss": loss_at} for each, due_at, loss_at in dates])
+def set_dates_unless_changed(tx: Tx, dates: Iterable[tuple[Due, datetime | None, datetime | None]]) -> None:
+    """Store the same of many names, but not of one that became due anew since it was listed."""
+    # In the one order in which whoever changes several names locks them (PostgreSQL).
+    rows = sorted(dates, key=lambda each: each[0].id)
+    _DATES_UNLESS_CHANGED.run_many(
+        tx, [{"of": of.id, "since": of.since, "due": due_at, "loss": loss_at} for of, due_at, loss_at in rows]
+    )
 
 
 def date_anew(tx: Tx, platform_domain_id: int) -> None:
