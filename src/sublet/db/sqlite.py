@@ -150,7 +150,12 @@ class SqliteDatabase:
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         future = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(lambda tx: fn(tx, *args, **kwargs), future))
-        return cast("R", await future)
+        try:
+            return cast("R", await future)
+        finally:
+            del (
+                future
+            )  # a refusal's traceback has this frame in it: else each would be for Python's collector
 
     async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.write(fn, *args, **kwargs)
@@ -222,6 +227,7 @@ class SqliteDatabase:
                 of_all.command("ROLLBACK TO job")
             of_all.command("RELEASE job")
         of_all.command("COMMIT")
+        del group, job  # as in `write`
 
     def _answer(self, group: list[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}

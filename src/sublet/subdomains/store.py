@@ -354,7 +354,8 @@ def _counts(delegation: Delegation) -> dict[str, int]:
 
 _CHANGE = update(subdomains).where(subdomains.c.id == bindparam("of"))
 _CHANGED = Prepared(_CHANGE)
-_CHANGED_ANEW = Prepared(_CHANGE.values(generation=subdomains.c.generation + 1))
+_NEXT_GENERATION = subdomains.c.generation + 1
+_CHANGED_ANEW = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
@@ -383,7 +384,7 @@ def next_generation(now: datetime) -> dict[str, Any]:
     Counted by the database: a generation that two writers would both call the next one could pass for published.
     """
     return {
-        "generation": subdomains.c.generation + 1,
+        "generation": _NEXT_GENERATION,
         "generation_at": now,
         "provision_error": None,
         "attempts": 0,
