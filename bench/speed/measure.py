@@ -101,10 +101,10 @@ def measure(where: Place, database: str, names: int, effort: Effort) -> Results:
             _round(service, hellos, sender, effort, found)
             for name, parts in slices.items() if number else ():
                 _play(copy, name, parts, found)
-        for _ in range(effort.rounds):
-            if effort.clients:
-                _greet(hellos[HELLO], effort, rounds, BESIDE_CLIENTS)
-            for clients in effort.clients:
+        # To and fro, as often the one as the other: each load leaves names to be dated, beside which the next one runs.
+        for number in range(effort.rounds + effort.rounds % 2 if effort.clients else 0):
+            _greet(hellos[HELLO], effort, rounds, BESIDE_CLIENTS)
+            for clients in effort.clients[:: -1 if number % 2 else 1]:
                 rest(service)
                 register = BY_NAME["register"]
                 rounds.add(

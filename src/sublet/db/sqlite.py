@@ -153,9 +153,8 @@ class SqliteDatabase:
         try:
             return cast("R", await future)
         finally:
-            del (
-                future
-            )  # a refusal's traceback has this frame in it: else each would be for Python's collector
+            # A refusal's traceback has this frame in it, and that has the refusal: else each would be for Python's collector.
+            del future
 
     async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.write(fn, *args, **kwargs)
