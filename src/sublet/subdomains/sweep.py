@@ -125,8 +125,8 @@ def _resting(tx: Tx, due: list[Due]) -> dict[int, Dates]:
 def _date(tx: Tx, due: list[Due], dates: dict[int, Dates]) -> bool:
     """Store the next dates of names of which nothing is reached, by one statement for all; tell whether that could be done.
 
-    Nobody is locked for it, so no user waits. Whoever changes a name's dates makes it due anew: where that has happened since
-    they were read, the name is left as it is, for the next step.
+    No user is locked for it; who changes one of these names waits for its row. Whoever changes a name's dates makes it due anew: where
+    that has happened since they were read, the name is left as it is, for the next step.
     """
     try:
         with tx.savepoint():
