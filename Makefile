@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+# A lock lists every package, so pip resolves nothing: a release that is newer than the lock changes nothing.
+INSTALL_LOCK := $(PIP) install --no-deps --require-hashes -r
 WORKERS ?= 2
 # Where this is set, each command that a test starts compiles all of the service anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -33,12 +35,14 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
-	$(PIP) install -r requirements.lock
+	$(INSTALL_LOCK) requirements.lock
 	$(PIP) install --no-deps -e .
+	$(PIP) check
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
-	$(PIP) install -r requirements-dev.lock
+	$(INSTALL_LOCK) requirements-dev.lock
+	$(PIP) check
 	@touch $@
 
 run: $(VENV)/run.stamp ## Start the service with demo data, and print what to try
@@ -108,7 +112,7 @@ lock: $(BIN)/python ## Resolve the dependencies anew, with hashes and without in
 	$(PIP) install uv
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements.lock -o requirements-dev.lock
-	$(PIP) install -r requirements.lock
+	$(INSTALL_LOCK) requirements.lock
 	$(BIN)/python tools/supply_chain.py licences
 
 audit: $(VENV)/run.stamp ## Ask the databases of known flaws about the dependencies; says so where none can be reached
@@ -117,7 +121,7 @@ audit: $(VENV)/run.stamp ## Ask the databases of known flaws about the dependenc
 	$(BIN)/python tools/supply_chain.py audit $(VENV)/audit/bin/pip-audit
 
 build: $(VENV)/dev.stamp ## Build the wheel, the same octets for the same commit, and its bill of materials, into dist/
-	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && $(BIN)/hatchling build -t wheel -d dist && \
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && $(BIN)/python -m flit_core.wheel --outdir dist && \
 		$(BIN)/python tools/supply_chain.py sbom dist/sublet.cdx.json
 	cd dist && sha256sum *.whl *.cdx.json
 

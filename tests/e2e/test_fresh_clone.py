@@ -63,7 +63,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     for command in (
         ["git", "clone", "--quiet", str(ROOT), str(folder)],
         [sys.executable, "-m", "venv", str(programs.parent)],
-        [*pip, "-r", "requirements.lock"],
+        [*pip, "--no-deps", "--require-hashes", "-r", "requirements.lock"],
         [*pip, "."],
     ):
         done = subprocess.run(
