@@ -7,7 +7,7 @@ name in capitals; the environment wins. Unknown settings are refused, so that a 
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from email.utils import getaddresses
 from ipaddress import ip_address
@@ -18,6 +18,9 @@ from typing import Any
 class SettingsError(Exception):
     """A setting is unknown or has no good value; the message says which and what would be good."""
 
+
+REMOVED = {"one_processor": "The operating system places every process on the processors."}
+"""Settings that earlier versions had, each with the reason why it is gone. They have no effect and cause a warning, not an error."""
 
 KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """What a TSIG key may be (RFC 8945, section 6): SHA-256 or better."""
@@ -80,7 +83,6 @@ class Settings:
     nameserver_changes_per_day: int = 300
     """How often the nameservers, glue and DS of one name may be changed within 24 hours; 0: as often as anybody likes."""
     publish_wait_ms: int = 1000
-    one_processor: str = "yes"
     """How long a change waits for its publication before it is answered with what is then true."""
     rate_limits: str = "on"
     rate_limit_read_per_minute: int = 600
@@ -108,7 +110,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("database_may_lose_writes", self.database_may_lose_writes, ("yes", "no"))
-        _one_of("one_processor", self.one_processor, ("yes", "no"))
         _one_of("rate_limits", self.rate_limits, ("on", "off"))
         _one_of("log_format", self.log_format, ("text", "json"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
@@ -149,7 +150,6 @@ DESCRIPTIONS: dict[str, str] = {
     "free_quota": "How many free names a user may hold who has no quota of its own.",
     "nameserver_changes_per_day": "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number.",
     "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
-    "one_processor": "yes: `sublet serve` on SQLite, and each process of `sublet api`, keeps to one of the host's processors; or no.",
     "rate_limits": "on or off, the limits on failed authentication and on changes of one name included.",
     "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
     "rate_limit_write_per_minute": "Changing requests of one token in a minute.",
@@ -269,8 +269,15 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def load_settings(config: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+def load_settings(
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    warn: Callable[[str], None] = lambda _: None,
+) -> Settings:
     """Return the settings from the defaults, a TOML file and the environment, the later ones winning.
+
+    Calls `warn` with a message for each removed setting that is still given.
 
     Raises:
         SettingsError: the file can't be read, or a setting is unknown or has no good value.
@@ -286,6 +293,9 @@ def load_settings(config: Path | None = None, environ: Mapping[str, str] | None 
             and not name.startswith(PRIMARY_KEY_VARIABLE)
         ):
             values[name.removeprefix("SUBLET_").lower()] = text
+    for name in values.keys() & REMOVED.keys():
+        del values[name]
+        warn(f"{name}: this setting was removed and has no effect; delete it. {REMOVED[name]}")
     for name, value in values.items():
         if name not in types:
             raise SettingsError(f"unknown setting {name!r}; `sublet settings` lists those there are")

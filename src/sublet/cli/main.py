@@ -12,9 +12,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sublet.cli.leftover_time import go_on_in_child
-from sublet.processors import give_way, own_process
-
 NOUNS = (
     "serve",
     "api",
@@ -44,8 +41,6 @@ NOUNS = (
     "settings",
 )
 """The commands in the order of `sublet --help`; each has a file of its name here with an `app`."""
-UNHURRIED = (("zone", "check"),)
-"""The commands that let the service on the same host go first: they work for seconds, and may be asked for by a timer."""
 _COMPLETION = ("install_completion", "show_completion")
 
 
@@ -55,12 +50,6 @@ class Nouns(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         """Return the names of all commands."""
         return list(NOUNS)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that a command line names, with what is left of it; one that is unhurried gives way before it loads."""
-        if tuple(args[:2]) in UNHURRIED and give_way():
-            go_on_in_child()
-        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above
         """Return the command of a name, or None."""
@@ -113,7 +102,6 @@ def root(
 
 def main() -> None:
     """Run the command line of this process; never returns."""
-    own_process()
     app(prog_name="sublet")
 
 

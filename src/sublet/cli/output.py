@@ -106,3 +106,8 @@ def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *,
     if as_json:
         refused = {"ok": False, "error": code, "message": message, "errors": as_json_value(list(errors))}
         print(json.dumps(refused, ensure_ascii=False))
+
+
+def print_warning(message: str) -> None:
+    """Print a warning to stderr; with --json too, where stdout is the answer's alone."""
+    print(f"sublet: warning: {harmless(message)}", file=sys.stderr)

@@ -14,7 +14,7 @@ import structlog
 import typer
 
 from sublet.audit import Actor
-from sublet.cli.output import Answer, print_answer, print_refusal
+from sublet.cli.output import Answer, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal, Unavailable
@@ -171,7 +171,7 @@ def _guarded(
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     try:
-        settings = load_settings(config)
+        settings = load_settings(config, warn=print_warning)
         actor = Actor(kind="operator", name=operator_name(), reason=reason)
         answer = run(Session(settings, actor, config))
     except SettingsError as error:

@@ -29,7 +29,6 @@ from sublet.db.marks import CommittedBefore, Lost, Mark
 from sublet.db.model import Clock, K, Tx, unavailable, utc_now
 from sublet.db.pipeline import Asker, NotAnswered
 from sublet.errors import Unavailable
-from sublet.processors import interrupt_nobody
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,8 +78,8 @@ class PostgresqlDatabase:
         event.listen(self._engine, "handle_error", self._give_up_connections)
         self._idle_readers: list[Connection] = []
         self._losses = 0
-        self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer", interrupt_nobody)
-        self._readers = ThreadPoolExecutor(READERS, "sublet-reader", interrupt_nobody)
+        self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
+        self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._changes = Changes()
         self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
         self._asker = Asker(

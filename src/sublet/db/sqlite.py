@@ -22,7 +22,6 @@ from sqlalchemy.pool import NullPool
 
 from sublet.db.changes import Changes
 from sublet.db.model import Clock, K, Tx, unavailable, utc_now
-from sublet.processors import interrupt_nobody
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,7 +78,7 @@ class SqliteDatabase:
         self._engine = sqlite_engine(url)
         self._reader: Connection | None = None
         self._reader_apart: Connection | None = None
-        self._apart = ThreadPoolExecutor(1, "sublet-reader", interrupt_nobody)
+        self._apart = ThreadPoolExecutor(1, "sublet-reader")
         self._recalled: dict[tuple[object, Hashable], Any] = {}
         self._recalled_at: int | None = None
         self._is_recall_fresh = False
@@ -181,7 +180,6 @@ class SqliteDatabase:
         return connection
 
     def _write_loop(self) -> None:
-        interrupt_nobody()
         connection: Connection | None = None
         open_for_more = True
         while open_for_more:

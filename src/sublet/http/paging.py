@@ -8,7 +8,6 @@ from sublet.db import Tx
 from sublet.http.endpoints import Call
 from sublet.http.shapes import PageShape
 from sublet.ids import Position, decode_cursor, encode_cursor
-from sublet.processors import let_others_go_first
 
 Shape = TypeVar("Shape")
 
@@ -30,7 +29,7 @@ async def read_page(
     after = decode_cursor(list_name, call.query.cursor) if call.query.cursor is not None else None
 
     def read(tx: Tx) -> list[tuple[Position, Shape]]:
-        return list(let_others_go_first(find(tx, limit + 1, after)))
+        return list(find(tx, limit + 1, after))
 
     found = await call.context.db.read_apart(read)
     items = found[:limit]

@@ -15,7 +15,6 @@ import structlog
 
 from sublet.config import Settings
 from sublet.http.endpoints import BASE_PATH
-from sublet.processors import keep_on_one_processor
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.api_part import api_socket, origin_of
 from sublet.service.api_process import HandedDown
@@ -43,7 +42,7 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
         closing(api_socket(settings, listens=False)) as listening,
         tempfile.TemporaryDirectory(prefix="sublet-api-") as folder,
     ):
-        starter = _Starter(listening, folder, config, spreads=settings.one_processor == "yes")
+        starter = _Starter(listening, folder, config)
 
         def ready() -> None:
             log.info("serving", http=origin_of(listening) + BASE_PATH, processes=processes)
@@ -54,15 +53,9 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
 
 
 class _Starter:
-    """Starts processes, each with a place among those that count which no other living one has.
+    """Starts API processes. Each gets the lowest place that no living process has; its metrics files are named by it."""
 
-    With `spreads` each keeps to one processor: they take turns by their places.
-    """
-
-    def __init__(
-        self, listening: socket.socket, metrics_folder: str, config: Path | None, *, spreads: bool
-    ) -> None:
-        self._spreads = spreads
+    def __init__(self, listening: socket.socket, metrics_folder: str, config: Path | None) -> None:
         self._listening = listening
         self._metrics_folder = metrics_folder
         self._config = config
@@ -109,6 +102,4 @@ class _Starter:
             raise
         finally:
             theirs.close()
-        if self._spreads:
-            keep_on_one_processor(process.pid, place)
         return process, ours
