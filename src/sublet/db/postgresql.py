@@ -253,8 +253,6 @@ class PostgresqlDatabase:
             return await answer
         finally:
             answer.cancel()  # where who asked is cancelled: it isn't begun, or nobody hears its answer
-            # A refusal's traceback has this frame in it, and these have the refusal: else each would be for Python's collector.
-            del answer, running
 
     def _commit(self, connection: Connection) -> None:
         """Commit, and believe only what is answered without a doubt.

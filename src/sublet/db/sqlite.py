@@ -149,11 +149,7 @@ class SqliteDatabase:
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         future = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(lambda tx: fn(tx, *args, **kwargs), future))
-        try:
-            return cast("R", await future)
-        finally:
-            # A refusal's traceback has this frame in it, and that has the refusal: else each would be for Python's collector.
-            del future
+        return cast("R", await future)
 
     async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.write(fn, *args, **kwargs)
@@ -224,7 +220,6 @@ class SqliteDatabase:
                 of_all.command("ROLLBACK TO job")
             of_all.command("RELEASE job")
         of_all.command("COMMIT")
-        del group, job  # as in `write`
 
     def _answer(self, group: list[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}

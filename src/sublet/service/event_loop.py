@@ -1,4 +1,4 @@
-"""The event loop of a process that serves."""
+"""The event loop of a serving process."""
 
 import asyncio
 import gc
@@ -9,12 +9,8 @@ import uvloop
 
 
 def run_event_loop(serving: Coroutine[Any, Any, None]) -> None:
-    """Run what serves, to its end.
-
-    What is loaded by now stays for as long as the process does: the collector is told so, else it looks at all of that again and
-    again while nobody is answered (60 ms a time, twice a second where lists are asked for).
-    """
+    """Run a serving coroutine to its end."""
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # Modules live as long as the process; each full collection would spend 60 ms on them.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serving)
