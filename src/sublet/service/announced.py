@@ -14,11 +14,15 @@ import structlog
 
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
-from sublet.processes.announce import Announce, announce
-from sublet.processes.leave import leave
 from sublet.processes.model import Process
-from sublet.processes.processes import CLOCKS_APART_MAX, SEEN_EVERY_SECONDS
-from sublet.processes.see_process import see_process
+from sublet.processes.processes import (
+    CLOCKS_APART_MAX,
+    SEEN_EVERY_SECONDS,
+    Announce,
+    announce,
+    leave,
+    see_process,
+)
 from sublet.schema_revision import hold_schema, needed_revision
 
 WORKING = frozenset({"serve", "worker"})
