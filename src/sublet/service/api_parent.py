@@ -1,4 +1,4 @@
-"""`sublet api`, the parent: has the socket, and starts the processes that accept from it."""
+"""The parent of `sublet api`: owns the listening socket and starts the processes that accept from it."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 async def run_api(settings: Settings, stop: asyncio.Event, processes: int, config: Path | None) -> None:
-    """Serve the API in so many processes until `stop` is set; SIGHUP replaces them. `config` is the settings' file.
+    """Serve the API in `processes` child processes until `stop` is set. SIGHUP replaces them. `config` is the settings file.
 
     Raises:
         SettingsError: as `refuse_sqlite` and `built_in_addresses`.
@@ -65,9 +65,9 @@ class _Starter:
         """Start a process.
 
         Raises:
-            OSError: the system has none to give.
+            OSError: the system can't start one.
         """
-        # The least free place: so there are files for as many as ever ran at once, not for as many as ever ran.
+        # The lowest free place, so that the number of metrics files doesn't grow with each restart.
         place = next(number for number in count() if number not in self._taken)
         self._taken.add(place)
         try:
@@ -79,7 +79,7 @@ class _Starter:
 
     async def _start_at(self, place: int) -> tuple[Process, socket.socket]:
         if self._listening.fileno() < 0:
-            raise OSError("the socket is closed: the parent is told to stop")
+            raise OSError("the socket is closed, because the parent is stopping")
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         handed = HandedDown(
