@@ -102,6 +102,11 @@ def test_the_real_clock_is_read_in_one_place() -> None:
     assert reading == set()
 
 
+def test_scheduling_is_left_to_the_operating_system() -> None:
+    pattern = re.compile(r"\bctypes\b|\bsched_\w+\(|\bSIGSTOP\b|\bsetswitchinterval\b|\bsetpriority\b")
+    assert [_module(path) for path in FILES if pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_imports_go_one_way() -> None:
     """The contracts in pyproject.toml, held by import-linter."""
     command = Path(sys.executable).parent / "lint-imports"

@@ -1,13 +1,13 @@
-"""The settings: one frozen object, every default written here; docs/settings.md explains each.
+"""The settings as one frozen object, with their defaults; docs/settings.md explains each.
 
-A TOML file (`--config`, or SUBLET_CONFIG) gives them by their names in lower case, the environment as `SUBLET_` and the
-name in capitals; the environment wins. Unknown settings are refused, so that a typing error can't pass for a default.
+A TOML file (`--config`, or SUBLET_CONFIG) has them under their names, the environment under `SUBLET_` and the name in capitals.
+The environment wins. Unknown settings are refused, so that a typing error isn't taken for a default.
 """
 
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from email.utils import getaddresses
 from ipaddress import ip_address
@@ -16,19 +16,22 @@ from typing import Any
 
 
 class SettingsError(Exception):
-    """A setting is unknown or has no good value; the message says which and what would be good."""
+    """A setting is unknown or its value is wrong. The message names the setting and says what is right."""
 
+
+REMOVED = {"one_processor": "The operating system places every process on the processors."}
+"""Settings that earlier versions had, each with the reason why it is gone. They have no effect and cause a warning, not an error."""
 
 KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
-"""What a TSIG key may be (RFC 8945, section 6): SHA-256 or better."""
+"""The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
-"""With a primary's name in capitals (`-` and `.` as `_`): the environment variable that may have its key's secret."""
+"""The prefix of environment variables with the secret of a primary's key. The primary's name follows in capitals, `-` and `.` as `_`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimarySettings:
-    """A primary server: where it takes our updates, and which key we have there; the secret is in a file or the environment."""
+    """A primary server: its address, and the key that signs updates. The key's secret is in a file or the environment."""
 
     name: str
     address: str
@@ -37,7 +40,7 @@ class PrimarySettings:
     key_algorithm: str = "hmac-sha256"
     key_file: str = ""
     batch_max: int = 100
-    """How many names one UPDATE carries at most."""
+    """The most names in one UPDATE message."""
 
     def __post_init__(self) -> None:
         place = f"primaries.{self.name}"
@@ -63,25 +66,24 @@ class Settings:
 
     database_url: str = "sqlite:///sublet.db"
     database_may_lose_writes: str = "no"
-    """Whether a PostgreSQL is taken that may lose what it has acknowledged."""
+    """Whether a PostgreSQL is accepted that may lose acknowledged writes."""
     http_listen: str = "127.0.0.1:8053"
     http_connections_max: int = 1000
     dns_listen: str = "127.0.0.1:5300"
     dns_addresses: str = ""
-    """Public addresses of the built-in name server, comma-separated: what apex nameservers inside a zone resolve to."""
+    """Public addresses of the built-in name server, comma-separated: the addresses of apex nameservers inside a zone."""
     dns_servers: str = ""
-    """Where this host reaches the built-in name servers, `host:port`, comma-separated; empty: at `dns_listen`."""
+    """Addresses at which this host reaches the built-in name servers, `host:port`, comma-separated; empty: `dns_listen`."""
     worker_status_listen: str = ""
     dns_status_listen: str = ""
-    """Where `sublet worker` and `sublet dns` tell of themselves over HTTP; empty: nowhere."""
+    """Where `sublet worker` and `sublet dns` serve their status pages over HTTP; empty: nowhere."""
     public_url: str = ""
     """Where clients reach the service, without `/api/v1`, for the OpenAPI document; empty: the listen address."""
     free_quota: int = 5
     nameserver_changes_per_day: int = 300
-    """How often the nameservers, glue and DS of one name may be changed within 24 hours; 0: as often as anybody likes."""
+    """How often the nameservers, glue and DS of one name may be changed within 24 hours; 0: without limit."""
     publish_wait_ms: int = 1000
-    one_processor: str = "yes"
-    """How long a change waits for its publication before it is answered with what is then true."""
+    """How long a change waits for its publication before it is answered with the current state."""
     rate_limits: str = "on"
     rate_limit_read_per_minute: int = 600
     rate_limit_write_per_minute: int = 120
@@ -91,16 +93,16 @@ class Settings:
     rate_limit_failed_auth_per_minute: int = 30
     rate_limit_failed_auth_network_per_minute: int = 120
     trusted_proxies: str = ""
-    """Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed."""
+    """Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated."""
     mail_transport: str = "log"
-    """Whether mail is sent through an SMTP server, or only told to the log."""
+    """Whether mail is sent through an SMTP server or only logged."""
     mail_from: str = ""
     smtp_host: str = ""
     smtp_port: int = 587
     smtp_security: str = "starttls"
     smtp_username: str = ""
     smtp_password_file: str = ""
-    """The file that has the password: no secret is a setting, since settings are shown."""
+    """The file with the password. No setting is a secret, because settings are shown."""
     log_format: str = "text"
     log_level: str = "info"
     primaries: tuple["PrimarySettings", ...] = ()
@@ -108,7 +110,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("database_may_lose_writes", self.database_may_lose_writes, ("yes", "no"))
-        _one_of("one_processor", self.one_processor, ("yes", "no"))
         _one_of("rate_limits", self.rate_limits, ("on", "off"))
         _one_of("log_format", self.log_format, ("text", "json"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
@@ -131,7 +132,9 @@ class Settings:
             if isinstance(value, int) and value < 0:
                 raise SettingsError(f"{field.name}: {value} is below 0")
         if self.http_connections_max < 1:
-            raise SettingsError("http_connections_max: 0 would let nobody in")
+            raise SettingsError(
+                "http_connections_max: 0 connections would refuse every client; give at least 1"
+            )
         _check_mail(self)
 
 
@@ -141,15 +144,14 @@ DESCRIPTIONS: dict[str, str] = {
     "http_listen": "Where the API listens, host:port; port 0 picks a free one.",
     "http_connections_max": "Most connections of clients that a process of the API has at once.",
     "dns_listen": "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
-    "dns_addresses": "Public addresses of the built-in name server: what apex nameservers inside a zone resolve to.",
+    "dns_addresses": "Public addresses of the built-in name server, for apex nameservers inside a zone.",
     "dns_servers": "Where this host reaches the built-in name servers, host:port, with commas; empty: at dns_listen.",
-    "worker_status_listen": "Where `sublet worker` tells of itself over HTTP (/healthz, /readyz, /metrics); empty: nowhere.",
-    "dns_status_listen": "Where `sublet dns` tells of itself over HTTP (/healthz, /readyz, /metrics); empty: nowhere.",
+    "worker_status_listen": "Where `sublet worker` serves /healthz, /readyz and /metrics; empty: nowhere.",
+    "dns_status_listen": "Where `sublet dns` serves /healthz, /readyz and /metrics; empty: nowhere.",
     "public_url": "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     "free_quota": "How many free names a user may hold who has no quota of its own.",
     "nameserver_changes_per_day": "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number.",
     "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
-    "one_processor": "yes: `sublet serve` on SQLite, and each process of `sublet api`, keeps to one of the host's processors; or no.",
     "rate_limits": "on or off, the limits on failed authentication and on changes of one name included.",
     "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
     "rate_limit_write_per_minute": "Changing requests of one token in a minute.",
@@ -158,19 +160,19 @@ DESCRIPTIONS: dict[str, str] = {
     "rate_limit_network_per_minute": "Requests from one network (/24, IPv6: /48) in a minute.",
     "rate_limit_failed_auth_per_minute": "Requests with a bad token from one address in a minute.",
     "rate_limit_failed_auth_network_per_minute": "Requests with a bad token from one network in a minute.",
-    "trusted_proxies": "Addresses of reverse proxies, comma-separated, whose X-Forwarded-For is believed.",
-    "mail_transport": "log (mail is not sent, only told to the log) or smtp.",
-    "mail_from": "Whom mail comes from: name@example.net, or Name <name@example.net>.",
-    "smtp_host": "The mail server's name, as its certificate has it.",
-    "smtp_port": "The mail server's port: 587 for starttls, 465 for tls, 25 for none, as a rule.",
+    "trusted_proxies": "Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated.",
+    "mail_transport": "log (mail is only logged, not sent) or smtp.",
+    "mail_from": "The sender of mail: name@example.net, or Name <name@example.net>.",
+    "smtp_host": "The mail server's name, as in its certificate.",
+    "smtp_port": "The mail server's port: usually 587 for starttls, 465 for tls, 25 for none.",
     "smtp_security": "starttls, tls (from the first byte) or none; certificates are verified.",
-    "smtp_username": "Who authenticates with the mail server; empty: nobody.",
-    "smtp_password_file": "The file that has the password for it.",
+    "smtp_username": "The user name for the mail server; empty: no authentication.",
+    "smtp_password_file": "The file with the password for the mail server.",
     "log_format": "text, for people, or json.",
     "log_level": "debug, info, warning or error.",
     "primaries": "The primary servers that platform domains may name: tables [primaries.NAME] of the settings file.",
 }
-"""What each setting means, in a sentence: for `sublet settings`; docs/settings.md says more."""
+"""The meaning of each setting, for `sublet settings`. docs/settings.md says more."""
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -218,10 +220,10 @@ def _mail_server(name: str, text: str) -> None:
 
 
 def parse_mail_from(text: str) -> tuple[str, str]:
-    """Return name (empty where there is none) and address of a sender, `name@example.net` or `Name <name@example.net>`.
+    """Return the name (may be empty) and address of a sender, `name@example.net` or `Name <name@example.net>`.
 
     Raises:
-        SettingsError: it is neither; or the address is not ASCII, which not every server takes.
+        SettingsError: the text is neither, or the address isn't ASCII, which not every server accepts.
     """
     found = getaddresses([text])
     name, address = found[0] if len(found) == 1 else ("", "")
@@ -242,10 +244,10 @@ def parse_mail_from(text: str) -> tuple[str, str]:
 
 
 def parse_listen(name: str, text: str) -> tuple[str, int]:
-    """Return host and port of a listen address.
+    """Return the host and port of a listen address.
 
     Raises:
-        SettingsError: it isn't `host:port` with a port of 0 to 65535.
+        SettingsError: the text isn't `host:port` with a port of 0 to 65535.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
@@ -254,10 +256,10 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
 
 
 def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
-    """Return IP address and port of each of the built-in name servers.
+    """Return the IP address and port of each built-in name server.
 
     Raises:
-        SettingsError: one isn't an IP address with a port of 1 to 65535.
+        SettingsError: an entry isn't an IP address with a port of 1 to 65535.
     """
     found = []
     for part in (each.strip() for each in text.split(",") if each.strip()):
@@ -269,11 +271,18 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def load_settings(config: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+def load_settings(
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    warn: Callable[[str], None] = lambda _: None,
+) -> Settings:
     """Return the settings from the defaults, a TOML file and the environment, the later ones winning.
 
+    Calls `warn` with a message for each removed setting that is still given.
+
     Raises:
-        SettingsError: the file can't be read, or a setting is unknown or has no good value.
+        SettingsError: the file can't be read, or a setting is unknown or its value is wrong.
     """
     environment = os.environ if environ is None else environ
     path = config or (Path(environment["SUBLET_CONFIG"]) if environment.get("SUBLET_CONFIG") else None)
@@ -286,6 +295,9 @@ def load_settings(config: Path | None = None, environ: Mapping[str, str] | None 
             and not name.startswith(PRIMARY_KEY_VARIABLE)
         ):
             values[name.removeprefix("SUBLET_").lower()] = text
+    for name in values.keys() & REMOVED.keys():
+        del values[name]
+        warn(f"{name}: this setting was removed and has no effect; delete it. {REMOVED[name]}")
     for name, value in values.items():
         if name not in types:
             raise SettingsError(f"unknown setting {name!r}; `sublet settings` lists those there are")

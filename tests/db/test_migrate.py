@@ -21,7 +21,7 @@ from sublet.cli.main import app
 from sublet.db import Tx, open_database, sqlite_engine, utc_now
 from sublet.errors import Unavailable
 from sublet.migrations import take_advisory_lock, upgrade
-from sublet.processes.process_store import list_running
+from sublet.processes.processes import list_running
 from sublet.processes.store import processes
 from sublet.schema_revision import needed_revision, open_engine
 from sublet.service.announced import announced

@@ -25,7 +25,7 @@ from split_service import Logins, logins, split_service
 from sublet.cli.main import app
 from sublet.db import open_database
 from sublet.db.marks import DELETE_OLD
-from sublet.processes.announce import Announce, announce
+from sublet.processes.processes import Announce, announce
 from sublet.registry.copy_store import list_copied, list_other
 from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata

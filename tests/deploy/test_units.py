@@ -150,12 +150,11 @@ def analyze_help(program: str) -> str:
 def test_services_are_hardened_alike(path: Path) -> None:
     """What one service may do more than the API is named here."""
     more = {
-        "sublet.service": {("SystemCallFilter", "setpriority sched_setscheduler sched_setaffinity")},
-        "sublet-worker.service": {("SystemCallFilter", "setpriority sched_setscheduler")},
+        "sublet.service": {("SystemCallFilter", "setpriority")},
+        "sublet-worker.service": {("SystemCallFilter", "setpriority")},
         "sublet-dns.service": {
             ("CapabilityBoundingSet", "CAP_NET_BIND_SERVICE"),
             ("AmbientCapabilities", "CAP_NET_BIND_SERVICE"),
-            ("SystemCallFilter", "sched_setscheduler"),
         },
         "sublet-backup.service": {("PrivateNetwork", "yes"), ("RestrictAddressFamilies", "AF_UNIX")},
     }

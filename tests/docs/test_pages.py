@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from service import RunningService
-from sublet.config import PrimarySettings, Settings
+from sublet.config import REMOVED, PrimarySettings, Settings
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
 from sublet.http.routes import ENDPOINTS
@@ -55,6 +55,11 @@ def test_every_setting_is_explained_with_its_default() -> None:
     of_primary = [field for field in fields(PrimarySettings) if field.name != "name"]
     wanted |= {f"`primaries.NAME.{field.name}`": ["", _default(field)] for field in of_primary}
     assert told == wanted
+
+
+def test_every_removed_setting_is_explained() -> None:
+    section = page("settings.md").partition("## Removed settings\n")[2].partition("\n## ")[0]
+    assert all(f"`{name}` (`SUBLET_{name.upper()}`)" in section for name in REMOVED)
 
 
 def _default(field: Field[object]) -> str:

@@ -18,9 +18,8 @@ from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
 from sublet.dns.update import fence_name
 from sublet.platform_domains import zone_store
-from sublet.processes.leases import publish_lease
+from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
-from sublet.processes.take_lease import take_lease
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.owner_store import published_owners
 from sublet.subdomains.publishing import Batch

@@ -74,7 +74,7 @@ def test_a_client_that_has_gone_is_no_fault(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_requests_that_were_answered_are_not_left_to_the_collector() -> None:
-    """It stops everything, for longer the more there is: 17 ms every few seconds, where each request was part of a cycle."""
+    """The garbage collector stops the process, for longer the more garbage there is."""
     with running() as server, server.connect() as connection:
         gc.collect()
         gc.disable()

@@ -35,10 +35,6 @@ def test_a_rolling_restart_under_load_fails_no_request(postgresql_server: str, t
     with apart(postgresql_server, tmp_path) as roles:
         api = roles.start("api", "--workers", str(WORKERS))
         token = roles.service.add_user().token
-        kept = [os.sched_getaffinity(each) for each in api.children()]
-        assert [len(each) for each in kept] == [1] * WORKERS
-        assert [os.sched_getscheduler(each) for each in api.children()] == [os.SCHED_OTHER] * WORKERS
-        assert len(set().union(*kept)) == min(WORKERS, len(os.sched_getaffinity(0)))
         with hammering(f"{roles.service.base_url}/me", token) as hammer:
             hammer.wait_for_more(20)
             for _ in range(3):

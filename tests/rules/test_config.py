@@ -6,6 +6,7 @@ import pytest
 
 from sublet.config import (
     DESCRIPTIONS,
+    REMOVED,
     Settings,
     SettingsError,
     load_settings,
@@ -28,7 +29,6 @@ DEFAULTS: dict[str, Any] = {
     "free_quota": 5,
     "nameserver_changes_per_day": 300,
     "publish_wait_ms": 1000,
-    "one_processor": "yes",
     "rate_limits": "on",
     "rate_limit_read_per_minute": 600,
     "rate_limit_write_per_minute": 120,
@@ -99,6 +99,15 @@ def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
         load_settings(environ={"SUBLET_FREE_QOUTA": "1"})
 
 
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_setting_is_a_warning_whatever_its_value(name: str, tmp_path: Path) -> None:
+    path = _file(tmp_path, f"{name} = 1\n")
+    for environment in ({}, {f"SUBLET_{name.upper()}": "no"}):
+        warnings: list[str] = []
+        assert load_settings(path, environment, warn=warnings.append) == Settings()
+        assert [each.partition(":")[0] for each in warnings] == [name]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -113,7 +122,6 @@ def test_unknown_settings_in_the_environment_are_refused_by_name() -> None:
         ("LOG_FORMAT", "xml"),
         ("LOG_LEVEL", "trace"),
         ("DATABASE_MAY_LOSE_WRITES", "on"),
-        ("ONE_PROCESSOR", "1"),
         ("DATABASE_URL", ""),
         ("DATABASE_URL", "mysql://x"),
         ("DATABASE_URL", "sublet.db"),

@@ -9,18 +9,24 @@ from lease_rows import find, run_out
 from registry import Registry
 from sublet.db import Tx
 from sublet.processes import store
-from sublet.processes.announce import Announce, announce
-from sublet.processes.give_back_lease import give_back_lease
-from sublet.processes.hold_lease import hold_lease
-from sublet.processes.leases import PUBLISH_FOR
-from sublet.processes.leave import leave
-from sublet.processes.list_held import list_held_by_others
+from sublet.processes.leases import (
+    PUBLISH_FOR,
+    give_back_lease,
+    hold_lease,
+    list_held_by_others,
+    renew_lease,
+    take_lease,
+)
 from sublet.processes.model import Lease, LeaseLost, Process
-from sublet.processes.process_store import list_running
-from sublet.processes.processes import FORGOTTEN_AFTER, GONE_AFTER
-from sublet.processes.renew_lease import renew_lease
-from sublet.processes.see_process import see_process
-from sublet.processes.take_lease import take_lease
+from sublet.processes.processes import (
+    FORGOTTEN_AFTER,
+    GONE_AFTER,
+    Announce,
+    announce,
+    leave,
+    list_running,
+    see_process,
+)
 from sublet.worker.leased import under
 
 ZONE = "publish:1"

@@ -24,7 +24,7 @@ def api(
     ] = 1,
 ) -> Answer:
     """Serve the API in processes of its own until SIGTERM, beside other processes; needs PostgreSQL. SIGHUP replaces them."""
-    from sublet.service.api_parent import run_api  # noqa: PLC0415 - what only a server needs
+    from sublet.service.api_parent import run_api  # noqa: PLC0415 - loaded by a server only
 
     return serve_until_signal(
         session.settings, lambda settings, stop: run_api(settings, stop, workers, session.config)

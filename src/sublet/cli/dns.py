@@ -12,6 +12,6 @@ app = typer.Typer()
 @question(app, "dns")
 def dns(session: Session) -> Answer:
     """Serve the zones on the built-in name server until SIGTERM, beside other processes; needs PostgreSQL."""
-    from sublet.service.roles import run_dns  # noqa: PLC0415 - what only a server needs
+    from sublet.service.roles import run_dns  # noqa: PLC0415 - loaded by a server only
 
     return serve_until_signal(session.settings, run_dns)

@@ -1,4 +1,4 @@
-"""A command that serves until it is told to stop."""
+"""Run a serving command until SIGTERM or SIGINT."""
 
 import asyncio
 import signal
@@ -12,8 +12,8 @@ from sublet.config import Settings
 def serve_until_signal(
     settings: Settings, run: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 ) -> Answer:
-    """Run what serves in an event loop of its own, whose event is set by SIGTERM or SIGINT."""
-    from sublet.service.event_loop import run_event_loop  # noqa: PLC0415 - what only a server needs is loaded by none of the other commands
+    """Run `run` in a new event loop; SIGTERM or SIGINT sets its event."""
+    from sublet.service.event_loop import run_event_loop  # noqa: PLC0415 - loaded by a server only
     from sublet.service.logs import configure_logs  # noqa: PLC0415
 
     configure_logs(settings)
@@ -24,7 +24,7 @@ def serve_until_signal(
 async def until_signal(
     settings: Settings, run: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 ) -> None:
-    """Run what serves until its event is set by SIGTERM or SIGINT."""
+    """Run `run`; SIGTERM or SIGINT sets its event."""
     from sublet.service.systemd import notify  # noqa: PLC0415
 
     stop = asyncio.Event()

@@ -1,7 +1,7 @@
-"""The console script `sublet`: finds the noun of a command line and imports only that one's file.
+"""The console script `sublet`. It imports only the file of the command that is called.
 
 Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the database can't be
-used (not there, not initialised, not of this version, locked).
+used (missing, not initialised, of another version, locked).
 """
 
 from functools import cache
@@ -11,9 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-
-from sublet.cli.leftover_time import go_on_in_child
-from sublet.processors import give_way, own_process
 
 NOUNS = (
     "serve",
@@ -43,35 +40,27 @@ NOUNS = (
     "doctor",
     "settings",
 )
-"""The commands in the order of `sublet --help`; each has a file of its name here with an `app`."""
-UNHURRIED = (("zone", "check"),)
-"""The commands that let the service on the same host go first: they work for seconds, and may be asked for by a timer."""
+"""The commands in the order of `sublet --help`. Each has a file of that name in this folder, with an `app`."""
 _COMPLETION = ("install_completion", "show_completion")
 
 
 class Nouns(TyperGroup):
-    """The commands, each imported when it is asked for: the database's library takes longer than a command."""
+    """The commands, each imported when it is called: importing SQLAlchemy takes longer than most commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         """Return the names of all commands."""
         return list(NOUNS)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that a command line names, with what is left of it; one that is unhurried gives way before it loads."""
-        if tuple(args[:2]) in UNHURRIED and give_way():
-            go_on_in_child()
-        return super().resolve_command(ctx, args)
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as above
-        """Return the command of a name, or None."""
+        """Return the command with this name, or None."""
         return _noun(cmd_name) if cmd_name in NOUNS else None
 
 
 @cache
 def _noun(name: str) -> Any:
-    """Return the command of a noun, built once by a process that runs several (the demo)."""
+    """Return the command of a noun. Cached for processes that run several commands, such as the demo."""
     command = typer.main.get_command(import_module(f"sublet.cli.{name}").app)
-    # typer gives these to whatever it takes for the top; here they would stand beside each noun's own options.
+    # typer adds these options to each `app`, because it takes it for the top level.
     command.params = [each for each in command.params if each.name not in _COMPLETION]
     command.name = name
     return command
@@ -106,14 +95,13 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Keep what stands before the command for it."""
+    """Store the global options for the command."""
     _ = version
     ctx.obj = config
 
 
 def main() -> None:
-    """Run the command line of this process; never returns."""
-    own_process()
+    """Run the command line, and exit."""
     app(prog_name="sublet")
 
 

@@ -1,4 +1,4 @@
-"""What a command prints: one JSON value, or lines and a table for people."""
+"""The output of commands: one JSON value, or lines and a table for people."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from sublet.errors import FieldError
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows for people; cells may be anything `shown_cell` knows."""
+    """Rows for people. `shown_cell` turns the cells into text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -22,7 +22,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command answers: `value` with --json, else `lines` and then `table`; and the exit code."""
+    """The result of a command: `value` is printed with --json, otherwise `lines` and then `table`."""
 
     value: Any
     lines: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ def as_instant(at: datetime) -> str:
 
 
 def as_json_value(value: Any) -> Any:
-    """Return what JSON can hold of a value: objects of dataclasses, lists of tuples, RFC 3339 of instants."""
+    """Return a value for JSON: dataclasses become objects, tuples lists, and instants RFC 3339 texts."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: as_json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def as_json_value(value: Any) -> Any:
 
 
 def shown_cell(value: Any) -> str:
-    """Return a value for people to read, without characters that a terminal would obey: users wrote some of it."""
+    """Return a value as text for people. Control characters are escaped, because users wrote some of the texts."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -60,12 +60,12 @@ def shown_cell(value: Any) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return a text in which line breaks and printable characters are left, and all others shown by number."""
+    """Return a text with every character except line breaks and printable ones replaced by its number."""
     return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
 
 
 def facts(**values: Any) -> tuple[str, ...]:
-    """Return lines of names and values, the values in one column; underscores in names are spaces."""
+    """Return lines of names and values, with the values aligned; underscores in names become spaces."""
     width = max(len(name) for name in values) + 1
     return tuple(
         f"{name.replace('_', ' ') + ':':<{width + 1}} {shown_cell(value)}" for name, value in values.items()
@@ -95,14 +95,19 @@ def _print_table(table: Table) -> None:
     drawn = RichTable(*table.columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in table.rows:
         drawn.add_row(*(Text(shown_cell(cell)) for cell in row))
-    # Piped, a line is as long as it is: nothing may be cut off for `grep`.
+    # Lines in a pipe must not be cut or wrapped: `grep` reads them.
     Console(width=None if sys.stdout.isatty() else 1000).print(drawn)
 
 
 def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *, as_json: bool) -> None:
-    """Print why a command was refused: a sentence to stderr, all fields with it; with --json the same to stdout too."""
+    """Print why a command was refused, with all fields, to stderr; with --json also to stdout."""
     sentence = message if len(errors) <= 1 else "; ".join(f"{each.field}: {each.message}" for each in errors)
     print(f"sublet: {harmless(sentence)}", file=sys.stderr)
     if as_json:
         refused = {"ok": False, "error": code, "message": message, "errors": as_json_value(list(errors))}
         print(json.dumps(refused, ensure_ascii=False))
+
+
+def print_warning(message: str) -> None:
+    """Print a warning to stderr, also with --json: stdout has only the answer."""
+    print(f"sublet: warning: {harmless(message)}", file=sys.stderr)

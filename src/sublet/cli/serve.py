@@ -12,11 +12,6 @@ app = typer.Typer()
 @question(app, "serve")
 def serve(session: Session) -> Answer:
     """Serve API, worker and name server in one process until SIGTERM; the first line of the log says where."""
-    from sublet.processors import stay_on_one_processor  # noqa: PLC0415 - what only a server needs
-    from sublet.service.roles import run_service  # noqa: PLC0415
-    from sublet.sqlite_copy import sqlite_path  # noqa: PLC0415
+    from sublet.service.roles import run_service  # noqa: PLC0415 - loaded by a server only
 
-    settings = session.settings
-    if settings.one_processor == "yes" and sqlite_path(settings.database_url) is not None:
-        stay_on_one_processor()
-    return serve_until_signal(settings, run_service)
+    return serve_until_signal(session.settings, run_service)

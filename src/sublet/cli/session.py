@@ -1,4 +1,4 @@
-"""One command on the database: who acts, one transaction at a time, refusals as sentences and exit codes."""
+"""Run a command: load the settings, give it access to the database, and print its answer or refusal."""
 
 import asyncio
 import inspect
@@ -14,7 +14,7 @@ import structlog
 import typer
 
 from sublet.audit import Actor
-from sublet.cli.output import Answer, print_answer, print_refusal
+from sublet.cli.output import Answer, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal, Unavailable
@@ -27,46 +27,42 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a command works with: the settings, and the operator who acts (the user of the operating system)."""
+    """The settings of a command, and the operator who runs it (the user of the operating system)."""
 
     settings: Settings
     actor: Actor
     config: Path | None = None
-    """The file that the settings came from, where the command line named one."""
+    """The settings file that the command line names, if any."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a question in one reading transaction.
+        """Run a function in one read-only transaction, and return its result.
 
         Raises:
-            Refusal: as raised by the function; Unavailable as `write`.
+            Refusal: as the function; Unavailable as `write`.
         """
         return asyncio.run(_run(self.settings, "read", lambda tx: fn(tx, *args, **kwargs)))
 
     def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a verb of the operator's in one transaction, and return its result once it is durable.
+        """Run a verb as the operator in one transaction, and return its result after the commit.
 
         Raises:
-            Refusal: as raised by the verb; nothing was changed.
-            Unavailable: there is no database, it was never initialised, or by another version; or it can't be written.
+            Refusal: as the verb; nothing was changed.
+            Unavailable: the database is missing, not initialised, of another version, or can't be written.
         """
         return asyncio.run(_run(self.settings, "write", lambda tx: verb(tx, self.actor, *args, **kwargs)))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
-        """Run what waits for the network between its transactions, each of which it makes itself.
+        """Run a function that uses the network between its own transactions, and return its result.
 
         Raises:
-            Refusal: as raised by the function; Unavailable as `write`.
+            Refusal: as the function; Unavailable as `write`.
         """
         return asyncio.run(_use(self.settings, fn))
 
 
 def refuse_missing(url: str) -> None:
-    """Refuse an address at which there is no file.
-
-    Raises:
-        Unavailable: the address is SQLite's, and there is none.
-    """
-    # Opening an SQLite file makes it; a typing error in the address must not leave an empty database behind.
+    """Raise `Unavailable` if the address is that of an SQLite file which doesn't exist."""
+    # SQLite would create the file. A typing error in the address must not leave an empty database behind.
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
         raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
 
@@ -88,7 +84,7 @@ async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
 
 
 def operator_name() -> str:
-    """Return the name that the audit has of whoever runs this process, from the operating system, not the environment."""
+    """Return the name of the operator for the audit: the user of this process, not the one that the environment names."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -115,7 +111,7 @@ _REASON = inspect.Parameter(
     default=None,
     annotation=Annotated[
         str | None,
-        typer.Option("--reason", metavar="TEXT", help="Why, for the audit and who reads it later."),
+        typer.Option("--reason", metavar="TEXT", help="Why; the audit stores it."),
     ],
 )
 _CONTEXT = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -124,12 +120,12 @@ Command = Callable[Concatenate[Session, P], Answer]
 
 
 def question(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
-    """Add a command that only reads: a function of a session and its options, which returns what to print."""
+    """Add a command that only reads. The function takes a session and its options, and returns the answer."""
     return _command(app, name, [])
 
 
 def change(app: typer.Typer, name: str, **typer_settings: Any) -> Callable[[Command[P]], Command[P]]:
-    """Add a command that changes something; it takes --reason, which the function may name as a parameter."""
+    """Add a command that changes something. It takes --reason, which is also passed to the function if that has the parameter."""
     return _command(app, name, [_REASON], **typer_settings)
 
 
@@ -165,13 +161,13 @@ def _command(
 def _guarded(
     run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, as_json: bool
 ) -> None:
-    # What goes wrong inside is told as a sentence, once; the log has nothing to add, and stdout is the answer's alone.
+    # A failure is printed once, as a sentence. The log would repeat it, and stdout has only the answer.
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(50),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     try:
-        settings = load_settings(config)
+        settings = load_settings(config, warn=print_warning)
         actor = Actor(kind="operator", name=operator_name(), reason=reason)
         answer = run(Session(settings, actor, config))
     except SettingsError as error:

@@ -12,8 +12,6 @@ app = typer.Typer()
 @question(app, "worker")
 def worker(session: Session) -> Answer:
     """Publish, sweep, mail and watch until SIGTERM, beside processes that serve the API; needs PostgreSQL."""
-    from sublet.processors import interrupt_nobody  # noqa: PLC0415 - what only a server needs
-    from sublet.service.roles import run_worker  # noqa: PLC0415
+    from sublet.service.roles import run_worker  # noqa: PLC0415 - loaded by a server only
 
-    interrupt_nobody()
     return serve_until_signal(session.settings, run_worker)

@@ -23,7 +23,7 @@ OF_CAUSE = {
 OF_SYMPTOM = {
     "waiting": "Is `sublet serve` running? `sublet subdomain list --status failed` has the names that are refused alone.",
     "drift": "`sublet zone check` lists it. It is repaired by itself, unless that was stopped.",
-    "check": "Has this host the memory to compare the zone? It works only while nobody else wants the processors: are they always busy? It is tried again by itself; the log says how it ended.",
+    "check": "Does this host have enough memory and processor time to compare the zone? The worker tries again; the log says how the check ended.",
     "repair_stopped": "Look with `sublet zone check`; `sublet zone repair --force` lets it happen.",
     "secondary_away": "Look at the secondary: is it running, does it hold the zone, has the zone expired there?",
     "secondary_behind": "Look at the secondary's log: does the primary notify it, does it get the transfer, with the right key?",

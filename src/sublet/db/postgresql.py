@@ -29,7 +29,6 @@ from sublet.db.marks import CommittedBefore, Lost, Mark
 from sublet.db.model import Clock, K, Tx, unavailable, utc_now
 from sublet.db.pipeline import Asker, NotAnswered
 from sublet.errors import Unavailable
-from sublet.processors import interrupt_nobody
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,8 +78,8 @@ class PostgresqlDatabase:
         event.listen(self._engine, "handle_error", self._give_up_connections)
         self._idle_readers: list[Connection] = []
         self._losses = 0
-        self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer", interrupt_nobody)
-        self._readers = ThreadPoolExecutor(READERS, "sublet-reader", interrupt_nobody)
+        self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
+        self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._changes = Changes()
         self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
         self._asker = Asker(
@@ -254,8 +253,6 @@ class PostgresqlDatabase:
             return await answer
         finally:
             answer.cancel()  # where who asked is cancelled: it isn't begun, or nobody hears its answer
-            # A refusal's traceback has this frame in it, and these have the refusal: else each would be for Python's collector.
-            del answer, running
 
     def _commit(self, connection: Connection) -> None:
         """Commit, and believe only what is answered without a doubt.

@@ -22,7 +22,6 @@ from sqlalchemy.pool import NullPool
 
 from sublet.db.changes import Changes
 from sublet.db.model import Clock, K, Tx, unavailable, utc_now
-from sublet.processors import interrupt_nobody
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,7 +78,7 @@ class SqliteDatabase:
         self._engine = sqlite_engine(url)
         self._reader: Connection | None = None
         self._reader_apart: Connection | None = None
-        self._apart = ThreadPoolExecutor(1, "sublet-reader", interrupt_nobody)
+        self._apart = ThreadPoolExecutor(1, "sublet-reader")
         self._recalled: dict[tuple[object, Hashable], Any] = {}
         self._recalled_at: int | None = None
         self._is_recall_fresh = False
@@ -150,11 +149,7 @@ class SqliteDatabase:
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         future = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(lambda tx: fn(tx, *args, **kwargs), future))
-        try:
-            return cast("R", await future)
-        finally:
-            # A refusal's traceback has this frame in it, and that has the refusal: else each would be for Python's collector.
-            del future
+        return cast("R", await future)
 
     async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.write(fn, *args, **kwargs)
@@ -181,7 +176,6 @@ class SqliteDatabase:
         return connection
 
     def _write_loop(self) -> None:
-        interrupt_nobody()
         connection: Connection | None = None
         open_for_more = True
         while open_for_more:
@@ -226,7 +220,6 @@ class SqliteDatabase:
                 of_all.command("ROLLBACK TO job")
             of_all.command("RELEASE job")
         of_all.command("COMMIT")
-        del group, job  # as in `write`
 
     def _answer(self, group: list[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}

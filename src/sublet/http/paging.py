@@ -1,4 +1,4 @@
-"""Pages of lists: `limit` and `cursor` in, `page` and a `Link` header out (docs/spec-choices.md, "Values")."""
+"""Pages of lists: from `limit` and `cursor` to the `page` member and a `Link` header (docs/spec-choices.md, "Values")."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -8,7 +8,6 @@ from sublet.db import Tx
 from sublet.http.endpoints import Call
 from sublet.http.shapes import PageShape
 from sublet.ids import Position, decode_cursor, encode_cursor
-from sublet.processors import let_others_go_first
 
 Shape = TypeVar("Shape")
 
@@ -18,19 +17,19 @@ async def read_page(
     list_name: str,
     find: Callable[[Tx, int, Position | None], Iterable[tuple[Position, Shape]]],
 ) -> tuple[list[Shape], PageShape, dict[str, str]]:
-    """Return a page's items as the wire shows them, its `page` member and the headers.
+    """Return the rendered items of a page, its `page` member and its headers.
 
-    `find` gives at most so many items that come after a position (from the beginning on for None), each with its own. It is asked
-    for one more than the page has, and shapes them where it reads them: the event loop would answer nobody else meanwhile.
+    `find(tx, limit, after)` returns rendered items with their positions, those after `after`, or the first ones if it is None. It is
+    called with one more than the page's limit. It renders them in the reader's thread, because the event loop would stand still.
 
     Raises:
-        InvalidCursor: the cursor is not one of this list.
+        InvalidCursor: the cursor doesn't belong to this list.
     """
     limit = call.query.limit
     after = decode_cursor(list_name, call.query.cursor) if call.query.cursor is not None else None
 
     def read(tx: Tx) -> list[tuple[Position, Shape]]:
-        return list(let_others_go_first(find(tx, limit + 1, after)))
+        return list(find(tx, limit + 1, after))
 
     found = await call.context.db.read_apart(read)
     items = found[:limit]

@@ -13,7 +13,6 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.http import delegation_shapes, life_shapes, shapes
 from sublet.ids import ticket_number
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
-from sublet.processors import let_others_go_first
 from sublet.subdomains.lifecycle import (
     STATUS_LABELS,
     allowed_actions,
@@ -208,8 +207,7 @@ def ticket_shape(ticket: Ticket) -> shapes.TicketShape:
 
 def ticket_detail_shape(ticket: Ticket) -> shapes.TicketDetailShape:
     """Return a ticket with its messages, oldest first."""
-    shown = (msgspec.convert(each, shapes.MessageShape, from_attributes=True) for each in ticket.messages)
-    messages = list(let_others_go_first(shown))
+    messages = [msgspec.convert(each, shapes.MessageShape, from_attributes=True) for each in ticket.messages]
     return shapes.TicketDetailShape(messages=messages, **_ticket_members(ticket))
 
 

@@ -9,7 +9,8 @@ from alembic.script import ScriptDirectory
 
 from sublet.db import Tx
 from sublet.errors import Conflict, Unavailable
-from sublet.processes.process_store import RunningProcess, list_running
+from sublet.processes.model import Process
+from sublet.processes.processes import list_running
 from sublet.schema_revision import find_revision, is_usable, known_revisions, why_unusable
 
 
@@ -37,7 +38,7 @@ class Plan:
     before: str | None
     after: str
     migrations: tuple[Migration, ...]
-    in_the_way: tuple[RunningProcess, ...]
+    in_the_way: tuple[Process, ...]
 
     def refuse_running(self) -> None:
         """Refuse while a process runs whose code would not go on.

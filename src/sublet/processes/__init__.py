@@ -1,1 +1,1 @@
-"""The processes that share a registry: which are there, and which of them holds what for a while."""
+"""The processes that share a registry, and the leases they hold."""

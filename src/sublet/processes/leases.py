@@ -1,36 +1,114 @@
-"""Leases: what they are called, how long they last, when one may be taken, when it is renewed (rules)."""
+"""Leases: exclusive rights of one process, such as publishing a zone. How they are named, taken, held, renewed and given back.
 
+Why epochs and not clocks: docs/decisions/0013-leases-by-epoch.md.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sublet.processes.model import Lease
+from sublet.db import Tx
+from sublet.processes import store
+from sublet.processes.model import Lease, LeaseLost
 
 PUBLISH_FOR = timedelta(seconds=10)
-"""For how long a zone is one worker's to publish: this long it waits for the next when that one is killed."""
+"""How long a worker may publish a zone without renewing. If the worker is killed, the zone waits this long for the next worker."""
 SWEEP_FOR = timedelta(seconds=15)
-"""The same of the sweep."""
+"""The same for the sweep."""
 WATCH_FOR = timedelta(minutes=1)
-"""The same of what is in no hurry: a zone's checks. It is renewed twice as often, and each renewal is a write."""
+"""The same for checks of a zone, which can wait longer. Each renewal is a write, so a long lease is cheaper."""
 FOR_MAX = timedelta(minutes=1)
-"""No lease is longer: one that ends later than this was taken by a clock that was wrong and has been put right since."""
+"""The longest lease. One that expires later was taken while the clock was wrong."""
 SWEEP = "sweep"
 PUBLISH = "publish:"
 
 
 def publish_lease(platform_domain_id: int) -> str:
-    """Return the name of the lease under which the zone of a platform domain is published."""
+    """Return the name of the lease for publishing the zone of a platform domain."""
     return f"{PUBLISH}{platform_domain_id}"
 
 
 def check_lease(platform_domain_id: int) -> str:
-    """Return the name of the lease under which a zone on a primary is looked at and checked."""
+    """Return the name of the lease for watching and checking a zone on a primary."""
     return f"check:{platform_domain_id}"
 
 
 def is_over(lease: Lease, now: datetime) -> bool:
-    """Tell whether a lease may be taken by anybody: it has run out, or no clock that is right can have made it."""
+    """True if any process may take the lease: it has expired, or its expiry comes from a wrong clock."""
     return lease.expires_at <= now or lease.expires_at > now + FOR_MAX
 
 
 def is_fresh(lease: Lease, now: datetime, lasts: timedelta) -> bool:
-    """Tell whether a lease need not be renewed yet: less than half of the time that it `lasts` is over."""
+    """True if less than half of the lease's duration `lasts` has passed, so that it needs no renewal."""
     return now + lasts / 2 < lease.expires_at <= now + FOR_MAX
+
+
+def take_lease(tx: Tx, name: str, holder: str, lasts: timedelta) -> Lease | None:
+    """Return the lease of this name for this holder, valid for `lasts` from now; None if another process holds it.
+
+    The previous holder gets it back in the same epoch, because no other process wrote in between. A fresh lease is not changed, so
+    most calls write nothing. The lease's row stays locked until the transaction ends.
+    """
+    found, now = store.find_lease(tx, name, lock=True)
+    if found is None:
+        first = Lease(name, holder, 1, now + lasts)
+        return first if store.insert_lease(tx, first) else None
+    if found.holder != holder and not is_over(found, now):
+        return None
+    if found.holder == holder and is_fresh(found, now, lasts):
+        return found
+    epoch = found.epoch if found.holder == holder else found.epoch + 1
+    taken = replace(found, holder=holder, epoch=epoch, expires_at=now + lasts)
+    store.update_lease(tx, taken)
+    return taken
+
+
+def hold_lease(tx: Tx, lease: Lease) -> None:
+    """Lock a lease, so that no other process takes it before this transaction ends.
+
+    Call it first in the transaction, before any other row is locked. An expired lease passes as long as no other process took it.
+
+    Raises:
+        LeaseLost: another process has taken the lease.
+    """
+    _lock(tx, lease)
+
+
+def renew_lease(tx: Tx, lease: Lease, lasts: timedelta) -> Lease:
+    """Return the lease, valid for `lasts` from now. Writes nothing if it is fresh.
+
+    Raises:
+        LeaseLost: another process has taken the lease.
+    """
+    found, now = _lock(tx, lease)
+    if is_fresh(found, now, lasts):
+        return found
+    renewed = replace(found, expires_at=now + lasts)
+    store.update_lease(tx, renewed)
+    return renewed
+
+
+def give_back_lease(tx: Tx, lease: Lease) -> None:
+    """End a lease now, unless another process has taken it. The row stays, because it counts the holders."""
+    try:
+        found, now = _lock(tx, lease)
+    except LeaseLost:
+        return
+    store.update_lease(tx, replace(found, expires_at=now))
+
+
+def _lock(tx: Tx, lease: Lease) -> tuple[Lease, datetime]:
+    """Return the lease as stored, its row locked, and the time by the shared clock."""
+    found, now = store.find_lease(tx, lease.name, lock=True)
+    if found is None or (found.holder, found.epoch) != (lease.holder, lease.epoch):
+        raise LeaseLost(lease.name)
+    return found, now
+
+
+def list_held_by_others(tx: Tx, names: Collection[str], holder: str) -> frozenset[str]:
+    """Return the names of those leases that processes other than `holder` hold now."""
+    others = [each for each in store.find_leases(tx, names) if each.holder != holder]
+    if not others:
+        return frozenset()
+    now = store.find_clock(tx)
+    return frozenset(each.name for each in others if not is_over(each, now))

@@ -1,4 +1,4 @@
-"""The processes that share a registry, and what one of them does alone for a while: frozen types."""
+"""Types for the processes that share a registry, and for the leases they hold."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,9 +6,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of the service: what it is for (`serve`, `api`, `worker`, `dns`), where it runs, which code and schema it is of.
+    """A process of the service: its role (`serve`, `api`, `worker` or `dns`), its host, and the revisions of its code and schema.
 
-    `seen_at` is when it last said that it is there, by the clock of all (`store.find_clock`), as is `started_at`.
+    `started_at` and `seen_at`, the time of its last heartbeat, are by the shared clock (`store.find_clock`).
     """
 
     id: str
@@ -20,13 +20,18 @@ class Process:
     started_at: datetime
     seen_at: datetime
 
+    def __str__(self) -> str:
+        return (
+            f"{self.role} on {self.host} (process {self.pid}, sublet {self.version}, schema {self.revision})"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """That a process, its `holder`, does alone what `name` says, until an instant of the clock of all.
+    """The exclusive right of the process `holder` to do what `name` stands for, until `expires_at` by the shared clock.
 
-    `epoch` counts the holders. Whoever has lost a lease is told so by the epoch inside the transaction in which it would write, and
-    not by any clock: the instant only says when others may take it.
+    `epoch` counts the holders. A process finds out that it lost a lease by comparing the epoch inside its writing transaction, not by
+    a clock. The clock only decides when another process may take the lease.
     """
 
     name: str
@@ -36,4 +41,4 @@ class Lease:
 
 
 class LeaseLost(Exception):  # noqa: N818 - named for what the caller sees
-    """Another process does by now what a lease was for: nothing may be written under it any more."""
+    """Another process has taken the lease. Nothing may be written under it any more."""

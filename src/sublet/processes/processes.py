@@ -1,18 +1,91 @@
-"""Processes: how often they say that they are there, and who is taken for gone (rules)."""
+"""Processes that share a registry: each announces itself, sends heartbeats, and leaves."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sublet.db import Tx
+from sublet.processes import store
 from sublet.processes.model import Process
 
 SEEN_EVERY_SECONDS = 10.0
+"""The interval between two heartbeats."""
 GONE_AFTER = timedelta(seconds=35)
-"""After three times that nothing was heard of it a process counts as gone."""
+"""A process that missed three heartbeats counts as gone."""
 FORGOTTEN_AFTER = timedelta(hours=1)
-"""Until then one that has gone without a word is shown."""
+"""How long a process that is gone is still listed."""
 CLOCKS_APART_MAX = timedelta(minutes=1)
-"""How far a host's clock may be from the database's before that is told."""
+"""How far a host's clock may differ from the shared clock before an error is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """The fields of `Process` that a process states about itself."""
+
+    id: str
+    role: str
+    host: str
+    pid: int
+    version: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The result of a heartbeat: the other running processes, and how far this host's clock is ahead of the shared clock.
+
+    `is_known` is False if this process was silent for so long that its row was deleted. It must announce itself again.
+    """
+
+    others: tuple[Process, ...]
+    clock_ahead: timedelta
+    is_known: bool
 
 
 def is_there(process: Process, now: datetime) -> bool:
-    """Tell whether a process was heard of lately. `seen_at` may be of the future: a clock was put right since."""
+    """True if a heartbeat is recent. `seen_at` is in the future if the clock was set back since."""
     return abs(now - process.seen_at) <= GONE_AFTER
+
+
+def announce(tx: Tx, command: Announce, *, alone: bool = False) -> None:
+    """Store that a process runs from now on.
+
+    With `alone` a lock keeps all other processes away, so the rows and leases that a killed process left behind end here.
+    """
+    now = store.find_clock(tx)
+    if alone:
+        for each in store.list_processes(tx):
+            store.delete_process(tx, each.id)
+        store.end_leases(tx, now)
+    # Host and version are only shown to people. A long host name must not be an error.
+    host, version = command.host[:255], command.version[:32]
+    process = Process(command.id, command.role, host, command.pid, version, command.revision, now, now)
+    store.insert_process(tx, process)
+
+
+def list_running(tx: Tx) -> list[Process]:
+    """Return the running processes in the order of their start; none if the schema is older than the table of processes."""
+    if not store.has_processes(tx):
+        return []
+    now = store.find_clock(tx)
+    return [each for each in store.list_processes(tx) if is_there(each, now)]
+
+
+def see_process(tx: Tx, process_id: str) -> Seen:
+    """Store a heartbeat, and delete the processes that were silent for `FORGOTTEN_AFTER`."""
+    now = store.find_clock(tx)
+    is_known = store.update_seen(tx, process_id, now)
+    found = store.list_processes(tx)
+    if any(abs(now - each.seen_at) > FORGOTTEN_AFTER for each in found):
+        store.delete_processes(tx, before=now - FORGOTTEN_AFTER, after=now + FORGOTTEN_AFTER)
+    others = tuple(each for each in found if each.id != process_id and is_there(each, now))
+    return Seen(others, tx.now - now, is_known)
+
+
+def leave(tx: Tx, process_id: str, *, may_hold: bool = True) -> None:
+    """Delete the row of a process that ends, and end its leases.
+
+    Pass `may_hold=False` for roles that never hold leases: their database user may not read the table of leases.
+    """
+    if may_hold:
+        store.end_leases(tx, store.find_clock(tx), holder=process_id)
+    store.delete_process(tx, process_id)

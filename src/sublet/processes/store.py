@@ -1,6 +1,6 @@
-"""All SQL of processes and of what they hold.
+"""All SQL of processes and their leases.
 
-Instants here are of the clock of all: on PostgreSQL that of the database, on SQLite, where all are on one host, the transaction's.
+Instants are by the shared clock: the database's on PostgreSQL, the transaction's on SQLite, where all processes run on one host.
 """
 
 from collections.abc import Collection
@@ -17,6 +17,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    inspect,
     select,
     update,
 )
@@ -38,7 +39,7 @@ processes = Table(
     Column("started_at", Instant, nullable=False),
     Column("seen_at", Instant, nullable=False),
 )
-"""Each process of the service that was there lately: its role, the version of its code, and the schema's revision which that needs."""
+"""The processes of the service that run or ran lately; `revision` is the revision of the schema that a process needs."""
 
 leases = Table(
     "leases",
@@ -48,11 +49,11 @@ leases = Table(
     Column("epoch", BIG_ID, nullable=False),
     Column("expires_at", Instant, nullable=False),
 )
-"""What one process does alone until an instant; `epoch` counts the holders, so that one who lost it can't be taken for the next."""
+"""Exclusive rights of one process until `expires_at`; `epoch` counts the holders, so that a former holder isn't taken for the current one."""
 
 
-# Asked of each batch, or several times a second: built once. `clock_timestamp()` and not `now()`, which is the transaction's
-# beginning: it may have waited for a lock since.
+# These statements run with each batch, or several times a second, so they are built once. `now()` would be the transaction's start,
+# and the transaction may have waited for a lock since.
 _DATABASE_CLOCK = func.clock_timestamp(type_=Instant)
 _LEASE = tuple(leases.c[name] for name in Lease.__slots__)
 _THIS_LEASE = leases.c.name == bindparam("called")
@@ -68,14 +69,14 @@ _LOCKED = {name: Prepared(query.with_for_update(key_share=True)) for name, query
 
 
 def find_clock(tx: Tx) -> datetime:
-    """What time is it by the clock of all?"""
+    """Return the time by the shared clock."""
     if tx.connection.dialect.name == "postgresql":
         return tx.connection.execute(select(_DATABASE_CLOCK)).scalar_one()
     return tx.now
 
 
 def find_lease(tx: Tx, name: str, *, lock: bool = False) -> tuple[Lease | None, datetime]:
-    """Who has this lease, or last had it, and what time is it by the clock of all? `lock` keeps it as it is until the end."""
+    """Return a lease with its current or last holder, and the time by the shared clock. `lock` locks its row until the transaction ends."""
     query = (_LOCKED if lock else _FOUND)[tx.connection.dialect.name]
     row = query.one_or_none(tx, **_now(tx, called=name))
     return (None, find_clock(tx)) if row is None else (Lease(*row[:4]), row[4])
@@ -92,7 +93,7 @@ _INSERTED = {
 
 
 def insert_lease(tx: Tx, lease: Lease) -> bool:
-    """Store a lease that nobody ever had; tell whether nobody was faster."""
+    """Store a new lease; False if another process was faster."""
     row = {"name": lease.name, "holder": lease.holder, "epoch": lease.epoch, "expires_at": lease.expires_at}
     return tx.connection.execute(_INSERTED[tx.connection.dialect.name], row).first() is not None
 
@@ -105,14 +106,14 @@ _UPDATED = Prepared(
 
 
 def update_lease(tx: Tx, lease: Lease) -> None:
-    """Store a lease that is locked."""
+    """Store a changed lease, whose row the caller has locked."""
     _UPDATED.run(tx, called=lease.name, by=lease.holder, counted=lease.epoch, until=lease.expires_at)
 
 
 def end_leases(tx: Tx, now: datetime, *, holder: str | None = None) -> None:
-    """Let the leases of a holder, None for all holders, be over."""
+    """End the leases of a holder now; of all holders if it is None."""
     change = update(leases).where(leases.c.expires_at > now).values(expires_at=now)
-    # Nobody else has two of them in one transaction, so their order doesn't matter.
+    # No other transaction locks two leases, so the order doesn't matter.
     tx.connection.execute(change if holder is None else change.where(leases.c.holder == holder))
 
 
@@ -120,44 +121,49 @@ _NAMED = select(*_LEASE).where(leases.c.name.in_(bindparam("names", expanding=Tr
 
 
 def find_leases(tx: Tx, names: Collection[str]) -> list[Lease]:
-    """Who has the leases of these names, or last had them?"""
+    """Return the leases of these names, each with its current or last holder."""
     return [Lease(*row) for row in tx.connection.execute(_NAMED, {"names": list(names)})]
 
 
 def list_leases(tx: Tx) -> list[Lease]:
-    """Who has which lease, or last had it? By name."""
+    """Return all leases, each with its current or last holder, by name."""
     return [Lease(*row) for row in tx.connection.execute(select(*_LEASE).order_by(leases.c.name))]
 
 
 _PROCESS = tuple(processes.c[name] for name in Process.__slots__)
 
 
+def has_processes(tx: Tx) -> bool:
+    """True if the schema has the table of processes, which older schemas lack."""
+    return inspect(tx.connection).has_table(processes.name)
+
+
 def list_processes(tx: Tx) -> list[Process]:
-    """Which processes were there lately, in the order of their start?"""
+    """Return the processes that run or ran lately, in the order of their start."""
     query = select(*_PROCESS).order_by(processes.c.started_at, processes.c.id)
     return [Process(*row) for row in tx.connection.execute(query)]
 
 
 def insert_process(tx: Tx, process: Process) -> None:
-    """Store that a process is there."""
+    """Store a process."""
     tx.connection.execute(
         insert(processes).values({name: getattr(process, name) for name in Process.__slots__})
     )
 
 
 def update_seen(tx: Tx, process_id: str, now: datetime) -> bool:
-    """Store that a process is still there; tell whether it is known."""
+    """Store a heartbeat; False if the process is not in the table."""
     change = update(processes).where(processes.c.id == process_id).values(seen_at=now)
     return tx.connection.execute(change).rowcount > 0
 
 
 def delete_process(tx: Tx, process_id: str) -> None:
-    """Forget a process."""
+    """Delete a process."""
     tx.connection.execute(delete(processes).where(processes.c.id == process_id))
 
 
 def delete_processes(tx: Tx, *, before: datetime, after: datetime) -> None:
-    """Forget the processes that were last seen before an instant, or after another."""
+    """Delete the processes last seen before one instant or after another."""
     tx.connection.execute(
         delete(processes).where((processes.c.seen_at < before) | (processes.c.seen_at > after))
     )

@@ -7,7 +7,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.invariants import Violation
 from sublet.migrations import take_advisory_lock, upgrade_within
-from sublet.processes.process_store import list_running
+from sublet.processes.processes import list_running
 from sublet.registry import copy_store
 from sublet.registry.connection_store import open_source, open_target
 from sublet.registry.digest import Digesting, TableDigest, differing

@@ -1,4 +1,4 @@
-"""Announce a process of the service while it runs, and hear of the others."""
+"""Announce a process while it runs, send heartbeats, and keep a list of the other processes."""
 
 import asyncio
 import os
@@ -14,41 +14,45 @@ import structlog
 
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
-from sublet.processes.announce import Announce, announce
-from sublet.processes.leave import leave
 from sublet.processes.model import Process
-from sublet.processes.processes import CLOCKS_APART_MAX, SEEN_EVERY_SECONDS
-from sublet.processes.see_process import see_process
+from sublet.processes.processes import (
+    CLOCKS_APART_MAX,
+    SEEN_EVERY_SECONDS,
+    Announce,
+    announce,
+    leave,
+    see_process,
+)
 from sublet.schema_revision import hold_schema, needed_revision
 
 WORKING = frozenset({"serve", "worker"})
-"""The roles of those that publish, sweep and send mail: they alone hold leases."""
+"""The roles that publish, sweep and send mail. Only they hold leases."""
 LEAVE_SECONDS = 3.0
-"""How long the end of a process waits for the database to take note of it."""
+"""How long a process that ends waits for the database to store that."""
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Presence:
-    """That a process is there: its id, by which it holds leases; the others that were there at the last heartbeat."""
+    """The id under which this process holds leases, and the other processes as of the last heartbeat."""
 
     id: str
     others: tuple[Process, ...] = ()
     clock_ahead: timedelta = timedelta()
 
     def is_only_worker(self) -> bool:
-        """Tell whether no other process was seen that could do this one's work."""
+        """True if no other worker ran at the last heartbeat."""
         return all(each.role not in WORKING for each in self.others)
 
 
 @asynccontextmanager
 async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIterator[Presence]:
-    """Announce this process as `serve`, `api`, `worker` or `dns` until the block ends; what it held is free then.
+    """Announce this process as `serve`, `api`, `worker` or `dns` until the block ends, which also ends its leases.
 
-    `alone` says that a lock keeps all others away, as with SQLite: what was held by one that was killed is free at once.
+    With `alone` a lock keeps all other processes away, as on SQLite, so the leases of a killed process end at once.
 
     Raises:
-        Unavailable: the database can't be written; as `hold_schema`, or an upgrade under way takes too long.
+        Unavailable: as `hold_schema`, or the database can't be written, or a running upgrade takes too long.
     """
     version = metadata.version("sublet")
     command = Announce(str(uuid.uuid4()), role, socket.gethostname(), os.getpid(), version, needed_revision())
@@ -65,13 +69,13 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
 
 
 def _announce_on_schema(tx: Tx, command: Announce, *, alone: bool) -> None:
-    """Announce a process so that no upgrade overlooks it: one that comes sees it, one that was under way has ended."""
+    """Announce a process so that no upgrade overlooks it: a running upgrade has ended, and a later one sees the process."""
     hold_schema(tx)
     announce(tx, command, alone=alone)
 
 
 async def _leave(db: Database, command: Announce) -> None:
-    """Take note of the end, if that can be done: else its leases run out, and the others forget it."""
+    """Delete the process and end its leases, best effort: otherwise they expire."""
     try:
         async with asyncio.timeout(LEAVE_SECONDS):
             await db.write(leave, command.id, may_hold=command.role in WORKING)
@@ -87,7 +91,7 @@ async def _see_again(db: Database, presence: Presence, command: Announce) -> Non
         try:
             await _see(db, presence, command)
         except Unavailable:
-            pass  # told by the database already; the next heartbeat tries again
+            pass  # already logged; the next heartbeat tries again
         except Exception:
             log.exception("heartbeat_fault")
 

@@ -1,4 +1,4 @@
-"""`sublet api`, the parent: has the socket, and starts the processes that accept from it."""
+"""The parent of `sublet api`: owns the listening socket and starts the processes that accept from it."""
 
 import asyncio
 import signal
@@ -15,7 +15,6 @@ import structlog
 
 from sublet.config import Settings
 from sublet.http.endpoints import BASE_PATH
-from sublet.processors import keep_on_one_processor
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.api_part import api_socket, origin_of
 from sublet.service.api_process import HandedDown
@@ -28,7 +27,7 @@ log = structlog.get_logger()
 
 
 async def run_api(settings: Settings, stop: asyncio.Event, processes: int, config: Path | None) -> None:
-    """Serve the API in so many processes until `stop` is set; SIGHUP replaces them. `config` is the settings' file.
+    """Serve the API in `processes` child processes until `stop` is set. SIGHUP replaces them. `config` is the settings file.
 
     Raises:
         SettingsError: as `refuse_sqlite` and `built_in_addresses`.
@@ -43,7 +42,7 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
         closing(api_socket(settings, listens=False)) as listening,
         tempfile.TemporaryDirectory(prefix="sublet-api-") as folder,
     ):
-        starter = _Starter(listening, folder, config, spreads=settings.one_processor == "yes")
+        starter = _Starter(listening, folder, config)
 
         def ready() -> None:
             log.info("serving", http=origin_of(listening) + BASE_PATH, processes=processes)
@@ -54,15 +53,9 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
 
 
 class _Starter:
-    """Starts processes, each with a place among those that count which no other living one has.
+    """Starts API processes. Each gets the lowest place that no living process has; its metrics files are named by it."""
 
-    With `spreads` each keeps to one processor: they take turns by their places.
-    """
-
-    def __init__(
-        self, listening: socket.socket, metrics_folder: str, config: Path | None, *, spreads: bool
-    ) -> None:
-        self._spreads = spreads
+    def __init__(self, listening: socket.socket, metrics_folder: str, config: Path | None) -> None:
         self._listening = listening
         self._metrics_folder = metrics_folder
         self._config = config
@@ -72,9 +65,9 @@ class _Starter:
         """Start a process.
 
         Raises:
-            OSError: the system has none to give.
+            OSError: the system can't start one.
         """
-        # The least free place: so there are files for as many as ever ran at once, not for as many as ever ran.
+        # The lowest free place, so that the number of metrics files doesn't grow with each restart.
         place = next(number for number in count() if number not in self._taken)
         self._taken.add(place)
         try:
@@ -86,7 +79,7 @@ class _Starter:
 
     async def _start_at(self, place: int) -> tuple[Process, socket.socket]:
         if self._listening.fileno() < 0:
-            raise OSError("the socket is closed: the parent is told to stop")
+            raise OSError("the socket is closed, because the parent is stopping")
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         handed = HandedDown(
@@ -109,6 +102,4 @@ class _Starter:
             raise
         finally:
             theirs.close()
-        if self._spreads:
-            keep_on_one_processor(process.pid, place)
         return process, ours

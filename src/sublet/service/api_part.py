@@ -1,4 +1,4 @@
-"""The API as a part of a process: served on a listening socket until it is told to stop."""
+"""The API as a part of a process: served on a listening socket until `stop` is set."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ from sublet.http.serve import bind, listen, serve_http
 from sublet.http.settling import Settling
 from sublet.platform_domains.name_servers import name_servers
 from sublet.service.descriptors import allow_connections
-from sublet.service.running import running
+from sublet.service.event_loop import running
 from sublet.service.systemd import passed_socket
 
 FLUSH_SECONDS = 30.0
@@ -27,22 +27,22 @@ log = structlog.get_logger()
 
 
 def api_socket(settings: Settings, *, listens: bool = True) -> socket.socket:
-    """Return the socket that the API is served on: the one that systemd passed, or one that listens on `http_listen`.
+    """Return the socket for the API: the one that systemd passed, or a new one on `http_listen`.
 
-    With `listens` False the latter only has its address, and who connects is refused until it is served: so a client takes another
-    process, rather than wait for this one to begin.
+    With `listens=False` a new socket is bound but doesn't listen yet. Clients are refused and try another host instead of waiting
+    until this one has started.
 
     Raises:
-        Unavailable: it can't be listened on; or what was passed isn't one listening socket.
+        Unavailable: as `passed_socket`, or the address can't be used.
     """
     return passed_socket() or http_socket(settings.http_listen, "http_listen", listens=listens)
 
 
 def http_socket(address: str, setting: str, *, listens: bool = True) -> socket.socket:
-    """Return a socket for HTTP on the address of a setting, as `api_socket`.
+    """Return a socket for HTTP on the address of a setting; `listens` as in `api_socket`.
 
     Raises:
-        Unavailable: it can't be listened on.
+        Unavailable: the address can't be used.
     """
     make = listen if listens else bind
     try:
@@ -58,7 +58,7 @@ def origin_of(listening: socket.socket) -> str:
 
 
 def shown(host: str, port: int) -> str:
-    """Return an address as it is written: `127.0.0.1:53`, `[::1]:53`."""
+    """Return an address as text: `127.0.0.1:53`, `[::1]:53`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -73,12 +73,12 @@ async def serve_api(
     readiness: Mapping[str, Callable[[], bool]],
     on_ready: Callable[[str], None],
 ) -> None:
-    """Answer requests until `stop` is set, and finish what is under way; `on_ready` is told `{base_url}` once it listens.
+    """Answer requests until `stop` is set, then drain. Calls `on_ready` with the base URL once it listens.
 
-    `built_in` is where the built-in name servers answer, `readiness` what `/readyz` asks besides the database.
+    `built_in` has the addresses of the built-in name servers, `readiness` the checks of `/readyz` besides the database.
 
     Raises:
-        Unavailable: it can't be listened on: somebody else came first.
+        Unavailable: another process listens on the address already.
     """
     context = Context(
         settings=settings,
@@ -120,7 +120,7 @@ async def _flush(context: Context) -> None:
     try:
         await context.db.write(account_store.touch_tokens, used)
     except Unavailable:
-        return  # nothing depends on it; the next flush tries again
+        return  # best effort; the next flush tries again
     except Exception:
         log.exception("token_uses_fault")
         return

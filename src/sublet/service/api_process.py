@@ -1,6 +1,6 @@
-"""One of the processes of `sublet api`; as a program (`python -m sublet.service.api_process`) it is started by their parent alone.
+"""A child process of `sublet api`. Only the parent starts it, as `python -m sublet.service.api_process`.
 
-It ends gracefully at SIGTERM, and when its channel to the parent closes: so a parent that was killed leaves nobody behind.
+It shuts down gracefully at SIGTERM, and when its channel to the parent closes: so no child outlives a parent that was killed.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ log = structlog.get_logger()
 
 
 class HandedDown(msgspec.Struct, frozen=True, kw_only=True):
-    """What the parent gives a process: two descriptors, its place among those that count, and the file of the settings.
+    """What the parent passes to a child: two file descriptors, the child's place in the metrics folder, and the settings file.
 
-    The settings themselves are read anew by each process, so that a replacement takes up what was changed in them.
+    Each child reads the settings itself, so that a replacement uses changed settings.
     """
 
     listening_fd: int
@@ -44,7 +44,9 @@ async def _serve(settings: Settings, handed: HandedDown) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # of a terminal that closes: the parent's to hear
+    loop.add_signal_handler(
+        signal.SIGHUP, lambda: None
+    )  # a closing terminal sends it to all; the parent decides
 
     def parent_ended() -> None:
         loop.remove_reader(channel)
@@ -59,11 +61,11 @@ def _tell(channel: socket.socket) -> None:
     try:
         channel.send(READY)
     except OSError:
-        log.warning("api_process_alone")  # the parent is gone, which the channel's end tells in a moment
+        log.warning("api_process_alone")  # the parent has ended; `parent_ended` runs in a moment
 
 
 def main() -> None:
-    """Serve as the first argument says; exit as a command does."""
+    """Serve as `HandedDown` in the first argument says; exit with the codes of a command."""
     handed = msgspec.json.decode(sys.argv[1], type=HandedDown)
     share_counts(Path(handed.metrics_folder), handed.place)
     try:
@@ -71,7 +73,7 @@ def main() -> None:
         configure_logs(settings)
         run_event_loop(_serve(settings, handed))
     except (SettingsError, Refusal) as error:
-        log.error("api_process_refused", reason=str(error))  # noqa: TRY400 - a sentence, its trace says nothing more
+        log.error("api_process_refused", reason=str(error))  # noqa: TRY400 - the trace adds nothing to the message
         sys.exit(USAGE if isinstance(error, SettingsError) else UNAVAILABLE)
 
 

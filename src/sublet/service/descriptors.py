@@ -1,18 +1,18 @@
-"""How many files and connections the system lets this process have open."""
+"""The limit of open files, which limits how many connections a process can have."""
 
 import resource
 
 import structlog
 
 SPARE = 256
-"""Descriptors for everything but clients: the database, name servers, files."""
+"""Descriptors for everything except clients: the database, name servers, files."""
 log = structlog.get_logger()
 
 
 def allow_connections(wanted: int) -> int:
-    """Have the system allow as many connections, and return how many it does, at least one.
+    """Raise the limit of open files for `wanted` connections, and return how many connections it allows, at least one.
 
-    What a process is given by default (1,024 as a rule) is often less than it may ask for.
+    The default limit (usually 1,024) is often lower than what the process may set.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + SPARE

@@ -1,4 +1,4 @@
-"""The built-in name server as a part of a process: started and ended; and where a host reaches those of all processes."""
+"""The built-in name server as a part of a process, and the addresses at which this host reaches all built-in name servers."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -19,10 +19,10 @@ from sublet.platform_domains.view_zone import view_zones
 async def name_server_running(
     settings: Settings, db: Database, metrics: Metrics
 ) -> AsyncIterator[tuple[str, int]]:
-    """Run the built-in name server; gives the address at which this host reaches it.
+    """Run the built-in name server; yields the address at which this host reaches it.
 
     Raises:
-        Unavailable: `dns_listen` can't be listened on.
+        Unavailable: the address in `dns_listen` can't be used.
     """
     host, port = parse_listen("dns_listen", settings.dns_listen)
     addresses = _public_addresses(settings, host)
@@ -45,12 +45,12 @@ async def name_server_running(
 
 
 def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -> tuple[tuple[str, int], ...]:
-    """Return where this host reaches the built-in name servers, the one to ask first at the front; `own` is this process's.
+    """Return the addresses at which this host reaches the built-in name servers, in the order in which they are asked.
 
-    They are those of `dns_servers`; where it is empty, the own one, or whichever process of this host has `dns_listen`.
+    These are the addresses in `dns_servers`. If that setting is empty: `own`, the name server of this process, or else `dns_listen`.
 
     Raises:
-        SettingsError: nothing tells, since another process picks a free port.
+        SettingsError: `dns_servers` is empty, and the port in `dns_listen` is 0.
     """
     listed = parse_dns_servers(settings.dns_servers)
     if listed:
@@ -60,7 +60,7 @@ def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -
     host, port = parse_listen("dns_listen", settings.dns_listen)
     if port == 0:
         raise SettingsError(
-            "dns_servers: say where `sublet dns` answers; nobody knows the port that its dns_listen picks"
+            "dns_servers: give the address and port of `sublet dns`; with port 0 in dns_listen they can't be known"
         )
     return (_reached_at(host, port),)
 
@@ -70,7 +70,7 @@ def _reached_at(host: str, port: int) -> tuple[str, int]:
 
 
 def _public_addresses(settings: Settings, host: str) -> tuple[str, ...]:
-    """Return what apex nameservers inside a zone resolve to: the setting, or the address that is listened on."""
+    """Return the addresses of apex nameservers inside a zone: the setting, or the listen address."""
     texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
     try:
         given = [ip_address(text) for text in texts or [host]]

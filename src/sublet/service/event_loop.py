@@ -1,20 +1,29 @@
-"""The event loop of a process that serves."""
+"""The event loop of a serving process, and coroutines that run in it together."""
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import uvloop
 
 
 def run_event_loop(serving: Coroutine[Any, Any, None]) -> None:
-    """Run what serves, to its end.
-
-    What is loaded by now stays for as long as the process does: the collector is told so, else it looks at all of that again and
-    again while nobody is answered (60 ms a time, twice a second where lists are asked for).
-    """
+    """Run a serving coroutine to its end."""
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # Modules live as long as the process; each full collection would spend 60 ms on them.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serving)
+
+
+@asynccontextmanager
+async def running(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run coroutines until the block ends, then cancel them and wait until they have ended."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

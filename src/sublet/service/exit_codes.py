@@ -1,3 +1,3 @@
-"""How a command, or a process of the service, ends that can't do what it is for (docs/cli.md)."""
+"""Exit codes of commands and processes that fail (docs/cli.md)."""
 
 REFUSED, USAGE, UNAVAILABLE = 1, 2, 3

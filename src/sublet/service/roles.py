@@ -1,4 +1,4 @@
-"""What the processes of a registry are made of: `serve`, which is everything, and the roles that run apart over one PostgreSQL."""
+"""The roles of processes: `serve` runs everything; `api`, `worker` and `dns` run apart over one PostgreSQL."""
 
 import asyncio
 import socket
@@ -25,13 +25,13 @@ from sublet.sqlite_copy import sqlite_path
 from sublet.worker.clockwork import Monotonic, monotonic_seconds
 
 STATEMENT_SECONDS = 30
-"""How long one statement of the service may take on PostgreSQL."""
+"""The timeout of one statement on PostgreSQL."""
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a running service is reached: `{base_url}`, and the name server's host and port."""
+    """The addresses of a running service: the base URL of the API, and host and port of the name server."""
 
     base_url: str
     dns: tuple[str, int]
@@ -45,14 +45,12 @@ async def run_service(
     monotonic: Monotonic = monotonic_seconds,
     on_ready: Callable[[Addresses], None] = lambda _addresses: None,
 ) -> None:
-    """Be API, worker and name server until `stop` is set, then finish what is under way.
-
-    `on_ready` is told the addresses once it answers.
+    """Run API, worker and name server until `stop` is set, then drain. Calls `on_ready` with the addresses once it answers.
 
     Raises:
-        SettingsError: the file of the mail server's password can't be read.
-        Unavailable: the database can't be opened, is not initialised or not of this version, or is served already; or an
-            address can't be listened on.
+        SettingsError: as `mail_transport`.
+        Unavailable: the database can't be opened, isn't initialised, has another version, or is already served; or an address
+            can't be used.
     """
     transport = mail_transport(settings)
     metrics = Metrics()
@@ -93,7 +91,7 @@ async def run_api_process(
     on_ready: Callable[[], None],
     clock: Clock = utc_now,
 ) -> None:
-    """Be one of the processes of `sublet api` until `stop` is set, on a socket that they all accept from.
+    """Run a child process of `sublet api` until `stop` is set; all children accept from the same socket.
 
     Raises:
         SettingsError: as `refuse_sqlite` and `built_in_addresses`.
@@ -120,11 +118,12 @@ async def run_worker(
     clock: Clock = utc_now,
     monotonic: Monotonic = monotonic_seconds,
 ) -> None:
-    """Be the worker alone until `stop` is set.
+    """Run only the worker until `stop` is set.
 
     Raises:
         SettingsError: as `refuse_sqlite`, `mail_transport` and `built_in_addresses`.
-        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or `worker_status_listen` can't be listened on.
+        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or the address in
+            `worker_status_listen` can't be used.
     """
     refuse_sqlite(settings, "worker")
     transport, built_in = mail_transport(settings), built_in_addresses(settings)
@@ -143,11 +142,12 @@ async def run_worker(
 
 
 async def run_dns(settings: Settings, stop: asyncio.Event, *, clock: Clock = utc_now) -> None:
-    """Be a built-in name server alone until `stop` is set.
+    """Run only a built-in name server until `stop` is set.
 
     Raises:
         SettingsError: as `refuse_sqlite`.
-        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or `dns_listen` or `dns_status_listen` can't be listened on.
+        Unavailable: as `refuse_unusable_database`; or the database can't be opened, or the address in `dns_listen` or
+            `dns_status_listen` can't be used.
     """
     refuse_sqlite(settings, "dns")
     metrics = Metrics()
@@ -163,15 +163,11 @@ async def run_dns(settings: Settings, stop: asyncio.Event, *, clock: Clock = utc
 
 
 def refuse_sqlite(settings: Settings, role: str) -> None:
-    """Let a role run apart from the others over PostgreSQL alone.
-
-    Raises:
-        SettingsError: the database is on SQLite, which one process has for itself.
-    """
+    """Raise `SettingsError` if the database is SQLite, which only one process can use."""
     if sqlite_path(settings.database_url) is not None:
         raise SettingsError(
-            f"database_url: `sublet {role}` runs beside other processes, over a postgresql:// address; a registry on "
-            "SQLite is served by `sublet serve`, which is everything in one process"
+            f"database_url: `sublet {role}` needs a postgresql:// address, because it shares the database with other "
+            "processes; a registry on SQLite is served by `sublet serve`, which runs everything in one process"
         )
 
 
@@ -179,7 +175,7 @@ def refuse_sqlite(settings: Settings, role: str) -> None:
 async def _opened(
     settings: Settings, role: str, clock: Clock = utc_now
 ) -> AsyncIterator[tuple[Database, Presence]]:
-    """Open the database for a process of a role, for as long as it runs: the one place that every serving process goes through."""
+    """Open the database and announce the process, until the block ends. Every serving process starts here."""
     refuse_unusable_database(settings.database_url)
     with _only_one(settings.database_url):
         db = open_database(
@@ -202,14 +198,14 @@ def _only_one(database_url: str) -> AbstractContextManager[None]:
 
 @asynccontextmanager
 async def _status_served(settings: Settings, setting: str, status: Status) -> AsyncIterator[str | None]:
-    """Serve the pages of a process without an API where a setting says; gives where, None for nowhere."""
+    """Serve the status pages of a process without an API on the address in a setting; yields their origin, or None if it is empty."""
     address: str = getattr(settings, setting)
     if not address:
         yield None
         return
     listening, ended = http_socket(address, setting), asyncio.Event()
     origin = origin_of(listening)
-    # Nobody loses anything by a scrape that fails, and a scraper keeps its connection for ever.
+    # No draining: a failed scrape does no harm, and a scraper never closes its connection.
     serving = asyncio.create_task(serve_http(build_status_app(status), listening, ended, drain_seconds=0))
     try:
         yield origin

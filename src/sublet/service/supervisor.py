@@ -1,7 +1,7 @@
-"""The parent of `sublet api`: keeps a number of processes running on one listening socket, and replaces them without a gap.
+"""Supervise the processes of `sublet api`: restart those that exit, and replace all without refusing a client.
 
-It accepts no connection itself. The socket is open until it is told to stop, so while processes are replaced clients wait in the
-socket's queue and none is refused. Then it is closed before they end: who came into the queue after that would wait for nobody.
+The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the socket's
+queue. When it stops, it closes the socket before the processes end; otherwise clients in the queue would wait in vain.
 """
 
 import asyncio
@@ -14,28 +14,28 @@ from dataclasses import dataclass
 import structlog
 
 READY = b"ready"
-"""What a process sends over its channel to the parent once it serves. The parent sends nothing: its end tells by closing."""
+"""What a child sends over its channel once it serves. The parent sends nothing; it closes the channel when it ends."""
 READY_SECONDS = 60.0
-"""How long new processes may take to be ready before a replacement is given up."""
+"""The timeout for new processes to become ready. After it the old processes stay."""
 STEADY_SECONDS = 10.0
-"""A process that dies sooner than that is not started again at once."""
+"""A process that exits sooner than this is restarted after a pause, which doubles each time."""
 PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.5, 30.0
 END_SECONDS = 30.0
-"""How long a process may take to end, from the signal to being killed: longer than it drains and then waits."""
+"""The time from SIGTERM to SIGKILL. It is longer than a process takes to drain."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process with our end of the channel to it; `forget` is called once it has ended."""
+    """A child process, and the parent's end of the channel to it. `forget` is called after it has exited."""
 
     process: Process
     channel: socket.socket
     forget: Callable[[], None]
 
     async def says_ready(self) -> bool:
-        """Wait until it is ready; False: it has ended before."""
+        """Wait until the process is ready; False if it exits before."""
         with contextlib.suppress(ConnectionError):
             return await asyncio.get_running_loop().sock_recv(self.channel, len(READY)) == READY
         return False
@@ -45,9 +45,9 @@ StartChild = Callable[[], Awaitable[Child]]
 
 
 class Generation:
-    """A number of processes that were started together; who dies among them is started anew until all are to end.
+    """Processes that were started together. Restarts those that exit, until `end` is called.
 
-    `ready` is set once each has been ready, `failed` if one dies before that.
+    `ready` is set once each process has been ready, `failed` if one exits before that.
     """
 
     def __init__(self, start: StartChild, count: int) -> None:
@@ -59,19 +59,19 @@ class Generation:
         self._tasks = [asyncio.create_task(self._keep(number)) for number in range(count)]
 
     async def end(self) -> None:
-        """Have all of them finish what is under way and end."""
+        """Drain and end all processes."""
         self._ending.set()
         await asyncio.gather(*self._tasks)
 
     async def _keep(self, number: int) -> None:
-        """Keep the process of one place."""
+        """Start a process, and restart it when it exits."""
         quick_deaths = 0
         while not self._ending.is_set():
             began = asyncio.get_running_loop().time()
             try:
                 child = await self._start()
             except OSError as error:
-                log.error("api_process_not_started", reason=str(error))  # noqa: TRY400 - the system's, its trace says nothing
+                log.error("api_process_not_started", reason=str(error))  # noqa: TRY400 - the trace adds nothing to the system's message
                 pid, code = None, None
             else:
                 pid, code = child.process.pid, await self._attend(number, child)
@@ -90,7 +90,7 @@ class Generation:
                     await self._ending.wait()
 
     async def _attend(self, number: int, child: Child) -> int:
-        """Wait for the end of a process, which comes by itself or is asked for; returns its exit code."""
+        """Wait until a process exits, or end it once `end` is called; return its exit code."""
         exited = asyncio.create_task(child.process.wait())
         told = asyncio.create_task(self._ending.wait())
         saying = asyncio.create_task(child.says_ready())
@@ -116,7 +116,7 @@ class Generation:
 
 
 async def _end(process: Process, exited: "asyncio.Task[int]") -> None:
-    """Ask a process to end, and kill it if it does not."""
+    """Send SIGTERM, and SIGKILL if the process is still there after `END_SECONDS`."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     done, _ = await asyncio.wait({exited}, timeout=END_SECONDS)
@@ -135,12 +135,12 @@ async def supervise(
     on_ready: Callable[[], None],
     on_stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Keep `count` processes running until `stop` is set, then end all; `on_ready` is told once all are ready for the first time.
+    """Keep `count` processes running until `stop` is set, then end all. Calls `on_ready` once all are ready for the first time.
 
-    `on_stopping` is told before the processes are: whatever the parent holds that would keep clients coming is to be closed there.
+    Calls `on_stopping` before the processes end, so that the parent can close the listening socket.
 
-    Each time that `replace` is set, as many new ones are started, and once all of them are ready the old ones end. If one of the
-    new dies before that, or they take longer than `READY_SECONDS`, the new ones end and the old ones stay.
+    Each time `replace` is set, `count` new processes are started. Once all are ready, the old ones end. If a new one exits before
+    that, or they take longer than `READY_SECONDS`, the new ones end and the old ones stay.
     """
     current = Generation(start, count)
     leaving: set[asyncio.Task[None]] = set()
@@ -171,7 +171,7 @@ async def supervise(
 
 
 async def _first_of(*events: asyncio.Event, timeout_seconds: float | None = None) -> None:
-    """Wait until one of these is set, or the time is over."""
+    """Wait until one of the events is set, or for `timeout_seconds`."""
     waiting = [asyncio.create_task(event.wait()) for event in events]
     await asyncio.wait(waiting, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:

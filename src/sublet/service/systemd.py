@@ -1,6 +1,6 @@
-"""What a process and systemd tell each other: a socket that is passed (sd_listen_fds(3)), and that it is ready (sd_notify(3)).
+"""The two protocols with systemd: a passed socket (sd_listen_fds(3)) and readiness (sd_notify(3)).
 
-Whoever else keeps to these two protocols, with the same environment variables, does as well.
+Other service managers that use the same environment variables work too.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ FIRST_FD = 3
 
 
 def passed_socket() -> socket.socket | None:
-    """Return the listening socket that was passed to this very process, or None. It is taken once.
+    """Return the listening socket that was passed to this process, or None. A second call returns None.
 
     Raises:
-        Unavailable: more were passed than one; or it isn't a stream socket that listens.
+        Unavailable: more than one socket was passed, or it isn't a listening TCP socket.
     """
     passed_to, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
     os.environ.pop("LISTEN_FDNAMES", None)
@@ -37,13 +37,13 @@ def passed_socket() -> socket.socket | None:
 
 
 def notify(state: str) -> None:
-    """Tell systemd about this process: `READY=1`, `STOPPING=1`; where nobody wants to know, nothing."""
+    """Send a state to systemd: `READY=1` or `STOPPING=1`. Does nothing without systemd."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return
     address = f"\0{path[1:]}" if path.startswith("@") else path
     with (
-        contextlib.suppress(OSError),  # it is told to whom it may help; nothing hangs on it
+        contextlib.suppress(OSError),  # best effort
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
     ):
         sender.sendto(state.encode(), address)

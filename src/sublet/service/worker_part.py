@@ -1,4 +1,4 @@
-"""The worker as a part of a process: publisher, zone keeper, clockwork, mailer and the watches, started and ended together."""
+"""The worker as a part of a process: publisher, zone keeper, clockwork, mailer and the two watches, which run together."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,9 +11,8 @@ from sublet.db import Database
 from sublet.http.observe import Metrics
 from sublet.platform_domains.primaries import find_primary
 from sublet.service.announced import Presence
-from sublet.service.running import running
-from sublet.service.worker_metrics import WorkerMetrics
-from sublet.service.zone_metrics import PUBLISH_BUCKETS, ZoneMetrics
+from sublet.service.event_loop import running
+from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics, ZoneMetrics
 from sublet.worker.clockwork import Clockwork, Monotonic
 from sublet.worker.mailer import Mailer
 from sublet.worker.publisher import Publisher
@@ -25,10 +24,10 @@ from sublet.worker.zone_watch import ZoneWatch
 
 
 def mail_transport(settings: Settings) -> Transport:
-    """Return what mail goes through.
+    """Return the transport for mail that `mail_transport` names.
 
     Raises:
-        SettingsError: the file of the mail server's password can't be read.
+        SettingsError: the file in `smtp_password_file` can't be read.
     """
     return SmtpTransport(smtp_server(settings)) if settings.mail_transport == "smtp" else LogTransport()
 
@@ -43,7 +42,7 @@ async def worker_running(
     monotonic: Monotonic,
     presence: Presence,
 ) -> AsyncIterator[Callable[[], bool]]:
-    """Run the worker, which reads back from the built-in name servers at `built_in`; gives what tells whether all of it runs."""
+    """Run the worker, which reads back from the built-in name servers at `built_in`. Yields a function that is True while all parts run."""
     took = Histogram(
         "sublet_publish_seconds",
         "Time from a change of a name to its publication.",

@@ -10,7 +10,6 @@ from sublet.accounts.store import users
 from sublet.db import Pages, Tx
 from sublet.ids import Position
 from sublet.platform_domains.store import platform_domains
-from sublet.processors import let_others_go_first
 from sublet.schema import STREAMED, Instant, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
@@ -30,17 +29,14 @@ def list_own(
 ) -> list[ShownSubdomain]:
     """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
     if wanted.is_empty:
-        rows = _OWN.rows(tx, limit, after, owner_id=user_id)
-        return read_subdomains(ShownSubdomain, let_others_go_first(rows))
+        return read_subdomains(ShownSubdomain, _OWN.rows(tx, limit, after, owner_id=user_id))
     query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))
     if after is not None:
         query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
     newest_first = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
-    return read_subdomains(
-        ShownSubdomain, let_others_go_first(tx.connection.execute(newest_first.limit(limit)))
-    )
+    return read_subdomains(ShownSubdomain, tx.connection.execute(newest_first.limit(limit)))
 
 
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:

@@ -18,7 +18,6 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
-from sublet.processors import let_others_go_first
 from sublet.schema import STREAMED
 from sublet.subdomains import owner_store
 from sublet.subdomains.model import PlacedName, Subdomain
@@ -261,7 +260,7 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
     """The same as whole subdomains, all at once."""
     query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
-    return read_subdomains(Subdomain, let_others_go_first(tx.connection.execute(query)))
+    return read_subdomains(Subdomain, tx.connection.execute(query))
 
 
 def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:

@@ -15,11 +15,8 @@ import structlog
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.processes import store
-from sublet.processes.hold_lease import hold_lease
-from sublet.processes.leases import is_fresh, is_over
+from sublet.processes.leases import hold_lease, is_fresh, is_over, renew_lease, take_lease
 from sublet.processes.model import Lease, LeaseLost
-from sublet.processes.renew_lease import renew_lease
-from sublet.processes.take_lease import take_lease
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -25,11 +25,14 @@ from sublet.db import Database, Tx
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
 from sublet.errors import Unavailable
-from sublet.processes.give_back_lease import give_back_lease
-from sublet.processes.leases import PUBLISH_FOR, publish_lease
-from sublet.processes.list_held import list_held_by_others
+from sublet.processes.leases import (
+    PUBLISH_FOR,
+    give_back_lease,
+    list_held_by_others,
+    publish_lease,
+    take_lease,
+)
 from sublet.processes.model import Lease, LeaseLost
-from sublet.processes.take_lease import take_lease
 from sublet.subdomains import publish_store
 from sublet.subdomains.publishing import (
     Batch,

@@ -1,11 +1,13 @@
 """A whole check of a zone on a primary: transferred, then held against the registry. Nothing is changed.
 
-As a program (`python -m sublet.worker.zone_check`) it takes a `Task` from stdin and gives an `Outcome` to stdout: a large zone takes a
-minute of a processor, which the worker's own process needs for the API.
+As a program (`python -m sublet.worker.zone_check`) it reads a `Task` from stdin and writes a `Report` to stdout. The worker runs it in a
+process of its own, because a large zone takes a minute of a processor.
 """
 
 import asyncio
+import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -118,7 +120,9 @@ async def _run(task: Task) -> Outcome | Failure:
 
 
 def main() -> None:
-    """Do the task that stands on stdin."""
+    """Check the zone of the `Task` on stdin, and write the `Report` to stdout."""
+    with suppress(OSError):  # a filter of system calls may forbid it
+        os.nice(10)  # a large zone takes a minute of a processor, which the API needs
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task, dec_hook=hide_from_parent)
     found = asyncio.run(_run(task))
     kind = "failure" if isinstance(found, Failure) else "outcome"
@@ -127,7 +131,7 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the program gives: one of the two."""
+    """The program's output: either of the two."""
 
     outcome: Outcome | None = None
     failure: Failure | None = None

@@ -28,7 +28,6 @@ from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
-from sublet.processors import have_give_way, let_run_anywhere
 from sublet.secret import reveal_to_child
 from sublet.subdomains.publishing import settle_fence
 from sublet.worker.leased import kept, take, under
@@ -197,8 +196,6 @@ class ZoneKeeper:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
-            let_run_anywhere(process.pid)
-            have_give_way(process.pid)
             started.append(process)  # before it asks: whoever ends it tells so first and looks then
             if is_over.is_set():
                 process.kill()
