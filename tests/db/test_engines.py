@@ -1,10 +1,5 @@
 """Both engines alike: the migrations make the schema that the code has, guards hold, PostgreSQL's faults are told and outlived."""
 
-import asyncio
-import gc
-import weakref
-from contextlib import suppress
-
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
@@ -18,9 +13,9 @@ import sublet.http.store
 import sublet.processes.store
 import sublet.subdomains.sweep_store
 import sublet.tickets.store
-from sublet.db import Tx, open_database, sqlite_engine
+from sublet.db import sqlite_engine
 from sublet.db.connect import postgresql_engine
-from sublet.errors import Conflict, Unavailable
+from sublet.errors import Unavailable
 from sublet.migrations import current_revision, newest_revision, upgrade
 from sublet.schema import metadata
 from sublet.schema_revision import needed_revision, refuse_unusable_database
@@ -91,34 +86,3 @@ def test_what_is_append_only_can_not_be_changed(database_url: str, table: str, c
     with engine.connect() as connection:
         assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() == 1  # noqa: S608
     engine.dispose()
-
-
-def test_a_refusal_is_not_left_to_the_collector(database_url: str) -> None:
-    upgrade(database_url)
-    refusals: list[weakref.ref[Conflict]] = []
-
-    def noted(refusal: Conflict) -> Conflict:
-        refusals.append(weakref.ref(refusal))
-        return refusal
-
-    def refuse(_tx: Tx) -> None:
-        raise noted(Conflict("not now"))
-
-    async def refused_often() -> None:
-        database = open_database(database_url, may_lose_writes=True)
-        try:
-            for _ in range(5):
-                for access in (database.write, database.read):
-                    with suppress(Conflict):
-                        await access(refuse)
-            # The writing thread keeps what it did last until there is more.
-            await database.write(lambda _tx: None)
-        finally:
-            await database.close()
-
-    gc.disable()
-    try:
-        asyncio.run(refused_often())
-        assert [each() for each in refusals] == [None] * 10
-    finally:
-        gc.enable()

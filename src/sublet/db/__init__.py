@@ -11,6 +11,7 @@ from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.pages import Pages
 from sublet.db.prepared import Prepared
+from sublet.db.query import Query
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
 from sublet.errors import Unavailable
 
@@ -20,6 +21,7 @@ __all__ = (
     "Database",
     "Pages",
     "Prepared",
+    "Query",
     "SqliteDatabase",
     "Tx",
     "commit_marks",

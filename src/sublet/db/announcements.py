@@ -19,7 +19,6 @@ import psycopg
 import structlog
 
 from sublet.db.marks import DELETE_OLD, DELETED_AT_ONCE
-from sublet.processors import interrupt_nobody
 
 CHANNEL = "sublet_changes"
 RECONNECT_MAX_SECONDS = 5.0
@@ -80,7 +79,6 @@ class Announcements:
             self._waking.send(b"!")
 
     def _run(self) -> None:
-        interrupt_nobody()
         pause = 0.0
         while True:
             try:

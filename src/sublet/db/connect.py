@@ -1,6 +1,7 @@
 """Connections to PostgreSQL: made by libpq from the address as it stands, bounded in time, refused where they may lose writes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -104,30 +105,57 @@ SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s
 """
 
 
-def begin_session(
-    connection: "psycopg.Connection[Any]", *, statement_seconds: int, may_lose_writes: bool
-) -> None:
-    """Bound what a new connection waits for, and refuse one that may lose acknowledged writes; in one round trip.
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What each new connection is told first, in one round trip.
 
-    `statement_seconds` bounds each statement; 0: neither statements nor idle transactions are bounded, only waits for locks.
-
-    Raises:
-        LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes` doesn't allow it.
+    `statement_seconds` bounds each statement, and transactions that do nothing; 0: only waits for locks are bounded.
+    `may_lose_writes` allows a server that may lose acknowledged writes.
     """
-    bounds = (statement_seconds, LOCK_SECONDS, IDLE_SECONDS if statement_seconds else 0)
-    connection.autocommit = True  # else it would be three round trips
-    row = connection.execute(_BEGIN_SESSION, [f"{seconds}s" for seconds in bounds]).fetchone()
-    connection.autocommit = False
-    assert row is not None  # noqa: S101 - a SELECT without FROM
-    if may_lose_writes:
-        return
-    off = [name for name, value in zip(_LOSSES, row[3:], strict=True) if value == "off"]
-    if off:
-        raise LosesWrites(
-            f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: {'; '.join(_LOSSES[name] for name in off)}. "
-            "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. Where "
-            'it doesn\'t matter, as in a test, database_may_lose_writes = "yes" allows it.'
+
+    statement_seconds: int
+    may_lose_writes: bool
+
+    def begin(self, connection: "psycopg.Connection[Any]") -> None:
+        """Set the bounds of a connection.
+
+        Raises:
+            LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes` doesn't allow it.
+        """
+        connection.autocommit = True  # else it would be three round trips
+        row = connection.execute(_BEGIN_SESSION, self._bounds()).fetchone()
+        connection.autocommit = False
+        self._check(row)
+
+    async def connect(self, address: str) -> "psycopg.AsyncConnection[Any]":
+        """Return a connection for the event loop, without transactions; it prepares each statement at its first use.
+
+        Raises:
+            LosesWrites: as `begin`.
+            psycopg.Error: the server can't be reached.
+        """
+        connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(
+            address, autocommit=True, prepare_threshold=0
         )
+        try:
+            self._check(await (await connection.execute(_BEGIN_SESSION, self._bounds())).fetchone())
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    def _bounds(self) -> list[str]:
+        idle_seconds = IDLE_SECONDS if self.statement_seconds else 0
+        return [f"{seconds}s" for seconds in (self.statement_seconds, LOCK_SECONDS, idle_seconds)]
+
+    def _check(self, row: Any) -> None:
+        off = [name for name, value in zip(_LOSSES, row[3:], strict=True) if value == "off"]
+        if off and not self.may_lose_writes:
+            raise LosesWrites(
+                f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: {'; '.join(_LOSSES[name] for name in off)}. "
+                "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. "
+                'Where it doesn\'t matter, as in a test, database_may_lose_writes = "yes" allows it.'
+            )
 
 
 _LOSSES = {

@@ -2,6 +2,7 @@
 
 from enum import Enum
 
+import psycopg
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.marks import Lost
@@ -36,22 +37,23 @@ LOST_STATES = (
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return what an error that left a transaction means."""
+    """Return what an error that ended a transaction or a query means."""
     if isinstance(error, Lost):
         return Fault.LOST
-    if not isinstance(error, DBAPIError):
+    if not isinstance(error, DBAPIError | psycopg.Error):
         return Fault.OURS
     state = sqlstate(error)
     if state in _CONTENTION:
         return Fault.CONTENTION
-    if error.connection_invalidated or state in LOST_STATES or (state or "").startswith("08"):
+    is_invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
+    if is_invalidated or state in LOST_STATES or (state or "").startswith("08"):
         return Fault.LOST
-    if isinstance(error, OperationalError):
+    if isinstance(error, OperationalError | psycopg.OperationalError):
         # Without a state it isn't the server's: libpq couldn't reach it.
         return Fault.AWAY if state else Fault.LOST
     return Fault.OURS
 
 
 def sqlstate(error: Exception) -> str | None:
-    """Return PostgreSQL's five characters for an error, or None where it has none."""
-    return getattr(getattr(error, "orig", None), "sqlstate", None)
+    """Return PostgreSQL's five characters for an error, or None if it has none."""
+    return getattr(getattr(error, "orig", error), "sqlstate", None)

@@ -1,12 +1,12 @@
 """The pages of a list as it is asked for mostly, without filters: two statements that are built once."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Column, Select, bindparam, tuple_
 
 from sublet.db.model import Tx
-from sublet.db.prepared import Prepared, Row
+from sublet.db.prepared import Prepared
 from sublet.ids import Position
 
 
@@ -24,8 +24,8 @@ class Pages:
         self._first = Prepared(page)
         self._next = Prepared(page.where(tuple_(at, row_id) < place))
 
-    def rows(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> Iterator[Row]:
+    def rows(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> Sequence[Any]:
         """Return at most so many rows that come after a position, from the newest on for None; each is made of what the driver gave when it is asked for."""
         if after is None:
-            return self._first.each(tx, limit=limit, **parameters)
-        return self._next.each(tx, limit=limit, after_at=after.at, after_id=after.id, **parameters)
+            return self._first.all(tx, limit=limit, **parameters)
+        return self._next.all(tx, limit=limit, after_at=after.at, after_id=after.id, **parameters)

@@ -8,9 +8,8 @@ writes behind their mark (`marks.py`), so that nothing is ever done twice. Both 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -23,13 +22,13 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sublet.db.announcements import Announcements
 from sublet.db.changes import Changes
 from sublet.db.commit_watch import CommitWatch
-from sublet.db.connect import WARNINGS, LosesWrites, begin_session, libpq_address, postgresql_engine
+from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, postgresql_engine
 from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
+from sublet.db.fetching import Fetching
 from sublet.db.marks import CommittedBefore, Lost, Mark
-from sublet.db.model import Clock, K, Tx, unavailable, utc_now
-from sublet.db.pipeline import Asker, NotAnswered
+from sublet.db.model import Clock, Tx, unavailable, utc_now
+from sublet.db.query import Query, for_driver
 from sublet.errors import Unavailable
-from sublet.processors import interrupt_nobody
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,10 +46,6 @@ UNHEARD_SECONDS = 0.1
 """How long one waits for a change at most while notifications don't come in."""
 
 
-READS = "sublet_reads"
-"""The option of a connection that is only read on."""
-
-
 class _NotBegunError(Exception):
     """It was not run, nor will be."""
 
@@ -66,28 +61,19 @@ class PostgresqlDatabase:
         self, url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
     ) -> None:
         self._clock = clock
-
-        def prepare(connection: "psycopg.Connection[Any]") -> None:
-            begin_session(connection, statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
-
-        # No ping before each use: a connection that was lost meanwhile is found by the first statement, and that is run again.
-        # A reader's thread may jot something down while the connection that it reads on is kept. The last one that was used is used next:
-        # PostgreSQL's process behind it still has at hand what it needs.
-        self._engine = postgresql_engine(
-            url, prepare, pool_size=WRITERS + 2 * READERS, max_overflow=0, pool_use_lifo=True
+        session = Session(statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
+        # No ping before each use: the first statement finds a lost connection, and the transaction is run again.
+        self._engine = postgresql_engine(url, session.begin, pool_size=WRITERS + READERS, max_overflow=0)
+        self._reading = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         event.listen(self._engine, "handle_error", self._give_up_connections)
-        self._idle_readers: list[Connection] = []
-        self._losses = 0
-        self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer", interrupt_nobody)
-        self._readers = ThreadPoolExecutor(READERS, "sublet-reader", interrupt_nobody)
+        self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
+        self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
+        address = libpq_address(url)
+        self._fetching = Fetching(lambda: session.connect(address))
         self._changes = Changes()
-        self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
-        self._asker = Asker(
-            self._connect_apart,
-            lambda connect: asyncio.wrap_future(self._readers.submit(connect)),
-            self._engine.dialect,
-        )
+        self._announcements = Announcements(address, self._changes.tell_from_thread)
         self._commits = CommitWatch()
         self._is_closing = False
 
@@ -106,71 +92,22 @@ class PostgresqlDatabase:
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         def once() -> R:
-            with self._reader() as connection:
-                tx = Tx(connection, self._clock())
-                tx.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                try:
-                    return _run(connection, lambda: fn(tx, *args, **kwargs))
-                finally:
-                    if not connection.invalidated:
-                        tx.command("ROLLBACK")
-
-        return await self._repeat(once)
-
-    async def read_apart(
-        self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R:
-        return await self.read(fn, *args, **kwargs)
-
-    async def ask(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        now = self._clock()
-        with suppress(NotAnswered):
-            return await self._asker.ask(
-                lambda connection: fn(Tx(connection, now), *args, **kwargs), self._losses
-            )
-
-        def once() -> R:
-            with self._reader() as connection:
+            with self._reading.connect() as connection:
                 return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
 
-        return await self._repeat(once)
+        return await self._repeat(lambda begin_by: self._run_in_thread(self._readers, once, begin_by))
 
-    async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:
-        return await self.ask(fn, key)  # what other hosts commit is told here by nobody in time
+    async def fetch(self, query: Query[R], /, **parameters: object) -> R:
+        asked = for_driver(query, self._engine.dialect)
+
+        async def once(_begin_by: float) -> R:
+            rows = await self._fetching.rows(asked.text, asked.values(parameters))
+            return query.read(asked.rows(rows))
+
+        return await self._repeat(once)
 
     def now(self) -> datetime:
         return self._clock()
-
-    def _connect_apart(self) -> "psycopg.Connection[Any]":
-        """Return a connection that is no longer the pool's, made as all others are."""
-        connection = self._engine.connect()
-        connection.detach()
-        raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
-        raw.autocommit = True
-        return raw
-
-    @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        """Lend a connection on which transactions are begun and ended through the driver; it is kept for the next.
-
-        To SQLAlchemy it is in one transaction for as long as it lasts, of which PostgreSQL hears nothing. As the other connections, it
-        is given up when any one is lost.
-        """
-        losses = self._losses
-        try:
-            connection = self._idle_readers.pop()
-        except IndexError:
-            options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", READS: True}
-            connection = self._engine.connect().execution_options(**options)
-            connection.begin()
-        try:
-            yield connection
-        finally:
-            # What is still in a transaction would show the next one what was true in this one.
-            if connection.invalidated or losses != self._losses or not _is_idle(connection):
-                connection.close()
-            else:
-                self._idle_readers.append(connection)
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         mark = Mark()
@@ -192,18 +129,10 @@ class PostgresqlDatabase:
                 return cast("R", self._confirm(mark))
             return result
 
-        result = await self._repeat(once, mark)
+        result = await self._repeat(lambda begin_by: self._run_in_thread(self._writers, once, begin_by), mark)
         self._changes.tell()
         self._announcements.tell()
         return result
-
-    async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        def once() -> R:
-            # One statement is a transaction: BEGIN and COMMIT would be two more messages.
-            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
-
-        return await self._repeat(once, reads=False)
 
     def _confirm(self, mark: Mark) -> Any:
         """Return the result of an attempt whose commit is there, once it is as safe as one that is answered."""
@@ -213,49 +142,54 @@ class PostgresqlDatabase:
             self._commit(connection)  # whatever becomes of it, the attempt that it confirms was sent
         return mark.result
 
-    async def _repeat(self, once: Callable[[], R], mark: Mark | None = None, *, reads: bool = True) -> R:
+    async def _repeat(self, once: Callable[[float], Awaitable[R]], mark: Mark | None = None) -> R:
+        """Run `once` until it succeeds, within the bounds above; it gets the instant by which it must begin.
+
+        `mark` is that of a write, and tells whether a commit was sent whose outcome isn't known.
+
+        Raises:
+            Unavailable: the database is away, the connection was lost for too long, or others were in the way too often.
+        """
         contentions = losses = 0
-        begun_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
+        begin_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
         while True:
             try:
-                return await self._run_in_thread(once, mark, max(begun_by, lost_by))
+                return await once(max(begin_by, lost_by))
             except Exception as error:
                 fault = Fault.AWAY if isinstance(error, LosesWrites | _NotBegunError) else fault_of(error)
                 is_unknown = mark is not None and mark.is_sent
                 if fault is Fault.OURS and not is_unknown:
                     raise
-                if mark is None and reads and sqlstate(error) == READ_ONLY:
+                if mark is None and sqlstate(error) == READ_ONLY:
                     raise  # a reading function that writes is a fault of ours
                 contentions += fault is Fault.CONTENTION
                 losses += fault is Fault.LOST
                 if losses and not lost_by:
                     # The next COMMIT would wait for the standby as long again.
-                    lost_by = begun_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
+                    lost_by = begin_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
-                in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begun_by)
+                in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
                 if fault in (Fault.AWAY, Fault.OURS) or not in_time:
                     raise unavailable(error, is_unknown=is_unknown) from error
             await asyncio.sleep(pause)
 
-    async def _run_in_thread(self, once: Callable[[], R], mark: Mark | None, begun_by: float) -> R:
-        """Run it on the next thread that is free.
+    async def _run_in_thread(self, threads: ThreadPoolExecutor, once: Callable[[], R], begin_by: float) -> R:
+        """Run a transaction on the next free thread.
 
         Raises:
-            _NotBegunError: the database is being closed; none was free until then (seconds of `time.monotonic`).
+            _NotBegunError: the database is being closed, or no thread was free by then (seconds of `time.monotonic`).
         """
         if self._is_closing:
             raise _NotBegunError("the database is being closed")
-        running = (self._readers if mark is None else self._writers).submit(once)
+        running = threads.submit(once)
         answer = asyncio.wrap_future(running)
         try:
-            await asyncio.wait((answer,), timeout=begun_by - time.monotonic())
+            await asyncio.wait((answer,), timeout=begin_by - time.monotonic())
             if not answer.done() and running.cancel():
                 raise _NotBegunError("all connections are in use")
             return await answer
         finally:
-            answer.cancel()  # where who asked is cancelled: it isn't begun, or nobody hears its answer
-            # A refusal's traceback has this frame in it, and these have the refusal: else each would be for Python's collector.
-            del answer, running
+            answer.cancel()  # if the caller was cancelled, it isn't begun
 
     def _commit(self, connection: Connection) -> None:
         """Commit, and believe only what is answered without a doubt.
@@ -278,19 +212,14 @@ class PostgresqlDatabase:
             raise _GivenUp("; ".join(warnings))
 
     def _give_up_connections(self, context: ExceptionContext) -> None:
-        """Have all connections made anew where the server that they lead to can't be used any more."""
+        """Have SQLAlchemy replace all connections when their server can't be used any more, and replace the event loop's too."""
         state = getattr(context.original_exception, "sqlstate", None)
         options = {} if context.connection is None else context.connection.get_execution_options()
-        if state in LOST_STATES and not (state == READ_ONLY and options.get(READS)):
+        is_our_read = state == READ_ONLY and options.get("postgresql_readonly", False)
+        if state in LOST_STATES and not is_our_read:
             context.is_disconnect = True
         if context.is_disconnect:
-            self._losses += 1
-            self._close_idle_readers()
-
-    def _close_idle_readers(self) -> None:
-        readers, self._idle_readers = self._idle_readers, []
-        for each in readers:
-            each.close()
+            self._fetching.is_outdated = True
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
@@ -300,7 +229,7 @@ class PostgresqlDatabase:
 
     async def close(self) -> None:
         self._is_closing = True  # nothing is begun from here on; threads finish what they have
-        self._asker.close()
+        self._fetching.close()
         await asyncio.to_thread(self.discard)
 
     def discard(self) -> None:
@@ -309,7 +238,6 @@ class PostgresqlDatabase:
         for threads in (self._writers, self._readers):
             threads.shutdown(wait=True)
         self._announcements.close()
-        self._close_idle_readers()
         self._engine.dispose()
 
 
@@ -320,11 +248,6 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
         if connection.invalidated:  # whatever the function made of it
             raise Lost(str(error)) from error
         raise
-
-
-def _is_idle(connection: Connection) -> bool:
-    raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
-    return raw.info.transaction_status is TransactionStatus.IDLE
 
 
 def _refuse_failed(connection: Connection) -> None:
