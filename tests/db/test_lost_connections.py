@@ -269,8 +269,8 @@ def test_what_is_a_correct_answer_or_a_fault_is_not_tried_again(url: str) -> Non
         for fn, error in ((refuse, Conflict), (violate, IntegrityError), (fail, DBAPIError)):
             with pytest.raises(error):
                 await database.write(fn)
-        # PostgreSQL would answer the COMMIT as if all were well.
-        with pytest.raises(RuntimeError, match="nobody was told"):
+        # PostgreSQL would answer the COMMIT without an error.
+        with pytest.raises(RuntimeError, match="its error was caught"):
             await database.write(hide)
         with pytest.raises(DBAPIError):
             await database.read(add)  # a reading function that writes

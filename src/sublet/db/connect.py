@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: made by libpq from the address as it stands, bounded in time, refused where they may lose writes."""
+"""Connections to PostgreSQL: libpq reads the address, waits are bounded, and a server that may lose writes is refused."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,45 +14,44 @@ from sublet.errors import Unavailable
 DEFAULTS: dict[str, str | int] = {
     "fallback_application_name": "sublet",
     "connect_timeout": 3,
-    # A host that is gone without a word is noticed in about 11 s, not in the kernel's two hours.
+    # A host that disappears is noticed in about 11 s, instead of the kernel's two hours.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""What an address gets that doesn't say it itself: libpq's parameters, in seconds, the last one in milliseconds."""
+"""Defaults of libpq's parameters that an address may override, in seconds; the last one in milliseconds."""
 
 LOCK_SECONDS = 5
 """How long a statement waits for a lock."""
 IDLE_SECONDS = 15
-"""How long a transaction may do nothing: one whose process is frozen or cut off must not keep its locks for long."""
+"""How long a transaction may be idle: a process that is frozen or unreachable must not keep its locks for long."""
 
 WARNINGS = "sublet_warnings"
-"""Where a pooled connection's `info` has the warnings that PostgreSQL gave since they were cleared."""
+"""The key of a pooled connection's `info` with PostgreSQL's warnings since they were last cleared."""
 
 Prepare = Callable[["psycopg.Connection[Any]"], None]
 
 
-class LosesWrites(Exception):  # noqa: N818 - nothing is lost yet
-    """PostgreSQL is set up so that it may lose what it has acknowledged."""
+class LosesWrites(Exception):  # noqa: N818 - nothing was lost yet
+    """PostgreSQL's configuration allows it to lose acknowledged writes."""
 
 
 def libpq_address(url: str) -> str:
-    """Return the parameters for libpq of an address `postgresql://…`, which may name several hosts.
+    """Return libpq's parameters of an address `postgresql://…`, which may name several hosts.
 
-    An address with several hosts leads to the one that can be written, unless it says something else
-    (`target_session_attrs`): else one might land on a standby.
+    With several hosts the default of `target_session_attrs` is `read-write`, because one of them may be a standby.
 
     Raises:
-        Unavailable: libpq can't read it.
+        Unavailable: libpq can't read the address.
     """
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:
-        # libpq's own sentence may quote the address, with the password in it.
+        # libpq's message may contain the address with its password.
         raise Unavailable(
-            "database_url is no address that libpq can read; it is postgresql://user@host:port/name, "
-            "and what has a special meaning in a URI is percent-encoded."
+            "libpq can't read database_url. Its form is postgresql://user@host:port/name; percent-encode characters with "
+            "a special meaning in a URI."
         ) from None
     if any("," in str(given.get(name, "")) for name in ("host", "hostaddr")):
         given.setdefault("target_session_attrs", "read-write")
@@ -60,7 +59,7 @@ def libpq_address(url: str) -> str:
 
 
 def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: Any) -> Engine:
-    """Return an engine for an address `postgresql://…`; `prepare` is called with each new connection before anything else.
+    """Return an engine for an address `postgresql://…`; `prepare` is called with each new connection first.
 
     `options` are those of SQLAlchemy's `create_engine`.
 
@@ -68,7 +67,7 @@ def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: An
         Unavailable: libpq can't read the address.
     """
     address = libpq_address(url)
-    # SQLAlchemy would take the address apart by rules of its own, which know no second host.
+    # SQLAlchemy's own parser of addresses allows only one host.
     engine = create_engine(
         "postgresql+psycopg://",
         hide_parameters=True,  # what users wrote stays out of the log

@@ -1,8 +1,8 @@
-"""PostgreSQL: psycopg on worker threads; single questions by the event loop itself (`pipeline.py`).
+"""PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Verbs take row locks in one order (the user first, then the coupon, then the ledger; what the publisher locks:
-`subdomains/publishing.py`). What others were in the way of is run again, and so is what lost its connection: reads as they are,
-writes behind their mark (`marks.py`), so that nothing is ever done twice. Both end after a bounded number of times or seconds.
+Verbs take row locks in one order: the user, the coupon, the ledger (`subdomains/publishing.py` has the publisher's order). Transactions
+that meet a conflict or lose their connection are retried, a bounded number of times or seconds. A write is retried behind its mark
+(`marks.py`), so that it takes effect once.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.announcements import Announcements
 from sublet.db.changes import Changes
-from sublet.db.commit_watch import CommitWatch
+from sublet.db.commit_watch import bounded_commit
 from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, postgresql_engine
 from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.fetching import Fetching
@@ -34,28 +34,28 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WRITERS, READERS = 8, 4
-"""How many transactions run at once. Readers have threads of their own: writers may all wait for a standby that is away."""
+"""How many transactions run at once. Readers have their own threads, because all writers may be waiting for a standby that is down."""
 CONTENTIONS_MAX = 8
-"""How often a transaction is run at most that others are in the way of."""
+"""How often a transaction runs at most when it conflicts with others."""
 LOST_SECONDS = 3.0
-"""After the first loss of its connection, how long a transaction is begun again."""
+"""How long a transaction is retried after it first lost its connection."""
 PAUSE_MAX_SECONDS = 0.5
 BEGIN_SECONDS = 10.0
-"""How long after a call it is begun at last: all threads may wait for a standby that is away, or for locks."""
+"""How long a call waits for a free thread: all of them may be waiting for locks, or for a standby that is down."""
 UNHEARD_SECONDS = 0.1
-"""How long one waits for a change at most while notifications don't come in."""
+"""How long `changed` waits at most while no notifications arrive."""
 
 
 class _NotBegunError(Exception):
-    """It was not run, nor will be."""
+    """The transaction did not begin, and never will."""
 
 
 class _GivenUp(Lost):
-    """A COMMIT's wait for the standby was given up."""
+    """The COMMIT stopped waiting for the synchronous standby."""
 
 
 class PostgresqlDatabase:
-    """PostgreSQL: each call on a worker thread with a pooled connection."""
+    """PostgreSQL: transactions on worker threads with pooled connections, single queries on a connection of the event loop."""
 
     def __init__(
         self, url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
@@ -74,14 +74,13 @@ class PostgresqlDatabase:
         self._fetching = Fetching(lambda: session.connect(address))
         self._changes = Changes()
         self._announcements = Announcements(address, self._changes.tell_from_thread)
-        self._commits = CommitWatch()
         self._is_closing = False
 
     def check(self) -> None:
-        """Make a connection.
+        """Open a connection.
 
         Raises:
-            Unavailable: it can't be made, or is refused (`begin_session`).
+            Unavailable: PostgreSQL can't be reached, or may lose writes (`Session`).
         """
         try:
             self._engine.connect().close()
@@ -95,13 +94,19 @@ class PostgresqlDatabase:
             with self._reading.connect() as connection:
                 return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
 
-        return await self._repeat(lambda begin_by: self._run_in_thread(self._readers, once, begin_by))
+        return await self._repeat(
+            lambda begin_by: self._run_in_thread(self._readers, once, begin_by), only_reads=True
+        )
 
     async def fetch(self, query: Query[R], /, **parameters: object) -> R:
         asked = for_driver(query, self._engine.dialect)
 
         async def once(_begin_by: float) -> R:
-            rows = await self._fetching.rows(asked.text, asked.values(parameters))
+            try:
+                rows = await self._fetching.rows(asked.text, asked.values(parameters))
+            except psycopg.Error as error:
+                self._fetching.is_outdated = fault_of(error) is Fault.LOST
+                raise
             return query.read(asked.rows(rows))
 
         return await self._repeat(once)
@@ -122,7 +127,7 @@ class PostgresqlDatabase:
                     try:
                         self._commit(connection)
                     except DBAPIError as error:
-                        # Else PostgreSQL itself said that it didn't commit, and no attempt before this one had.
+                        # Any other error is PostgreSQL's word that it didn't commit; no earlier attempt had committed either.
                         mark.is_sent = fault_of(error) is Fault.LOST
                         raise
             except CommittedBefore:
@@ -135,20 +140,22 @@ class PostgresqlDatabase:
         return result
 
     def _confirm(self, mark: Mark) -> Any:
-        """Return the result of an attempt whose commit is there, once it is as safe as one that is answered."""
+        """Return the result of an attempt that committed, once that commit is as safe as an acknowledged one."""
         with self._engine.connect() as connection, connection.begin():
             if not mark.touch(connection):
                 raise Lost("the mark was there a moment ago: this is another server")
-            self._commit(connection)  # whatever becomes of it, the attempt that it confirms was sent
+            self._commit(connection)
         return mark.result
 
-    async def _repeat(self, once: Callable[[float], Awaitable[R]], mark: Mark | None = None) -> R:
+    async def _repeat(
+        self, once: Callable[[float], Awaitable[R]], mark: Mark | None = None, *, only_reads: bool = False
+    ) -> R:
         """Run `once` until it succeeds, within the bounds above; it gets the instant by which it must begin.
 
-        `mark` is that of a write, and tells whether a commit was sent whose outcome isn't known.
+        `mark` is that of a write, and tells whether a COMMIT was sent whose outcome isn't known.
 
         Raises:
-            Unavailable: the database is away, the connection was lost for too long, or others were in the way too often.
+            Unavailable: the database can't be reached, the connection was lost for too long, or there were too many conflicts.
         """
         contentions = losses = 0
         begin_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
@@ -160,12 +167,12 @@ class PostgresqlDatabase:
                 is_unknown = mark is not None and mark.is_sent
                 if fault is Fault.OURS and not is_unknown:
                     raise
-                if mark is None and sqlstate(error) == READ_ONLY:
-                    raise  # a reading function that writes is a fault of ours
+                if only_reads and sqlstate(error) == READ_ONLY:
+                    raise  # a reading function that writes is a bug
                 contentions += fault is Fault.CONTENTION
                 losses += fault is Fault.LOST
                 if losses and not lost_by:
-                    # The next COMMIT would wait for the standby as long again.
+                    # After a COMMIT that waited for the standby, the next one would wait as long.
                     lost_by = begin_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
@@ -192,27 +199,27 @@ class PostgresqlDatabase:
             answer.cancel()  # if the caller was cancelled, it isn't begun
 
     def _commit(self, connection: Connection) -> None:
-        """Commit, and believe only what is answered without a doubt.
+        """Commit.
 
         Raises:
-            _GivenUp: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
-                change would be gone if the standby took over.
+            _GivenUp: PostgreSQL committed with a warning: it stopped waiting for the synchronous standby. The change is lost if the
+                standby takes over.
         """
         raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
         warnings = connection.info[WARNINGS]
         warnings.clear()
-        with self._commits.over(raw) as wait:
+        with bounded_commit(raw) as commit:
             try:
                 connection.commit()
             finally:
-                wait.end()
-                if wait.is_given_up:
+                commit.end()
+                if commit.was_cancelled:
                     connection.invalidate()
         if warnings:
             raise _GivenUp("; ".join(warnings))
 
     def _give_up_connections(self, context: ExceptionContext) -> None:
-        """Have SQLAlchemy replace all connections when their server can't be used any more, and replace the event loop's too."""
+        """Replace all connections, SQLAlchemy's and the event loop's, when one shows that its server can't be used any more."""
         state = getattr(context.original_exception, "sqlstate", None)
         options = {} if context.connection is None else context.connection.get_execution_options()
         is_our_read = state == READ_ONLY and options.get("postgresql_readonly", False)
@@ -228,12 +235,12 @@ class PostgresqlDatabase:
         return await self._changes.wait(timeout_seconds)
 
     async def close(self) -> None:
-        self._is_closing = True  # nothing is begun from here on; threads finish what they have
+        self._is_closing = True  # no transaction begins from here on; the threads finish the running ones
         self._fetching.close()
         await asyncio.to_thread(self.discard)
 
     def discard(self) -> None:
-        """Do what `close` does, in place."""
+        """Close the connections without waiting for the event loop."""
         self._is_closing = True
         for threads in (self._writers, self._readers):
             threads.shutdown(wait=True)
@@ -245,7 +252,7 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
     try:
         return fn()
     except Exception as error:
-        if connection.invalidated:  # whatever the function made of it
+        if connection.invalidated:  # the function may have raised something else
             raise Lost(str(error)) from error
         raise
 
@@ -254,7 +261,7 @@ def _refuse_failed(connection: Connection) -> None:
     raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
     if raw.info.transaction_status is TransactionStatus.INERROR:
         # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
-        raise RuntimeError("a statement of the transaction failed, and nobody was told")
+        raise RuntimeError("a statement of the transaction failed, and its error was caught")
 
 
 def open_postgresql(
