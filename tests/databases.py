@@ -7,12 +7,15 @@ process of pytest runs, and is dropped with the test whose folder it belongs to.
 import atexit
 import os
 import shutil
+import sqlite3
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from postgresql import fresh_database, run_postgresql
+from sublet.db import Tx
 
 VARIABLE = "TEST_DATABASE"
 """Says which one, also to processes that tests start. No SUBLET_ before it: that would be an unknown setting."""
@@ -63,6 +66,11 @@ def registry_address(folder: Path, *, like: str | None = None) -> str:
         url = stack.enter_context(fresh_database(server_address(), like=like))
         _server.databases[folder] = url, stack
     return _server.databases[folder][0]
+
+
+def driver_of(tx: Tx) -> sqlite3.Connection:
+    """Return the driver's connection of a transaction on SQLite."""
+    return cast("sqlite3.Connection", tx.connection.connection.dbapi_connection)
 
 
 def template(name: str) -> Path:

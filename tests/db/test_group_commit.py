@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from databases import driver_of
 from sublet.db import SqliteDatabase, Tx, open_database, sqlite
 from sublet.db.changes import Changes
 from sublet.errors import Conflict, Unavailable
@@ -76,7 +77,7 @@ def test_a_group_is_one_commit_and_a_refusal_in_it_undoes_itself_only(tmp_path: 
     statements: list[str] = []
 
     async def story(database: SqliteDatabase) -> None:
-        await database.write(lambda tx: tx.driver.set_trace_callback(statements.append))
+        await database.write(lambda tx: driver_of(tx).set_trace_callback(statements.append))
         results = await asyncio.gather(
             *(database.write(_refused if number % 3 == 1 else _add, f"n{number}") for number in range(60)),
             return_exceptions=True,
@@ -228,17 +229,6 @@ def test_the_settings_keep_acknowledged_writes(tmp_path: Path) -> None:
     _tell(tmp_path, story)
 
 
-def test_short_reads_keep_more_of_the_file_in_memory_than_others(tmp_path: Path) -> None:
-    def ask(tx: Tx) -> int:
-        return int(tx.connection.exec_driver_sql("PRAGMA cache_size").scalar_one())
-
-    async def story(database: SqliteDatabase) -> None:
-        assert await database.read(ask) == -sqlite.READING_CACHE_KIB
-        assert -sqlite.READING_CACHE_KIB < await database.read_apart(ask) < 0
-
-    _tell(tmp_path, story)
-
-
 def test_waiting_for_a_change_can_be_cancelled_in_the_moment_of_the_change() -> None:
     """Else the service would not stop: its parts are cancelled, and may be told of a commit just then."""
 
@@ -268,45 +258,7 @@ def test_a_write_that_changes_nothing_wakes_nobody(tmp_path: Path) -> None:
     _tell(tmp_path, story)
 
 
-def test_what_is_recalled_is_asked_again_after_a_commit_of_anybody(tmp_path: Path) -> None:
-    asked = []
-
-    def count(tx: Tx, name: str) -> int:
-        asked.append(name)
-        return len(_names(tx) & {name})
-
-    async def story(database: SqliteDatabase) -> None:
-        assert [await database.recall(count, each) for each in ("a", "a", "b", "a")] == [0, 0, 0, 0]
-        assert asked == ["a", "b"]
-        await database.write(_add, "a")
-        assert [await database.recall(count, "a") for _ in range(2)] == [1, 1]
-        other = sqlite3.connect(tmp_path / "things.db")
-        with other:
-            other.execute("DELETE FROM things")
-        await asyncio.sleep(0)  # what comes next has come after that
-        assert await database.recall(count, "a") == 0
-        other.close()
-        assert asked == ["a", "b", "a", "a"]
-
-    _tell(tmp_path, story)
-
-
-def test_no_more_is_remembered_than_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "RECALLED_MAX", 3)
-    asked = []
-
-    def note(_tx: Tx, name: str) -> None:
-        asked.append(name)
-
-    async def story(database: SqliteDatabase) -> None:
-        for each in "abcaabcdda":
-            await database.recall(note, each)
-
-    _tell(tmp_path, story)
-    assert asked == ["a", "b", "c", "d", "a"]
-
-
-def test_nobody_waits_for_what_is_read_apart(tmp_path: Path) -> None:
+def test_a_slow_read_delays_no_other_request(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(tx: Tx) -> set[str]:
@@ -317,12 +269,12 @@ def test_nobody_waits_for_what_is_read_apart(tmp_path: Path) -> None:
         return names
 
     async def story(database: SqliteDatabase) -> None:
-        apart = asyncio.create_task(database.read_apart(slow))
+        slow_read = asyncio.create_task(database.read(slow))
         await asyncio.to_thread(begun.wait, 30)
         await database.write(_add, "a")
         assert await database.read(_names) == {"a"}
         go_on.set()
-        assert await apart == set()
-        assert await database.read_apart(_names) == {"a"}
+        assert await slow_read == set()
+        assert await database.read(_names) == {"a"}
 
     _tell(tmp_path, story)

@@ -28,7 +28,6 @@ def prepared(postgresql_server: str) -> Iterator[str]:
 @pytest.fixture
 def url(postgresql_server: str, prepared: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", 0.5)
-    monkeypatch.setattr(commit_watch, "WATCH_SECONDS", 0.1)
     with fresh_database(postgresql_server, like=prepared) as made:
         try:
             yield made

@@ -213,8 +213,7 @@ def test_a_renewal_without_its_reference_is_caught(
 
 def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that begins as a reader is refused where somebody else has written meanwhile."""
-    command = Tx.command
-    monkeypatch.setattr(Tx, "command", lambda tx, sql: command(tx, sql.replace(" IMMEDIATE", "")))
+    monkeypatch.setattr("sublet.db.sqlite.BEGIN_WRITE", "BEGIN")
     # The operator's commands say so with an exit code, which the test's helper asserts.
     with running_service(url) as service, pytest.raises((Unavailable, AssertionError)):
         check_writers_take_turns(service)

@@ -199,7 +199,7 @@ def test_a_limit_that_was_lowered_lends_nothing_more(url: str) -> None:
 
     async def story() -> None:
         async with opened(url, 1) as some:
-            loans = [await some.dbs[0].write(lend, "read", "1", limit, 8) for limit in (40, 4, 40)]
+            loans = [await lend(some.dbs[0], "read", "1", limit, 8) for limit in (40, 4, 40)]
             assert [(each.count, each.not_lent) for each in loans] == [(8, 32), (0, 0), (8, 24)]
 
     asyncio.run(story())
@@ -221,7 +221,7 @@ def test_windows_that_are_over_are_deleted(url: str, monkeypatch: pytest.MonkeyP
                 left.append(await some.windows())
             assert left[0] == 23  # begun anew in its place
             assert left[-1] == 14
-            assert await some.dbs[0].write(forget_ended, 100) == 0
+            assert await forget_ended(some.dbs[0], 100) == 0
 
     asyncio.run(story())
 

@@ -1,7 +1,6 @@
 """A token's check characters are looked at first: what can't be one of ours costs no question to the database."""
 
 import asyncio
-from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -9,7 +8,7 @@ import pytest
 
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.tokens import new_token
-from sublet.db import Database, Tx
+from sublet.db import Database, Query
 from sublet.errors import TokenInvalid
 from sublet.secret import Secret
 
@@ -21,7 +20,7 @@ class NotAskedError(Exception):
 class NoDatabase:
     """A database that must not be used."""
 
-    async def recall(self, _fn: Callable[[Tx, Any], Any], _key: Hashable) -> Any:
+    async def fetch(self, _query: Query[Any], /, **_parameters: object) -> Any:
         raise NotAskedError
 
     def now(self) -> datetime:

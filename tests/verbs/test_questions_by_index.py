@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Table, text
 
+from databases import driver_of
 from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
 from sublet.db import Tx
@@ -15,7 +16,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import free_name_store, look_alike_store, publish_store, store, sweep_store
 from sublet.subdomains.list_store import list_own
-from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
+from sublet.subdomains.model import SubdomainFilter
 
 ZONE = "example.test"
 COPIES = 20_000
@@ -36,12 +37,10 @@ def _platform_domain(tx: Tx, of: int) -> PlatformDomain:
 
 
 QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
-    "which of a user's names is this": lambda tx, _: store.find_own(
-        tx, 1, ShownSubdomain, fqdn=f"copy7.{ZONE}"
+    "which of a user's names is this": lambda tx, _: store.OWN_BY_NAME.run(
+        tx, owner_id=1, name=f"copy7.{ZONE}"
     ),
-    "which of a user's names is this, for a verb": lambda tx, _: store.find_own(
-        tx, 1, Subdomain, fqdn=f"copy7.{ZONE}"
-    ),
+    "which of a user's names is this, for a verb": lambda tx, _: store.find_own(tx, 1, fqdn=f"copy7.{ZONE}"),
     "which are a user's newest": lambda tx, _: list_own(tx, 1, SubdomainFilter(), 26, None),
     "is a platform domain at a name, or below it": lambda tx, _: (
         platform_domain_store.has_platform_domain_at_or_below(tx, f"copy7.{ZONE}")
@@ -156,9 +155,9 @@ def _steps(tx: Tx, ask: Callable[[Tx], object]) -> int:
         counted += 100
         return 0
 
-    tx.driver.set_progress_handler(count, 100)
+    driver_of(tx).set_progress_handler(count, 100)
     try:
         ask(tx)
     finally:
-        tx.driver.set_progress_handler(None, 0)
+        driver_of(tx).set_progress_handler(None, 0)
     return counted

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from databases import driver_of
 from sublet.accounts import store as account_store
 from sublet.audit import Actor, audit_events
 from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
@@ -465,11 +466,11 @@ def test_a_change_reads_none_of_a_ticket_s_messages(house: House) -> None:
     ticket_id = house.open()
     with house.tx() as tx:
         statements: list[str] = []
-        tx.driver.set_trace_callback(statements.append)
+        driver_of(tx).set_trace_callback(statements.append)
         reply(tx, house.actor("ann"), str(ticket_id), "And now?", None)
         staff_reply(tx, STAFF, str(ticket_id), "Soon.", "Olga")
         close(tx, STAFF, str(ticket_id))
-        tx.driver.set_trace_callback(None)
+        driver_of(tx).set_trace_callback(None)
     assert any("FROM tickets" in each for each in statements)
     assert [each for each in statements if "messages.message" in each] == []
 

@@ -22,7 +22,7 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     token_text = secret.reveal()
     if not is_well_formed(token_text):
         raise TokenInvalid("This is not a token of this service: check for a typing error or a missing part.")
-    found = await db.recall(store.find_registrant, digest(token_text))
+    found = await db.fetch(store.REGISTRANT_BY_DIGEST, token_digest=digest(token_text))
     check_token(found.token if found else None, db.now())
     assert found is not None  # noqa: S101 - check_token raised otherwise
     return found

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Organization, Registrant, Token, User
-from sublet.db import Prepared, Tx
+from sublet.db import Prepared, Query, Tx
 from sublet.errors import Conflict
 from sublet.schema import BIG_ID, Instant, metadata, violates
 
@@ -100,11 +100,6 @@ _USERS_LOCKED = Prepared(
     .order_by(users.c.id)
     .with_for_update(key_share=True)
 )
-_REGISTRANT_BY_DIGEST = Prepared(
-    select(*_USER, *_ORGANIZATION, *_TOKEN)
-    .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
-    .where(tokens.c.digest == bindparam("token_digest"))
-)
 
 
 def _token(row: Iterable[object]) -> Token:
@@ -117,16 +112,24 @@ def _user(row: Sequence[Any] | None) -> User | None:
     return User(*row) if row is not None else None
 
 
-def find_registrant(tx: Tx, token_digest: str) -> Registrant | None:
-    """Whom does the token with this digest stand for?"""
-    row = _REGISTRANT_BY_DIGEST.one_or_none(tx, token_digest=token_digest)
-    if row is None:
+def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
+    if not rows:
         return None
     users_end = len(_USER)
     organization_end = users_end + len(_ORGANIZATION)
+    (row,) = rows
     return Registrant(
         User(*row[:users_end]), Organization(*row[users_end:organization_end]), _token(row[organization_end:])
     )
+
+
+REGISTRANT_BY_DIGEST = Query(
+    select(*_USER, *_ORGANIZATION, *_TOKEN)
+    .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
+    .where(tokens.c.digest == bindparam("token_digest")),
+    _registrant,
+)
+"""Which user, organization and token belong to the `token_digest`? None if no token has it."""
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:

@@ -1,8 +1,7 @@
-"""The database: `read` and `write` run one function in one transaction with one instant.
+"""The database: `read` and `write` run one function in one transaction with one instant; `fetch` runs one query.
 
-Raising rolls back, returning commits; nothing is answered before its commit is durable. Verbs and stores are plain
-synchronous functions over a `Tx`; only the edges await. Two engines stand behind the same two calls: `sqlite.py`, the
-embedded default, and `postgresql.py`.
+Raising rolls back, returning commits; no result is returned before its commit is durable. Verbs and stores are plain synchronous
+functions over a `Tx`; only the edges await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
 """
 
 from pathlib import Path
@@ -11,6 +10,7 @@ from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.pages import Pages
 from sublet.db.prepared import Prepared
+from sublet.db.query import Query
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
 from sublet.errors import Unavailable
 
@@ -20,6 +20,7 @@ __all__ = (
     "Database",
     "Pages",
     "Prepared",
+    "Query",
     "SqliteDatabase",
     "Tx",
     "commit_marks",
@@ -35,11 +36,11 @@ def open_database(
 ) -> Database:
     """Open the database of an address (`sqlite:///…` or `postgresql://…`).
 
-    Two things are for PostgreSQL alone. `statement_seconds` bounds each statement, and transactions that do nothing; 0: neither is
-    bounded. `may_lose_writes` allows a server that may lose acknowledged writes.
+    Two parameters are for PostgreSQL only. `statement_seconds` bounds each statement, and idle transactions; 0: no bound.
+    `may_lose_writes` allows a server that may lose acknowledged writes.
 
     Raises:
-        Unavailable: it can't be opened, or its PostgreSQL may lose acknowledged writes (`fsync`, `full_page_writes` or
+        Unavailable: the database can't be opened, or PostgreSQL may lose acknowledged writes (`fsync`, `full_page_writes` or
             `synchronous_commit` is off).
     """
     if url.startswith("sqlite:///"):
@@ -49,6 +50,6 @@ def open_database(
                 f"The folder {folder} of the database does not exist; create it, then run `sublet init`."
             )
         return SqliteDatabase(url, clock)
-    from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - psycopg is a tenth of what a command loads
+    from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - psycopg takes a tenth of a command's start
 
     return open_postgresql(url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds)

@@ -1,8 +1,7 @@
-"""Commits told to other processes (LISTEN and NOTIFY), on a connection and a thread of their own.
+"""Announcements of commits to other processes (LISTEN and NOTIFY), on a connection and a thread of their own.
 
-A NOTIFY in the transaction itself would have all commits of the database wait for each other. So it comes after the commit, and
-while one is under way all that is committed meanwhile goes with the next. Whoever waits looks again by itself after a while:
-nothing depends on a notification, it is only sooner.
+A NOTIFY inside a transaction makes all commits of the database wait for each other. So it is sent after the commit, and one NOTIFY
+announces all commits since the last one. Waiting processes also poll, so a lost notification only costs time.
 """
 
 import os
@@ -23,16 +22,16 @@ from sublet.db.marks import DELETE_OLD, DELETED_AT_ONCE
 CHANNEL = "sublet_changes"
 RECONNECT_MAX_SECONDS = 5.0
 TIDY_SECONDS = 60.0
-"""How often old marks are deleted, about."""
+"""About how often old marks are deleted."""
 CLOSE_SECONDS = 5.0
-"""How long the end of a process waits for its last announcement."""
+"""How long a process waits for its last announcement when it ends."""
 log = structlog.get_logger()
 
 
 class Announcements:
-    """Announces the commits of this process once they are told to `tell`, and calls `on_change` for those of others.
+    """Announces this process's commits after `tell`, and calls `on_change` when other processes announce theirs.
 
-    Begins with the first call of `tell` or `listen`. It also deletes old marks of commits now and then.
+    Its thread starts with the first call of `tell` or `listen`. The thread also deletes old commit marks.
     """
 
     def __init__(self, address: str, on_change: Callable[[], None]) -> None:
@@ -47,24 +46,24 @@ class Announcements:
         self._is_closing = False
         self._tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
         self.is_listening = False
-        """Whether notifications of others come in; where they don't, one has to look more often."""
+        """True while notifications arrive; `changed` polls more often while they don't."""
 
     def listen(self) -> None:
-        """Begin, where it hasn't yet."""
+        """Start the thread if it isn't running."""
         with self._lock:
             if self._thread is None and not self._is_closing:
                 self._thread = threading.Thread(target=self._run, name="sublet-announcements", daemon=True)
                 self._thread.start()
 
     def tell(self) -> None:
-        """Have it announced that something was committed; returns at once."""
+        """Announce soon that something was committed."""
         if not self._has_news:
             self._has_news = True
             self._wake()
             self.listen()
 
     def close(self) -> None:
-        """Announce what is to be announced, and end; a database that is away isn't waited for."""
+        """Send the last announcement and stop; don't wait for a database that is down."""
         with self._lock:
             self._is_closing = True
         self._wake()
@@ -75,7 +74,7 @@ class Announcements:
             self._woken.close()
 
     def _wake(self) -> None:
-        with suppress(OSError):  # it is full of such bytes, and will wake; or it is closed
+        with suppress(OSError):  # the buffer is full, so the thread wakes anyway; or it is closed
             self._waking.send(b"!")
 
     def _run(self) -> None:
@@ -83,10 +82,10 @@ class Announcements:
         while True:
             try:
                 with closing(psycopg.connect(self._address, autocommit=True)) as connection:
-                    # An announcement need not survive a crash, so its commit needn't wait for the disk or a standby.
+                    # An announcement need not survive a crash, so its commit doesn't wait for the disk or a standby.
                     connection.execute(f"SET synchronous_commit = off; LISTEN {CHANNEL}")
                     self.is_listening, pause = True, 0.0
-                    self._on_change()  # what was committed while nobody listened
+                    self._on_change()  # something may have been committed before LISTEN
                     self._serve(connection)
             except (psycopg.Error, OSError) as error:
                 if pause == 0.0 and not self._is_closing:
@@ -106,7 +105,7 @@ class Announcements:
     def _serve(self, connection: "psycopg.Connection[Any]") -> None:
         while True:
             if self._has_news:
-                self._has_news = False  # before it is sent: what is committed from here on goes with the next
+                self._has_news = False  # cleared first: a commit from here on needs another NOTIFY
                 try:
                     connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._name])
                 except psycopg.Error:
@@ -116,7 +115,7 @@ class Announcements:
                 return
             elif time.monotonic() >= self._tidy_at:
                 self._tidy(connection)
-            # Notifications may have come in with an answer; the socket has nothing to read then.
+            # Notifications may have arrived with a response; then the socket has nothing to read.
             notifications = list(connection.notifies(timeout=0))
             if any(each.payload != self._name for each in notifications):
                 self._on_change()
@@ -135,7 +134,7 @@ class Announcements:
         is_full = False
         try:
             is_full = connection.execute(DELETE_OLD).rowcount == DELETED_AT_ONCE
-        except psycopg.ProgrammingError as error:  # whoever may not delete them leaves it to others
+        except psycopg.ProgrammingError as error:  # this role may not delete them; another process will
             log.warning("commit_marks_kept", error=str(error).strip())
         if not is_full:
             self._tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret

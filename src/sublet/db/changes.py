@@ -1,17 +1,17 @@
-"""Who waits for a commit is told of it."""
+"""Wakes coroutines that wait for the next commit."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Changes:
-    """Tells waiting coroutines that something was committed. They may be of several loops; a loop calls for its own."""
+    """Wakes the coroutines that wait for a commit; `tell` wakes those of the running event loop."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, timeout_seconds: float) -> bool:
-        """Wait until `tell`, or for the time given; tell which."""
+        """Wait until `tell` is called; False if the time runs out first."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -25,13 +25,13 @@ class Changes:
         return True
 
     def tell(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting coroutines."""
         for future in tuple(self._waiting):
             if not future.done():
                 future.set_result(None)
 
     def tell_from_thread(self) -> None:
-        """Wake all who wait, from a thread that is no loop's."""
+        """Wake all waiting coroutines, from a thread without an event loop."""
         for loop in {future.get_loop() for future in tuple(self._waiting)}:
-            with suppress(RuntimeError):  # its loop is closed by now
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self.tell)

@@ -1,6 +1,7 @@
-"""Connections to PostgreSQL: made by libpq from the address as it stands, bounded in time, refused where they may lose writes."""
+"""Connections to PostgreSQL: libpq reads the address, waits are bounded, and a server that may lose writes is refused."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,45 +14,44 @@ from sublet.errors import Unavailable
 DEFAULTS: dict[str, str | int] = {
     "fallback_application_name": "sublet",
     "connect_timeout": 3,
-    # A host that is gone without a word is noticed in about 11 s, not in the kernel's two hours.
+    # A host that disappears is noticed in about 11 s, instead of the kernel's two hours.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""What an address gets that doesn't say it itself: libpq's parameters, in seconds, the last one in milliseconds."""
+"""Defaults of libpq's parameters that an address may override, in seconds; the last one in milliseconds."""
 
 LOCK_SECONDS = 5
 """How long a statement waits for a lock."""
 IDLE_SECONDS = 15
-"""How long a transaction may do nothing: one whose process is frozen or cut off must not keep its locks for long."""
+"""How long a transaction may be idle: a process that is frozen or unreachable must not keep its locks for long."""
 
 WARNINGS = "sublet_warnings"
-"""Where a pooled connection's `info` has the warnings that PostgreSQL gave since they were cleared."""
+"""The key of a pooled connection's `info` with PostgreSQL's warnings since they were last cleared."""
 
 Prepare = Callable[["psycopg.Connection[Any]"], None]
 
 
-class LosesWrites(Exception):  # noqa: N818 - nothing is lost yet
-    """PostgreSQL is set up so that it may lose what it has acknowledged."""
+class LosesWrites(Exception):  # noqa: N818 - nothing was lost yet
+    """PostgreSQL's configuration allows it to lose acknowledged writes."""
 
 
 def libpq_address(url: str) -> str:
-    """Return the parameters for libpq of an address `postgresql://…`, which may name several hosts.
+    """Return libpq's parameters of an address `postgresql://…`, which may name several hosts.
 
-    An address with several hosts leads to the one that can be written, unless it says something else
-    (`target_session_attrs`): else one might land on a standby.
+    With several hosts the default of `target_session_attrs` is `read-write`, because one of them may be a standby.
 
     Raises:
-        Unavailable: libpq can't read it.
+        Unavailable: libpq can't read the address.
     """
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:
-        # libpq's own sentence may quote the address, with the password in it.
+        # libpq's message may contain the address with its password.
         raise Unavailable(
-            "database_url is no address that libpq can read; it is postgresql://user@host:port/name, "
-            "and what has a special meaning in a URI is percent-encoded."
+            "libpq can't read database_url. Its form is postgresql://user@host:port/name; percent-encode characters with "
+            "a special meaning in a URI."
         ) from None
     if any("," in str(given.get(name, "")) for name in ("host", "hostaddr")):
         given.setdefault("target_session_attrs", "read-write")
@@ -59,7 +59,7 @@ def libpq_address(url: str) -> str:
 
 
 def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: Any) -> Engine:
-    """Return an engine for an address `postgresql://…`; `prepare` is called with each new connection before anything else.
+    """Return an engine for an address `postgresql://…`; `prepare` is called with each new connection first.
 
     `options` are those of SQLAlchemy's `create_engine`.
 
@@ -67,7 +67,7 @@ def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: An
         Unavailable: libpq can't read the address.
     """
     address = libpq_address(url)
-    # SQLAlchemy would take the address apart by rules of its own, which know no second host.
+    # SQLAlchemy's own parser of addresses allows only one host.
     engine = create_engine(
         "postgresql+psycopg://",
         hide_parameters=True,  # what users wrote stays out of the log
@@ -104,30 +104,57 @@ SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s
 """
 
 
-def begin_session(
-    connection: "psycopg.Connection[Any]", *, statement_seconds: int, may_lose_writes: bool
-) -> None:
-    """Bound what a new connection waits for, and refuse one that may lose acknowledged writes; in one round trip.
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What each new connection is told first, in one round trip.
 
-    `statement_seconds` bounds each statement; 0: neither statements nor idle transactions are bounded, only waits for locks.
-
-    Raises:
-        LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes` doesn't allow it.
+    `statement_seconds` bounds each statement, and transactions that do nothing; 0: only waits for locks are bounded.
+    `may_lose_writes` allows a server that may lose acknowledged writes.
     """
-    bounds = (statement_seconds, LOCK_SECONDS, IDLE_SECONDS if statement_seconds else 0)
-    connection.autocommit = True  # else it would be three round trips
-    row = connection.execute(_BEGIN_SESSION, [f"{seconds}s" for seconds in bounds]).fetchone()
-    connection.autocommit = False
-    assert row is not None  # noqa: S101 - a SELECT without FROM
-    if may_lose_writes:
-        return
-    off = [name for name, value in zip(_LOSSES, row[3:], strict=True) if value == "off"]
-    if off:
-        raise LosesWrites(
-            f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: {'; '.join(_LOSSES[name] for name in off)}. "
-            "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. Where "
-            'it doesn\'t matter, as in a test, database_may_lose_writes = "yes" allows it.'
+
+    statement_seconds: int
+    may_lose_writes: bool
+
+    def begin(self, connection: "psycopg.Connection[Any]") -> None:
+        """Set the bounds of a connection.
+
+        Raises:
+            LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes` doesn't allow it.
+        """
+        connection.autocommit = True  # else it would be three round trips
+        row = connection.execute(_BEGIN_SESSION, self._bounds()).fetchone()
+        connection.autocommit = False
+        self._check(row)
+
+    async def connect(self, address: str) -> "psycopg.AsyncConnection[Any]":
+        """Return a connection for the event loop, without transactions; it prepares each statement at its first use.
+
+        Raises:
+            LosesWrites: as `begin`.
+            psycopg.Error: the server can't be reached.
+        """
+        connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(
+            address, autocommit=True, prepare_threshold=0
         )
+        try:
+            self._check(await (await connection.execute(_BEGIN_SESSION, self._bounds())).fetchone())
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    def _bounds(self) -> list[str]:
+        idle_seconds = IDLE_SECONDS if self.statement_seconds else 0
+        return [f"{seconds}s" for seconds in (self.statement_seconds, LOCK_SECONDS, idle_seconds)]
+
+    def _check(self, row: Any) -> None:
+        off = [name for name, value in zip(_LOSSES, row[3:], strict=True) if value == "off"]
+        if off and not self.may_lose_writes:
+            raise LosesWrites(
+                f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: {'; '.join(_LOSSES[name] for name in off)}. "
+                "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. "
+                'Where it doesn\'t matter, as in a test, database_may_lose_writes = "yes" allows it.'
+            )
 
 
 _LOSSES = {

@@ -1,23 +1,24 @@
-"""What PostgreSQL's errors mean for a transaction: can it be run again, and does anybody know what became of it?"""
+"""The meaning of PostgreSQL's errors for a transaction: may it be retried, and is its outcome known?"""
 
 from enum import Enum
 
+import psycopg
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.marks import Lost
 
 
 class Fault(Enum):
-    """What is to be done about an error."""
+    """The kinds of errors, by what follows from them."""
 
     CONTENTION = "contention"
-    """Others were in the way; nothing of the transaction stands, and it may be run again at once."""
+    """A conflict with another transaction; this one was rolled back, and may be retried at once."""
     LOST = "lost"
-    """The connection is gone, or its server can't be written; a new connection may lead to another server."""
+    """The connection was lost, or its server is read-only; a new connection may reach another server."""
     AWAY = "away"
-    """The database can't do it now: a lock that isn't given up, a statement that took too long, a full disk."""
+    """The database can't do it now: a lock timeout, a statement timeout, a full disk."""
     OURS = "ours"
-    """A fault of the program; it would be the same again."""
+    """A bug; retrying would fail the same way."""
 
 
 _CONTENTION = ("40001", "40P01")  # serialization_failure, deadlock_detected
@@ -36,22 +37,23 @@ LOST_STATES = (
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return what an error that left a transaction means."""
+    """Return what an error that ended a transaction or a query means."""
     if isinstance(error, Lost):
         return Fault.LOST
-    if not isinstance(error, DBAPIError):
+    if not isinstance(error, DBAPIError | psycopg.Error):
         return Fault.OURS
     state = sqlstate(error)
     if state in _CONTENTION:
         return Fault.CONTENTION
-    if error.connection_invalidated or state in LOST_STATES or (state or "").startswith("08"):
+    is_invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
+    if is_invalidated or state in LOST_STATES or (state or "").startswith("08"):
         return Fault.LOST
-    if isinstance(error, OperationalError):
-        # Without a state it isn't the server's: libpq couldn't reach it.
+    if isinstance(error, OperationalError | psycopg.OperationalError):
+        # Without a state the error comes from libpq, which couldn't reach the server.
         return Fault.AWAY if state else Fault.LOST
     return Fault.OURS
 
 
 def sqlstate(error: Exception) -> str | None:
-    """Return PostgreSQL's five characters for an error, or None where it has none."""
-    return getattr(getattr(error, "orig", None), "sqlstate", None)
+    """Return PostgreSQL's five characters for an error, or None if it has none."""
+    return getattr(getattr(error, "orig", error), "sqlstate", None)

@@ -1,8 +1,8 @@
-"""The marks of commits: what tells whether a commit was done that nobody answered (docs/decisions/0011-commit-marks.md).
+"""Commit marks: they tell whether a COMMIT took effect when its response was lost (docs/decisions/0011-commit-marks.md).
 
-Every writing transaction on PostgreSQL first adds a row with an id of its own. When the connection is lost at its COMMIT, the
-function is run again with the same id: either the row is there (the earlier attempt had committed, and its result is the
-answer), or it isn't (nothing of it stands, nor ever will), or somebody is still about to commit it, and adding it waits for that.
+Every writing transaction on PostgreSQL first inserts a row with a new id. When the connection is lost at COMMIT, the function runs
+again with the same id. If the row exists, the first attempt committed, and its result is returned. If it can be inserted, the first
+attempt was rolled back. If the first attempt is still committing, the INSERT waits for it.
 """
 
 import secrets
@@ -17,9 +17,9 @@ from sqlalchemy.exc import IntegrityError
 from sublet.schema import Instant, metadata
 
 KEPT_MINUTES = 10
-"""How long a mark stays. All instants here are the database's own: hosts' clocks differ, and tests move theirs."""
+"""How long a mark is kept. All instants here are the database's: the clocks of hosts differ, and tests set theirs."""
 TRIED_MINUTES = 5
-"""How long after its first attempt a write may be tried again: a process may sleep with its machine, and its mark be gone then."""
+"""How long after its first attempt a write may be retried: a suspended machine may wake after its mark was deleted."""
 DELETED_AT_ONCE = 1000
 
 commit_marks = Table(
@@ -29,7 +29,7 @@ commit_marks = Table(
     Column("made_at", Instant, nullable=False),
     Index("ix_commit_marks_made_at", "made_at"),
 )
-"""One row for each transaction whose commit might be answered by nobody: its being there tells that it was done."""
+"""One row for each recent writing transaction; the row exists if the transaction committed."""
 
 _ADD = "INSERT INTO commit_marks (id, made_at) VALUES (%s, now()) RETURNING made_at"
 _ADD_AGAIN = f"""
@@ -43,27 +43,27 @@ DELETE FROM commit_marks WHERE id IN (
     ORDER BY made_at LIMIT {DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED
 )
 """  # noqa: S608 - constants of ours
-"""Deletes old marks, some at once; several processes may do so beside each other."""
+"""Delete a batch of old marks; several processes may do so at the same time."""
 
 
-class CommittedBefore(Exception):  # noqa: N818 - no error: it is the answer to the question
-    """An earlier attempt of the same write had committed."""
+class CommittedBefore(Exception):  # noqa: N818 - not an error
+    """An earlier attempt of the same write committed."""
 
 
-class Lost(Exception):  # noqa: N818 - it may have been done
-    """The connection is lost, or what became of a commit."""
+class Lost(Exception):  # noqa: N818 - the write may have succeeded
+    """The connection was lost, or the outcome of a COMMIT isn't known."""
 
 
 def _new_id() -> str:
-    # Ordered by time, so that the index grows at one end. The clock decides nothing else.
+    # Ordered by time, so that the index grows at one end.
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
 @dataclass(slots=True)
 class Mark:
-    """The mark of one write, through all its attempts.
+    """The mark of one write, kept through all its attempts.
 
-    `is_sent` tells that a COMMIT is under way of which it isn't known what became; `result` is what it is to answer then.
+    `is_sent`: a COMMIT was sent and its outcome isn't known; `result` is the function's result in that attempt.
     """
 
     id: str = field(default_factory=_new_id)
@@ -72,11 +72,11 @@ class Mark:
     result: Any = None
 
     def add(self, connection: Connection) -> None:
-        """Add the mark as the transaction's first statement; wait where an earlier attempt may still commit it.
+        """Insert the mark, as the transaction's first statement; wait for an earlier attempt that may still commit.
 
         Raises:
-            CommittedBefore: it is there.
-            Lost: the first attempt is so long ago that its mark may be deleted by now.
+            CommittedBefore: the mark exists.
+            Lost: the first attempt is so old that its mark may have been deleted.
         """
         try:
             row = (
@@ -87,13 +87,13 @@ class Mark:
         except IntegrityError as error:
             raise CommittedBefore from error
         if row is None:
-            raise Lost("its mark may be deleted by now")
-        # Every earlier attempt has come to nothing: had it committed, or could it still, the row would be its own.
+            raise Lost("its mark may have been deleted")
+        # Every earlier attempt was rolled back: otherwise its row would exist.
         self.made_at, self.is_sent, self.result = row[0], False, None
 
     def touch(self, connection: Connection) -> bool:
-        """Change the mark that an earlier attempt committed, and tell whether it is there.
+        """Update the mark that an earlier attempt committed; False if it doesn't exist.
 
-        The log is replicated in its order: once this change is safe on a synchronous standby, that commit is, too.
+        The log is replicated in order: when this update is safe on a synchronous standby, so is that commit.
         """
         return connection.exec_driver_sql(_TOUCH, (self.id,)).one_or_none() is not None

@@ -1,21 +1,19 @@
-"""The pages of a list as it is asked for mostly, without filters: two statements that are built once."""
+"""The pages of a list without filters: two statements that are built once."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Column, Select, bindparam, tuple_
 
 from sublet.db.model import Tx
-from sublet.db.prepared import Prepared, Row
+from sublet.db.prepared import Prepared
 from sublet.ids import Position
 
 
 class Pages:
     """A list from newest to oldest; `query` selects all of it, with its `bindparam`s, in no order.
 
-    Building such a statement at each call, and having SQLAlchemy run it, was most of the time of a short page
-    (docs/decisions/0010-prepared-statements.md). A list that somebody filters is composed at the call, with `schema.older` for what
-    follows a position here: `older` takes values, and this the names of parameters.
+    A filtered list is composed at the call instead, with `schema.older` for the rows after a position.
     """
 
     def __init__(self, query: Select[Any], at: Column[Any], row_id: Column[Any]) -> None:
@@ -24,8 +22,8 @@ class Pages:
         self._first = Prepared(page)
         self._next = Prepared(page.where(tuple_(at, row_id) < place))
 
-    def rows(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> Iterator[Row]:
-        """Return at most so many rows that come after a position, from the newest on for None; each is made of what the driver gave when it is asked for."""
+    def rows(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> Sequence[Any]:
+        """Return the next `limit` rows after a position, or the newest ones for None."""
         if after is None:
-            return self._first.each(tx, limit=limit, **parameters)
-        return self._next.each(tx, limit=limit, after_at=after.at, after_id=after.id, **parameters)
+            return self._first.all(tx, limit=limit, **parameters)
+        return self._next.all(tx, limit=limit, after_at=after.at, after_id=after.id, **parameters)

@@ -1,16 +1,15 @@
-"""PostgreSQL: psycopg on worker threads; single questions by the event loop itself (`pipeline.py`).
+"""PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Verbs take row locks in one order (the user first, then the coupon, then the ledger; what the publisher locks:
-`subdomains/publishing.py`). What others were in the way of is run again, and so is what lost its connection: reads as they are,
-writes behind their mark (`marks.py`), so that nothing is ever done twice. Both end after a bounded number of times or seconds.
+Verbs take row locks in one order: the user, the coupon, the ledger (`subdomains/publishing.py` has the publisher's order). Transactions
+that meet a conflict or lose their connection are retried, a bounded number of times or seconds. A write is retried behind its mark
+(`marks.py`), so that it takes effect once.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -22,79 +21,66 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.announcements import Announcements
 from sublet.db.changes import Changes
-from sublet.db.commit_watch import CommitWatch
-from sublet.db.connect import WARNINGS, LosesWrites, begin_session, libpq_address, postgresql_engine
+from sublet.db.commit_watch import bounded_commit
+from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, postgresql_engine
 from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
+from sublet.db.fetching import Fetching
 from sublet.db.marks import CommittedBefore, Lost, Mark
-from sublet.db.model import Clock, K, Tx, unavailable, utc_now
-from sublet.db.pipeline import Asker, NotAnswered
+from sublet.db.model import Clock, Tx, unavailable, utc_now
+from sublet.db.query import Query, for_driver
 from sublet.errors import Unavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 WRITERS, READERS = 8, 4
-"""How many transactions run at once. Readers have threads of their own: writers may all wait for a standby that is away."""
+"""How many transactions run at once. Readers have their own threads, because all writers may be waiting for a standby that is down."""
 CONTENTIONS_MAX = 8
-"""How often a transaction is run at most that others are in the way of."""
+"""How often a transaction runs at most when it conflicts with others."""
 LOST_SECONDS = 3.0
-"""After the first loss of its connection, how long a transaction is begun again."""
+"""How long a transaction is retried after it first lost its connection."""
 PAUSE_MAX_SECONDS = 0.5
 BEGIN_SECONDS = 10.0
-"""How long after a call it is begun at last: all threads may wait for a standby that is away, or for locks."""
+"""How long a call waits for a free thread: all of them may be waiting for locks, or for a standby that is down."""
 UNHEARD_SECONDS = 0.1
-"""How long one waits for a change at most while notifications don't come in."""
-
-
-READS = "sublet_reads"
-"""The option of a connection that is only read on."""
+"""How long `changed` waits at most while no notifications arrive."""
 
 
 class _NotBegunError(Exception):
-    """It was not run, nor will be."""
+    """The transaction did not begin, and never will."""
 
 
 class _GivenUp(Lost):
-    """A COMMIT's wait for the standby was given up."""
+    """The COMMIT stopped waiting for the synchronous standby."""
 
 
 class PostgresqlDatabase:
-    """PostgreSQL: each call on a worker thread with a pooled connection."""
+    """PostgreSQL: transactions on worker threads with pooled connections, single queries on a connection of the event loop."""
 
     def __init__(
         self, url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
     ) -> None:
         self._clock = clock
-
-        def prepare(connection: "psycopg.Connection[Any]") -> None:
-            begin_session(connection, statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
-
-        # No ping before each use: a connection that was lost meanwhile is found by the first statement, and that is run again.
-        # A reader's thread may jot something down while the connection that it reads on is kept. The last one that was used is used next:
-        # PostgreSQL's process behind it still has at hand what it needs.
-        self._engine = postgresql_engine(
-            url, prepare, pool_size=WRITERS + 2 * READERS, max_overflow=0, pool_use_lifo=True
+        session = Session(statement_seconds=statement_seconds, may_lose_writes=may_lose_writes)
+        # No ping before each use: the first statement finds a lost connection, and the transaction is run again.
+        self._engine = postgresql_engine(url, session.begin, pool_size=WRITERS + READERS, max_overflow=0)
+        self._reading = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         event.listen(self._engine, "handle_error", self._give_up_connections)
-        self._idle_readers: list[Connection] = []
-        self._losses = 0
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
+        address = libpq_address(url)
+        self._fetching = Fetching(lambda: session.connect(address))
         self._changes = Changes()
-        self._announcements = Announcements(libpq_address(url), self._changes.tell_from_thread)
-        self._asker = Asker(
-            self._connect_apart,
-            lambda connect: asyncio.wrap_future(self._readers.submit(connect)),
-            self._engine.dialect,
-        )
-        self._commits = CommitWatch()
+        self._announcements = Announcements(address, self._changes.tell_from_thread)
         self._is_closing = False
 
     def check(self) -> None:
-        """Make a connection.
+        """Open a connection.
 
         Raises:
-            Unavailable: it can't be made, or is refused (`begin_session`).
+            Unavailable: PostgreSQL can't be reached, or may lose writes (`Session`).
         """
         try:
             self._engine.connect().close()
@@ -105,71 +91,28 @@ class PostgresqlDatabase:
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         def once() -> R:
-            with self._reader() as connection:
-                tx = Tx(connection, self._clock())
-                tx.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                try:
-                    return _run(connection, lambda: fn(tx, *args, **kwargs))
-                finally:
-                    if not connection.invalidated:
-                        tx.command("ROLLBACK")
-
-        return await self._repeat(once)
-
-    async def read_apart(
-        self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R:
-        return await self.read(fn, *args, **kwargs)
-
-    async def ask(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        now = self._clock()
-        with suppress(NotAnswered):
-            return await self._asker.ask(
-                lambda connection: fn(Tx(connection, now), *args, **kwargs), self._losses
-            )
-
-        def once() -> R:
-            with self._reader() as connection:
+            with self._reading.connect() as connection:
                 return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
 
-        return await self._repeat(once)
+        return await self._repeat(
+            lambda begin_by: self._run_in_thread(self._readers, once, begin_by), only_reads=True
+        )
 
-    async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:
-        return await self.ask(fn, key)  # what other hosts commit is told here by nobody in time
+    async def fetch(self, query: Query[R], /, **parameters: object) -> R:
+        asked = for_driver(query, self._engine.dialect)
+
+        async def once(_begin_by: float) -> R:
+            try:
+                rows = await self._fetching.rows(asked.text, asked.values(parameters))
+            except psycopg.Error as error:
+                self._fetching.is_outdated = fault_of(error) is Fault.LOST
+                raise
+            return query.read(asked.rows(rows))
+
+        return await self._repeat(once)
 
     def now(self) -> datetime:
         return self._clock()
-
-    def _connect_apart(self) -> "psycopg.Connection[Any]":
-        """Return a connection that is no longer the pool's, made as all others are."""
-        connection = self._engine.connect()
-        connection.detach()
-        raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
-        raw.autocommit = True
-        return raw
-
-    @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        """Lend a connection on which transactions are begun and ended through the driver; it is kept for the next.
-
-        To SQLAlchemy it is in one transaction for as long as it lasts, of which PostgreSQL hears nothing. As the other connections, it
-        is given up when any one is lost.
-        """
-        losses = self._losses
-        try:
-            connection = self._idle_readers.pop()
-        except IndexError:
-            options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", READS: True}
-            connection = self._engine.connect().execution_options(**options)
-            connection.begin()
-        try:
-            yield connection
-        finally:
-            # What is still in a transaction would show the next one what was true in this one.
-            if connection.invalidated or losses != self._losses or not _is_idle(connection):
-                connection.close()
-            else:
-                self._idle_readers.append(connection)
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         mark = Mark()
@@ -184,110 +127,106 @@ class PostgresqlDatabase:
                     try:
                         self._commit(connection)
                     except DBAPIError as error:
-                        # Else PostgreSQL itself said that it didn't commit, and no attempt before this one had.
+                        # Any other error is PostgreSQL's word that it didn't commit; no earlier attempt had committed either.
                         mark.is_sent = fault_of(error) is Fault.LOST
                         raise
             except CommittedBefore:
                 return cast("R", self._confirm(mark))
             return result
 
-        result = await self._repeat(once, mark)
+        result = await self._repeat(lambda begin_by: self._run_in_thread(self._writers, once, begin_by), mark)
         self._changes.tell()
         self._announcements.tell()
         return result
 
-    async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        def once() -> R:
-            # One statement is a transaction: BEGIN and COMMIT would be two more messages.
-            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                return _run(connection, lambda: fn(Tx(connection, self._clock()), *args, **kwargs))
-
-        return await self._repeat(once, reads=False)
-
     def _confirm(self, mark: Mark) -> Any:
-        """Return the result of an attempt whose commit is there, once it is as safe as one that is answered."""
+        """Return the result of an attempt that committed, once that commit is as safe as an acknowledged one."""
         with self._engine.connect() as connection, connection.begin():
             if not mark.touch(connection):
                 raise Lost("the mark was there a moment ago: this is another server")
-            self._commit(connection)  # whatever becomes of it, the attempt that it confirms was sent
+            self._commit(connection)
         return mark.result
 
-    async def _repeat(self, once: Callable[[], R], mark: Mark | None = None, *, reads: bool = True) -> R:
+    async def _repeat(
+        self, once: Callable[[float], Awaitable[R]], mark: Mark | None = None, *, only_reads: bool = False
+    ) -> R:
+        """Run `once` until it succeeds, within the bounds above; it gets the instant by which it must begin.
+
+        `mark` is that of a write, and tells whether a COMMIT was sent whose outcome isn't known.
+
+        Raises:
+            Unavailable: the database can't be reached, the connection was lost for too long, or there were too many conflicts.
+        """
         contentions = losses = 0
-        begun_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
+        begin_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
         while True:
             try:
-                return await self._run_in_thread(once, mark, max(begun_by, lost_by))
+                return await once(max(begin_by, lost_by))
             except Exception as error:
                 fault = Fault.AWAY if isinstance(error, LosesWrites | _NotBegunError) else fault_of(error)
                 is_unknown = mark is not None and mark.is_sent
                 if fault is Fault.OURS and not is_unknown:
                     raise
-                if mark is None and reads and sqlstate(error) == READ_ONLY:
-                    raise  # a reading function that writes is a fault of ours
+                if only_reads and sqlstate(error) == READ_ONLY:
+                    raise  # a reading function that writes is a bug
                 contentions += fault is Fault.CONTENTION
                 losses += fault is Fault.LOST
                 if losses and not lost_by:
-                    # The next COMMIT would wait for the standby as long again.
-                    lost_by = begun_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
+                    # After a COMMIT that waited for the standby, the next one would wait as long.
+                    lost_by = begin_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
-                in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begun_by)
+                in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
                 if fault in (Fault.AWAY, Fault.OURS) or not in_time:
                     raise unavailable(error, is_unknown=is_unknown) from error
             await asyncio.sleep(pause)
 
-    async def _run_in_thread(self, once: Callable[[], R], mark: Mark | None, begun_by: float) -> R:
-        """Run it on the next thread that is free.
+    async def _run_in_thread(self, threads: ThreadPoolExecutor, once: Callable[[], R], begin_by: float) -> R:
+        """Run a transaction on the next free thread.
 
         Raises:
-            _NotBegunError: the database is being closed; none was free until then (seconds of `time.monotonic`).
+            _NotBegunError: the database is being closed, or no thread was free by then (seconds of `time.monotonic`).
         """
         if self._is_closing:
             raise _NotBegunError("the database is being closed")
-        running = (self._readers if mark is None else self._writers).submit(once)
+        running = threads.submit(once)
         answer = asyncio.wrap_future(running)
         try:
-            await asyncio.wait((answer,), timeout=begun_by - time.monotonic())
+            await asyncio.wait((answer,), timeout=begin_by - time.monotonic())
             if not answer.done() and running.cancel():
                 raise _NotBegunError("all connections are in use")
             return await answer
         finally:
-            answer.cancel()  # where who asked is cancelled: it isn't begun, or nobody hears its answer
+            answer.cancel()  # if the caller was cancelled, it isn't begun
 
     def _commit(self, connection: Connection) -> None:
-        """Commit, and believe only what is answered without a doubt.
+        """Commit.
 
         Raises:
-            _GivenUp: it came with a warning: the wait for the synchronous standby was given up. This server has committed, and the
-                change would be gone if the standby took over.
+            _GivenUp: PostgreSQL committed with a warning: it stopped waiting for the synchronous standby. The change is lost if the
+                standby takes over.
         """
         raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
         warnings = connection.info[WARNINGS]
         warnings.clear()
-        with self._commits.over(raw) as wait:
+        with bounded_commit(raw) as commit:
             try:
                 connection.commit()
             finally:
-                wait.end()
-                if wait.is_given_up:
+                commit.end()
+                if commit.was_cancelled:
                     connection.invalidate()
         if warnings:
             raise _GivenUp("; ".join(warnings))
 
     def _give_up_connections(self, context: ExceptionContext) -> None:
-        """Have all connections made anew where the server that they lead to can't be used any more."""
+        """Replace all connections, SQLAlchemy's and the event loop's, when one shows that its server can't be used any more."""
         state = getattr(context.original_exception, "sqlstate", None)
         options = {} if context.connection is None else context.connection.get_execution_options()
-        if state in LOST_STATES and not (state == READ_ONLY and options.get(READS)):
+        is_our_read = state == READ_ONLY and options.get("postgresql_readonly", False)
+        if state in LOST_STATES and not is_our_read:
             context.is_disconnect = True
         if context.is_disconnect:
-            self._losses += 1
-            self._close_idle_readers()
-
-    def _close_idle_readers(self) -> None:
-        readers, self._idle_readers = self._idle_readers, []
-        for each in readers:
-            each.close()
+            self._fetching.is_outdated = True
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
@@ -296,17 +235,16 @@ class PostgresqlDatabase:
         return await self._changes.wait(timeout_seconds)
 
     async def close(self) -> None:
-        self._is_closing = True  # nothing is begun from here on; threads finish what they have
-        self._asker.close()
+        self._is_closing = True  # no transaction begins from here on; the threads finish the running ones
+        self._fetching.close()
         await asyncio.to_thread(self.discard)
 
     def discard(self) -> None:
-        """Do what `close` does, in place."""
+        """Close the connections without waiting for the event loop."""
         self._is_closing = True
         for threads in (self._writers, self._readers):
             threads.shutdown(wait=True)
         self._announcements.close()
-        self._close_idle_readers()
         self._engine.dispose()
 
 
@@ -314,21 +252,16 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
     try:
         return fn()
     except Exception as error:
-        if connection.invalidated:  # whatever the function made of it
+        if connection.invalidated:  # the function may have raised something else
             raise Lost(str(error)) from error
         raise
-
-
-def _is_idle(connection: Connection) -> bool:
-    raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
-    return raw.info.transaction_status is TransactionStatus.IDLE
 
 
 def _refuse_failed(connection: Connection) -> None:
     raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
     if raw.info.transaction_status is TransactionStatus.INERROR:
         # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
-        raise RuntimeError("a statement of the transaction failed, and nobody was told")
+        raise RuntimeError("a statement of the transaction failed, and its error was caught")
 
 
 def open_postgresql(

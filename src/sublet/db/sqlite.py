@@ -1,15 +1,14 @@
 """SQLite, the embedded default: WAL and synchronous=FULL.
 
-Reads run where they are called, on a kept connection, but for long ones, which have a thread of their own. Writes go to one writer
-thread that commits in groups: what is waiting gets one BEGIN IMMEDIATE, a savepoint each, one COMMIT (one fsync). Several processes
-may open the file; SQLite's lock orders them.
+Reads run on threads. Writes go to one writer thread that commits in groups: one BEGIN IMMEDIATE, a savepoint for each waiting write,
+one COMMIT (one fsync). Several processes may open the file; SQLite's lock orders them.
 """
 
 import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,22 +16,26 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DatabaseError, OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import NullPool, QueuePool
 
 from sublet.db.changes import Changes
-from sublet.db.model import Clock, K, Tx, unavailable, utc_now
+from sublet.db.model import Clock, Tx, unavailable, utc_now
+from sublet.db.query import Query, for_driver
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 GROUP_MAX = 256
 """Most writes in one commit: bounds how long the first of a group waits for the last."""
+READERS = 4
+"""How many reading transactions run at once."""
 BUSY_TIMEOUT_SECONDS = 5
-RECALLED_MAX = 4096
-"""Most answers that are remembered until the next commit."""
-READING_CACHE_KIB = 32 * 1024
-"""How much of the file the connection of short reads keeps in memory at most; SQLite by itself has each keep 2 MiB."""
+BEGIN_WRITE = "BEGIN IMMEDIATE"
+"""Takes the write lock at once: a transaction that reads first is refused when another process has written meanwhile."""
+NAMED_PARAMETERS = sqlite.dialect(paramstyle="named")
 
 
 @dataclass(slots=True)
@@ -44,15 +47,19 @@ class _Job:
     has_changed: bool = False
 
 
-def sqlite_engine(url: str) -> Engine:
-    """Return an engine whose transactions begin when SQLAlchemy says so (the driver's own begin is deferred and late)."""
+def sqlite_engine(url: str, **options: Any) -> Engine:
+    """Return an engine that sends BEGIN when SQLAlchemy begins a transaction; `options` are those of `create_engine`.
+
+    The driver's own BEGIN is deferred, and comes only before the first write. A connection with the execution option
+    `begin_immediate` takes the write lock at once.
+    """
     engine = create_engine(
         url,
-        poolclass=NullPool,
         json_deserializer=msgspec.json.decode,
         json_serializer=lambda value: msgspec.json.encode(value).decode(),
         hide_parameters=True,  # what users wrote stays out of the log
         connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False, "isolation_level": None},
+        **{"poolclass": NullPool, **options},
     )
 
     @event.listens_for(engine, "connect")
@@ -63,96 +70,57 @@ def sqlite_engine(url: str) -> Engine:
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:
-        begin = connection.get_execution_options().get("sublet_begin", "BEGIN")
-        if begin is not None:
-            connection.exec_driver_sql(begin)
+        immediate = connection.get_execution_options().get("begin_immediate", False)
+        connection.exec_driver_sql(BEGIN_WRITE if immediate else "BEGIN")
 
     return engine
 
 
 class SqliteDatabase:
-    """The embedded default: reads in place, writes in groups on one thread."""
+    """The embedded default: reads on threads, writes in groups on one thread, single queries on the event loop."""
 
     def __init__(self, url: str, clock: Clock = utc_now) -> None:
         self._clock = clock
-        self._engine = sqlite_engine(url)
-        self._reader: Connection | None = None
-        self._reader_apart: Connection | None = None
-        self._apart = ThreadPoolExecutor(1, "sublet-reader")
-        self._recalled: dict[tuple[object, Hashable], Any] = {}
-        self._recalled_at: int | None = None
-        self._is_recall_fresh = False
+        self._engine = sqlite_engine(url, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
+        self._path = str(make_url(url).database)
+        self._fetching: sqlite3.Connection | None = None
+        self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._changes = Changes()
         self._thread = threading.Thread(target=self._write_loop, name="sublet-writer", daemon=True)
         self._thread.start()
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return _read(self._reading, lambda tx: fn(tx, *args, **kwargs))
-
-    async def read_apart(
-        self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R:
-        # One at a time. Between two rows the driver lets the other threads have the interpreter.
-        return await asyncio.get_running_loop().run_in_executor(
-            self._apart, lambda: _read(self._reading_apart, lambda tx: fn(tx, *args, **kwargs))
-        )
-
-    async def ask(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return fn(self._reading(), *args, **kwargs)
-        except DatabaseError as error:
-            raise _told(error) from error.orig
-
-    async def recall(self, fn: Callable[[Tx, K], R], key: K, /) -> R:
-        try:
-            if not self._is_recall_fresh:
-                self._refresh_recall(self._reading())
+        def once() -> R:
             try:
-                return cast("R", self._recalled[fn, key])
-            except KeyError:
-                if len(self._recalled) >= RECALLED_MAX:
-                    self._recalled.clear()
-                found = self._recalled[fn, key] = fn(self._reading(), key)
-                return found
-        except DatabaseError as error:
-            raise _told(error) from error.orig
+                with self._engine.connect() as connection, connection.begin() as transaction:
+                    result = fn(Tx(connection, self._clock()), *args, **kwargs)
+                    transaction.rollback()
+                    return result
+            except DatabaseError as error:
+                raise _refusal_or_fault(error) from error.orig
 
-    def _refresh_recall(self, tx: Tx) -> None:
-        """Forget what was found before the last commit of anybody; once for all requests that the loop runs in one go, which had come by now."""
-        # Another number for each commit of anybody else, and to this connection everybody is, since it writes nothing. It is asked
-        # for first: what is found after that may be newer than the number says, never older.
-        version = tx.data_version()
-        if version != self._recalled_at:
-            self._recalled.clear()
-            self._recalled_at = version
-        self._is_recall_fresh = True
-        asyncio.get_running_loop().call_soon(self._outdate_recall)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, once)
 
-    def _outdate_recall(self) -> None:
-        self._is_recall_fresh = False
+    async def fetch(self, query: Query[R], /, **parameters: object) -> R:
+        asked = for_driver(query, NAMED_PARAMETERS)
+        try:
+            if self._fetching is None:
+                self._fetching = sqlite3.connect(
+                    self._path, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False, isolation_level=None
+                )
+            rows = self._fetching.execute(asked.text, asked.values(parameters)).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise _refusal_or_fault(error) from error
+        return query.read(asked.rows(rows))
 
     def now(self) -> datetime:
         return self._clock()
-
-    def _reading(self) -> Tx:
-        if self._reader is None:
-            self._reader = self._connect()
-            Tx(self._reader, self._clock()).command(f"PRAGMA cache_size=-{READING_CACHE_KIB}")
-        return Tx(self._reader, self._clock())
-
-    def _reading_apart(self) -> Tx:
-        if self._reader_apart is None:
-            self._reader_apart = self._connect()
-        return Tx(self._reader_apart, self._clock())
 
     async def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         future = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(lambda tx: fn(tx, *args, **kwargs), future))
         return cast("R", await future)
-
-    async def jot(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self.write(fn, *args, **kwargs)
 
     async def changed(self, timeout_seconds: float) -> bool:
         return await self._changes.wait(timeout_seconds)
@@ -160,23 +128,12 @@ class SqliteDatabase:
     async def close(self) -> None:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
-        await asyncio.to_thread(self._apart.shutdown)
-        for reader in (self._reader, self._reader_apart):
-            if reader is not None:
-                reader.close()
+        await asyncio.to_thread(self._readers.shutdown)
+        if self._fetching is not None:
+            self._fetching.close()
         self._engine.dispose()
 
-    def _connect(self) -> Connection:
-        """Return a connection on which transactions are begun and ended through the driver, at a tenth of SQLAlchemy's price.
-
-        To SQLAlchemy it is in one transaction for as long as it lasts, of which SQLite hears nothing.
-        """
-        connection = self._engine.connect().execution_options(sublet_begin=None)
-        connection.begin()
-        return connection
-
     def _write_loop(self) -> None:
-        connection: Connection | None = None
         open_for_more = True
         while open_for_more:
             group: list[_Job] = []
@@ -189,37 +146,32 @@ class SqliteDatabase:
             open_for_more = job is not None
             if group:
                 try:
-                    connection = connection or self._connect()
-                    self._commit_group(connection, group)
-                except Exception as error:  # noqa: BLE001 - whatever it is, every waiting caller must hear of it
-                    if connection is not None:
-                        # A commit that failed may have left the transaction open: only a new connection is surely clean.
-                        connection.invalidate()
-                        connection.close()
-                        connection = None
+                    self._commit_group(group)
+                except Exception as error:  # noqa: BLE001 - every waiting caller must get it, whatever it is
                     for each in group:
                         each.error = unavailable(error)
                 self._answer(group)
-        if connection is not None:
-            connection.close()
 
-    def _commit_group(self, connection: Connection, group: list[_Job]) -> None:
+    def _commit_group(self, group: list[_Job]) -> None:
         """Run a group's jobs, each in a savepoint, and commit what they did."""
-        of_all = Tx(connection, self._clock())
-        driver = of_all.driver
-        of_all.command("BEGIN IMMEDIATE")
-        for job in group:
-            changes_before = driver.total_changes
-            of_all.command("SAVEPOINT job")
+        with self._engine.connect().execution_options(begin_immediate=True) as connection:
+            driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
             try:
-                job.result = job.run(Tx(connection, self._clock()))
-                job.has_changed = driver.total_changes != changes_before
-            except Exception as error:  # noqa: BLE001 - handed to the caller of `write`
-                job.error = _told(error)
-                # It fails when SQLite has given the whole transaction up (a full disk).
-                of_all.command("ROLLBACK TO job")
-            of_all.command("RELEASE job")
-        of_all.command("COMMIT")
+                with connection.begin():
+                    for job in group:
+                        changes_before = driver.total_changes
+                        try:
+                            with connection.begin_nested():
+                                job.result = job.run(Tx(connection, self._clock()))
+                            job.has_changed = driver.total_changes != changes_before
+                        except Exception as error:
+                            if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
+                                raise
+                            job.error = _refusal_or_fault(error)
+            except BaseException:
+                # A COMMIT that failed may have left the transaction open: only a new connection is surely clean.
+                connection.invalidate()
+                raise
 
     def _answer(self, group: list[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
@@ -241,24 +193,11 @@ class SqliteDatabase:
             self._changes.tell()
 
 
-def _read(reading: Callable[[], Tx], fn: Callable[[Tx], R]) -> R:
-    """Run a function in a transaction that only reads; to connect may be what fails."""
-    try:
-        tx = reading()
-        tx.command("BEGIN")
-        try:
-            return fn(tx)
-        finally:
-            if tx.driver.in_transaction:  # else SQLite has given it up
-                tx.command("ROLLBACK")
-    except DatabaseError as error:
-        raise _told(error) from error.orig
-
-
-def _told(error: Exception) -> BaseException:
-    # A statement that SQLite can't make sense of ("no such table") is a fault, and stays one however often it is tried.
-    # A broken file, or one that is no database, has no class of its own.
-    if type(error) not in (DatabaseError, OperationalError):
-        return error
-    wrong = getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-    return error if wrong else unavailable(error)
+def _refusal_or_fault(error: Exception) -> BaseException:
+    """Return `Unavailable` for an error of the database file, and any other error as it is."""
+    cause = getattr(error, "orig", error)
+    # These two classes mean that the file can't be read or written. Except a statement that SQLite can't compile ("no such table"):
+    # that is a fault of ours, and trying again doesn't help.
+    is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)
+    is_fault = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    return unavailable(error) if is_about_file and not is_fault else error

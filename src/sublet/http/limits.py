@@ -83,8 +83,8 @@ def borrow_from(settings: Settings, db: Database) -> Borrow:
         nonlocal loans
         loans += 1
         if loans % LOANS_BETWEEN_FORGETTING == 0:
-            await db.jot(forget_ended, ENDED_MAX)
-        return await db.jot(lend, policy, key, limit, wanted)
+            await forget_ended(db, ENDED_MAX)
+        return await lend(db, policy, key, limit, wanted)
 
     return borrow
 

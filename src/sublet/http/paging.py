@@ -31,7 +31,7 @@ async def read_page(
     def read(tx: Tx) -> list[tuple[Position, Shape]]:
         return list(find(tx, limit + 1, after))
 
-    found = await call.context.db.read_apart(read)
+    found = await call.context.db.read(read)
     items = found[:limit]
     has_more = len(found) > limit
     cursor = encode_cursor(list_name, items[-1][0]) if has_more else None

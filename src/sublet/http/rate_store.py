@@ -1,6 +1,7 @@
 """All SQL of rate limits that several processes count together, on PostgreSQL: what is lent of each window.
 
-The clock is the database's: the processes' own may differ.
+The clock is the database's: the processes' own may differ. Each statement is a transaction of its own, sent by the event loop; the table
+is unlogged, so none waits for a disk or a standby.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from datetime import timedelta
 
 from sqlalchemy import (
     Column,
-    Float,
     Index,
     Integer,
     String,
@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from sublet.db import Tx
+from sublet.db import Database, Query
 from sublet.schema import Instant, metadata
 
 WINDOW_SECONDS = 60
@@ -83,10 +83,11 @@ _LENT = (
     .returning(
         _of.used,
         _of.lent,
-        cast(extract("epoch", _of.ends_at) - extract("epoch", func.now()), Float).label("seconds_left"),
+        cast((extract("epoch", _of.ends_at) - extract("epoch", func.now())) * 1000, Integer),
     )
 )
-"""One statement, so that nobody comes between the look at a window and the loan."""
+"""One statement, so that no other process changes the window between the look and the loan."""
+_LEND = Query(_LENT, lambda rows: rows[0])
 _ENDED = (
     select(_of.policy, _of.key)
     .where(_of.ends_at <= func.now())
@@ -94,28 +95,28 @@ _ENDED = (
     .limit(bindparam("most", type_=Integer))
     .with_for_update(skip_locked=True)
 )
-_FORGOTTEN = delete(rate_windows).where(tuple_(_of.policy, _of.key).in_(_ENDED))
+_FORGET = Query(delete(rate_windows).where(tuple_(_of.policy, _of.key).in_(_ENDED)).returning(_of.key), len)
 
 
-def lend(tx: Tx, policy: str, key: str, limit: int, wanted: int) -> Loan:
-    """Lend what is wanted of a window, at most `1/SHARE` of what is left of it, at least one, and none when nothing is left.
+async def lend(db: Database, policy: str, key: str, limit: int, wanted: int) -> Loan:
+    """Lend `wanted` requests of a window, but at most `1/SHARE` of what is left of it, and at least one while any is left.
 
-    The window is begun when there is none or the last one is over. A loan that was given and not heard of is lost, and the window
-    so much smaller.
+    A window begins if there is none, or the last one is over. A loan that never arrives is lost, and the window is that much smaller.
+
+    Raises:
+        Unavailable: the database can't be reached.
     """
-    row = tx.connection.execute(
-        _LENT,
-        {
-            "policy": policy,
-            "key": key,
-            "limit": limit,
-            "wanted": wanted,
-            "first": min(wanted, max(1, limit // SHARE)),
-        },
-    ).one()
-    return Loan(row.lent, max(0, limit - row.used), row.seconds_left)
+    first = min(wanted, max(1, limit // SHARE))
+    used, lent, milliseconds_left = await db.fetch(
+        _LEND, policy=policy, key=key, limit=limit, wanted=wanted, first=first
+    )
+    return Loan(lent, max(0, limit - used), milliseconds_left / 1000)
 
 
-def forget_ended(tx: Tx, most: int) -> int:
-    """Delete windows that are over, the oldest first and at most so many; tell how many."""
-    return tx.connection.execute(_FORGOTTEN, {"most": most}).rowcount
+async def forget_ended(db: Database, most: int) -> int:
+    """Delete at most `most` windows that are over, the oldest first; return how many were deleted.
+
+    Raises:
+        Unavailable: the database can't be reached.
+    """
+    return await db.fetch(_FORGET, most=most)

@@ -34,7 +34,7 @@ class Settling:
         """
         if seconds <= 0:
             return
-        settled: list[int] = await self._db.ask(list_settled, [subdomain_id])
+        settled: list[int] = await self._db.read(list_settled, [subdomain_id])
         if settled:
             return
         future = asyncio.get_running_loop().create_future()
@@ -55,7 +55,7 @@ class Settling:
     async def _look(self) -> None:
         try:
             while self._waiting:
-                for each in await self._db.ask(list_settled, list(self._waiting)):
+                for each in await self._db.read(list_settled, list(self._waiting)):
                     self._release(each)
                 if self._waiting:
                     await self._db.changed(LOOK_SECONDS)

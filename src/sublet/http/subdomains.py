@@ -38,7 +38,7 @@ from sublet.http.render import (
 from sublet.ids import Position
 from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.find import find_in_account, find_in_account_or_trash, find_shown_in_account
+from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.milestone_store import list_milestones
 from sublet.subdomains.model import (
@@ -87,12 +87,9 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
 
 async def get_subdomain(call: Call[None, None]) -> Answer:
     """One of the user's own subdomains."""
-
-    def ask(tx: Tx) -> shapes.SubdomainAnswer:
-        subdomain = find_shown_in_account(tx, call.registrant.user.id, call.path["fqdn"])
-        return shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
-
-    return Answer(await call.context.db.ask(ask))
+    db = call.context.db
+    subdomain = await fetch_in_account(db, call.registrant.user.id, call.path["fqdn"])
+    return Answer(shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
 
 
 async def get_timeline(call: Call[None, None]) -> Answer:
@@ -221,7 +218,7 @@ async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
 async def delete_subdomain(call: Call[NoBody, None]) -> Answer:
     """Move a name to the trash."""
     done = await write_once(call, 200, delete, call.actor(), call.path["fqdn"])
-    subdomain = await call.context.db.ask(_find, done.outcome.id)
+    subdomain = await call.context.db.read(_find, done.outcome.id)
     answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
     return Answer(answer, done.headers, done.status)
 
@@ -277,7 +274,7 @@ async def _settled(
     subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
         await call.context.settling.wait(done.outcome.id, wait_seconds)
-        subdomain = await db.ask(_find, done.outcome.id)
+        subdomain = await db.read(_find, done.outcome.id)
     delegation = subdomain.delegation
     if registered:
         elsewhere = registered.warnings
@@ -312,7 +309,7 @@ async def _registered(call: Call[Any, Any], done: Done) -> Answer:
 
 
 async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
-    def ask(tx: Tx) -> shapes.RenewAnswer:
+    def read(tx: Tx) -> shapes.RenewAnswer:
         shape = _shape(call, _find(tx, done.outcome.id), tx.now)
         renewal = shapes.RenewalShape(
             expires_at=shape.expires_at,
@@ -322,4 +319,4 @@ async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
         )
         return shapes.RenewAnswer(subdomain=shape, renewal=renewal)
 
-    return Answer(await call.context.db.ask(ask), done.headers, done.status)
+    return Answer(await call.context.db.read(read), done.headers, done.status)

@@ -68,6 +68,5 @@ async def _ticket(call: Call[Any, Any], identifier: str, done: Done | None = Non
             ticket=ticket_detail_shape(show_own(tx, call.registrant.user.id, identifier))
         )
 
-    # Apart: its messages may be many, and long.
-    answer = await call.context.db.read_apart(read)
+    answer = await call.context.db.read(read)
     return Answer(answer, done.headers, done.status) if done else Answer(answer)

@@ -293,7 +293,7 @@ def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
 def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list[Offer]]:
     """What does each of these platform domains offer, or has it offered?"""
     found: dict[int, list[Offer]] = {}
-    for row in _OFFERS_OF.each(tx, among=platform_domain_ids):
+    for row in _OFFERS_OF.all(tx, among=platform_domain_ids):
         offer = Offer(*row)
         found.setdefault(offer.platform_domain_id, []).append(offer)
     return found

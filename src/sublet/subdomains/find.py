@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from sublet.accounts import store as account_store
-from sublet.db import Tx
+from sublet.db import Database, Tx
 from sublet.dns.names import shown
 from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
 from sublet.ids import parse_id
@@ -28,17 +28,22 @@ def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
         SubdomainNotFound: the user has none such. For a name in the user's own trash `details` has `in_trash` and
             `restorable_until` (None while it is suspended: its time stands still), and the message says how to get it back.
     """
-    return _find_live(tx, user_id, identifier, Subdomain)
+    return _require_live(_lookup(tx, user_id, identifier), tx.now)
 
 
-def find_shown_in_account(tx: Tx, user_id: int, identifier: str) -> ShownSubdomain:
-    """Return what is shown of the subdomain that `find_in_account` finds; it raises the same."""
-    return _find_live(tx, user_id, identifier, ShownSubdomain)
+async def fetch_in_account(db: Database, user_id: int, identifier: str) -> ShownSubdomain:
+    """Return what is shown of the subdomain that `find_in_account` returns; raise the same."""
+    subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
+    found = None
+    if subdomain_id is not None:
+        found = await db.fetch(store.OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
+    elif fqdn is not None:
+        found = await db.fetch(store.OWN_BY_NAME, owner_id=user_id, name=fqdn)
+    return _require_live(found, db.now())
 
 
-def _find_live(tx: Tx, user_id: int, identifier: str, of: type[S]) -> S:
-    subdomain = _lookup(tx, user_id, identifier, of)
-    if subdomain is None or is_gone(subdomain, tx.now):
+def _require_live(subdomain: S | None, now: datetime) -> S:
+    if subdomain is None or is_gone(subdomain, now):
         raise not_found()
     if subdomain.trashed_at is not None:
         held = subdomain.suspended_at is not None
@@ -57,7 +62,7 @@ def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain
     Raises:
         SubdomainNotFound: the user has none such, or its time in the trash is over.
     """
-    subdomain = _lookup(tx, user_id, identifier, Subdomain)
+    subdomain = _lookup(tx, user_id, identifier)
     if subdomain is None or is_gone(subdomain, tx.now):
         raise not_found()
     return subdomain
@@ -80,12 +85,11 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
     raise Conflict(f"This subdomain is {derive_status(subdomain, now)}; {verb} is not for that state.")
 
 
-def _lookup(tx: Tx, user_id: int, identifier: str, of: type[S]) -> S | None:
-    subdomain_id = parse_id(identifier)
+def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
+    subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     if subdomain_id is not None:
-        return store.find_own(tx, user_id, of, subdomain_id=subdomain_id)
-    fqdn = canonical_domain(identifier)
-    return store.find_own(tx, user_id, of, fqdn=fqdn) if fqdn is not None else None
+        return store.find_own(tx, user_id, subdomain_id=subdomain_id)
+    return store.find_own(tx, user_id, fqdn=fqdn) if fqdn is not None else None
 
 
 def lock_for_operator(tx: Tx, identifier: str) -> Subdomain:

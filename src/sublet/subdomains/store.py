@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.db import Prepared, Tx
+from sublet.db import Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
@@ -217,23 +217,28 @@ _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
 _OWN_BY_ID = _OWN & (subdomains.c.id == bindparam("subdomain_id"))
 # Who isn't purged isn't released; said, since else the index of names is none for this, and all of the user's names are looked at.
 _OWN_BY_NAME = _OWN & (subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED
-_FIND_OWN: dict[type[ShownSubdomain], tuple[Prepared, Prepared]] = {
-    of: (
-        Prepared(select_subdomains(of).where(_OWN_BY_ID)),
-        Prepared(select_subdomains(of).where(_OWN_BY_NAME)),
-    )
-    for of in (ShownSubdomain, Subdomain)
-}
+_FIND_OWN_BY_ID = Prepared(select_subdomains().where(_OWN_BY_ID))
+_FIND_OWN_BY_NAME = Prepared(select_subdomains().where(_OWN_BY_NAME))
 
 
-def _one(tx: Tx, query: Prepared, of: type[S], /, **parameters: object) -> S | None:
+def _shown(rows: Sequence[Sequence[Any]]) -> ShownSubdomain | None:
+    return _subdomain(rows[0], ShownSubdomain) if rows else None
+
+
+OWN_BY_ID = Query(select_subdomains(ShownSubdomain).where(_OWN_BY_ID), _shown)
+"""Which subdomain of the user `owner_id` has the id `subdomain_id`, live or in the trash?"""
+OWN_BY_NAME = Query(select_subdomains(ShownSubdomain).where(_OWN_BY_NAME), _shown)
+"""Which subdomain of the user `owner_id` has the fqdn `name`, live or in the trash?"""
+
+
+def _one(tx: Tx, query: Prepared, /, **parameters: object) -> Subdomain | None:
     row = query.one_or_none(tx, **parameters)
-    return _subdomain(row, of) if row is not None else None
+    return _subdomain(row, Subdomain) if row is not None else None
 
 
 def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
     """Which subdomain has this id, whatever became of it?"""
-    return _one(tx, _BY_ID, Subdomain, subdomain_id=subdomain_id)
+    return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
 _BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subdomain_ids", expanding=True))))
@@ -259,17 +264,16 @@ def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
     """Which subdomain holds this name: live, in the trash or cooling off?"""
-    return _one(tx, _UNRELEASED, Subdomain, name=fqdn)
+    return _one(tx, _UNRELEASED, name=fqdn)
 
 
 def find_own(
-    tx: Tx, user_id: int, of: type[S], *, subdomain_id: int | None = None, fqdn: str | None = None
-) -> S | None:
-    """Which subdomain of this user is meant: live or in the trash?"""
-    by_id, by_name = _FIND_OWN[of]
+    tx: Tx, user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
+) -> Subdomain | None:
+    """Which subdomain of this user has this id or this name, live or in the trash?"""
     if subdomain_id is not None:
-        return _one(tx, by_id, of, owner_id=user_id, subdomain_id=subdomain_id)
-    return _one(tx, by_name, of, owner_id=user_id, name=fqdn)
+        return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
+    return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
 
 
 _FREE = Prepared(

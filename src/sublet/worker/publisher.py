@@ -149,7 +149,7 @@ class Publisher:
         """
         is_alone = self._is_alone()
         waiting = await (
-            self._db.ask(publish_store.list_waiting_platform_domain_ids)
+            self._db.read(publish_store.list_waiting_platform_domain_ids)
             if is_alone
             else self._db.read(_list_waiting_for, self._holder)
         )
@@ -219,7 +219,7 @@ class Publisher:
         is_alone = self._is_alone()
         if is_alone and among is None and platform_domain_id in self._leases:
             # After the first batch mostly nothing waits; whoever is alone may keep the lease, and has nothing to write then.
-            waits = await self._db.ask(publish_store.is_any_waiting, platform_domain_id, besides)
+            waits = await self._db.read(publish_store.is_any_waiting, platform_domain_id, besides)
             if not waits:
                 return None
         gives_back = among is None and not besides and not is_alone

@@ -97,7 +97,7 @@ class ServerWatch:
 
     async def look(self) -> None:
         """Ask every server of every zone on a primary once, all at the same time."""
-        zones = await self._db.read_apart(_list_zones)
+        zones = await self._db.read(_list_zones)
         found = await asyncio.gather(*(self._look_at(zone) for zone in zones))
         self.standings = tuple(standing for of_zone in found for standing in of_zone)
         here = {zone.domain for zone in zones}

@@ -65,7 +65,7 @@ class ZoneWatch:
 
     async def look(self) -> None:
         """Read what there is to know of all zones."""
-        self.zones = await self._db.read_apart(see_zones)
+        self.zones = await self._db.read(see_zones)
 
 
 def see_zones(tx: Tx) -> tuple[ZoneSeen, ...]:
