@@ -10,8 +10,7 @@ import dns.rcode
 import dns.tsig
 import dns.update
 from servers import service_running
-from speed import WAITING, run_statement, say
-from sqlalchemy import text
+from speed import WAITING, first_value, say
 
 from name_servers import NameServerProcess, primary
 from service_on import primary_settings, settings_file
@@ -73,16 +72,6 @@ async def register_names(url: str, names: int) -> None:
         await database.close()
 
 
-async def _count_unpublished(url: str) -> int:
-    database = open_database(url)
-    try:
-        return await database.read(
-            lambda tx: int(tx.connection.execute(text(COUNT_UNPUBLISHED)).scalar_one())
-        )
-    finally:
-        await database.close()
-
-
 def published(server: NameServerProcess, folder: Path, names: int) -> float:
     """Start a service over a registry with unpublished names; return how many a second it publishes."""
     url = f"sqlite:///{folder}/registry.db"
@@ -90,8 +79,8 @@ def published(server: NameServerProcess, folder: Path, names: int) -> float:
     config = settings_file(folder, [primary_settings(folder, server)])
     with service_running(url, folder, {"SUBLET_CONFIG": str(config)}):
         began = time.perf_counter()
-        waiting = asyncio.run(_count_unpublished(url))
-        while run_statement(url, WAITING):
+        waiting: int = first_value(url, COUNT_UNPUBLISHED)
+        while first_value(url, WAITING):
             assert time.perf_counter() - began < WAIT_SECONDS, "names are still unpublished"
             time.sleep(0.02)
         return waiting / (time.perf_counter() - began)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import psycopg
 from registries import Registry
@@ -27,7 +28,7 @@ REST_SECONDS = 120.0
 WAITING = "SELECT 1 FROM subdomains WHERE generation <> published_generation LIMIT 1"
 DUE = "UPDATE subdomains SET due_at = created_at WHERE id IN (SELECT id FROM subdomains WHERE trashed_at IS NULL ORDER BY id DESC LIMIT 10000)"
 NOT_DUE = "UPDATE subdomains SET due_at = NULL WHERE due_at = created_at"
-BARE_TABLE = "CREATE TABLE bare (id INTEGER, name TEXT)"
+BARE_TABLE = "CREATE TABLE IF NOT EXISTS bare (id INTEGER, name TEXT)"
 BARE_INSERT = "INSERT INTO bare VALUES (1, 'a name')"
 
 
@@ -115,10 +116,10 @@ def bare_commits(url: str, seconds: float) -> float:
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
             for pragma in ("journal_mode=WAL", "synchronous=FULL"):
                 connection.execute(f"PRAGMA {pragma}")
-            connection.execute(BARE_TABLE.replace("TABLE", "TABLE IF NOT EXISTS"))
+            connection.execute(BARE_TABLE)
             return _count_for(seconds, lambda: connection.execute(BARE_INSERT)) / seconds
     with psycopg.connect(url, autocommit=True) as connected:
-        connected.execute(BARE_TABLE.replace("TABLE", "TABLE IF NOT EXISTS").encode())
+        connected.execute(BARE_TABLE)
     with ThreadPoolExecutor(CLIENTS) as threads:
         return sum(threads.map(lambda _: _commit_on(url, seconds), range(CLIENTS))) / seconds
 
@@ -193,9 +194,9 @@ def _at_rates(
 @contextmanager
 def sweeping(service: Service) -> Iterator[None]:
     """Make 10,000 names due; the sweep looks at them and finds nothing to do."""
-    run_statement(service.database_url, DUE)
+    first_value(service.database_url, DUE)
     yield
-    run_statement(service.database_url, NOT_DUE)
+    first_value(service.database_url, NOT_DUE)
 
 
 @contextmanager
@@ -235,21 +236,23 @@ def listing(service: Service, requests: Requests, seconds: int) -> Iterator[None
         running.result()
 
 
-def run_statement(url: str, statement: str) -> bool:
-    """Run an SQL statement beside the service; return True if it yields a row."""
+def first_value(url: str, statement: str) -> Any:
+    """Run an SQL statement beside the service; return the first column of its first row, None without a row."""
     if url.startswith("sqlite"):
         with closing(
             sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30, isolation_level=None)
         ) as connection:
-            return connection.execute(statement).fetchone() is not None
-    with psycopg.connect(url, autocommit=True) as connected:
-        cursor = connected.execute(statement.encode())
-        return cursor.description is not None and cursor.fetchone() is not None
+            row = connection.execute(statement).fetchone()
+    else:
+        with psycopg.connect(url, autocommit=True) as connected:
+            cursor = connected.execute(statement.encode())
+            row = None if cursor.description is None else cursor.fetchone()
+    return None if row is None else row[0]
 
 
 def rest(service: Service) -> None:
     """Wait until everything is published."""
     ends = time.monotonic() + REST_SECONDS
-    while run_statement(service.database_url, WAITING):
+    while first_value(service.database_url, WAITING):
         assert time.monotonic() < ends, "names are still unpublished"
         time.sleep(0.1)

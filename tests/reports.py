@@ -87,10 +87,13 @@ def render_page(path: Path) -> str:
 
 
 def commit() -> str:
-    """Return git's name of the checked-out commit, with `-dirty` for uncommitted changes."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    described = subprocess.run(command, capture_output=True, text=True, check=False)
-    return described.stdout.strip() or "unknown"
+    """Return the checked-out commit, with `-dirty` for uncommitted changes of anything but pages."""
+    git = ["git", "-C", str(ROOT)]
+    head = subprocess.run(
+        [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False
+    )
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!docs"], check=False).returncode
+    return (head.stdout.strip() or "unknown") + ("-dirty" if changed else "")
 
 
 def version(program: str) -> str:
