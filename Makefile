@@ -16,8 +16,9 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2 \
 	systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace
-# What the bench needs: the load's program, and the servers beside ours.
-BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils
+# Programs that the benchmark needs.
+BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:bind9 pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
+	sqlite3:sqlite3
 
 # What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
 ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
@@ -25,7 +26,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full bench-dns bench-copy bench-scale check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -72,31 +73,25 @@ test-postgresql: $(VENV)/dev.stamp ## Run every test with its services on Postgr
 	$(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q --database postgresql
 
 soak: $(VENV)/dev.stamp ## Run randomised checks for long; PART=, SERVER=, SEED= and COUNT= choose
-	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs/reports
+	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs
 
 fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; SECONDS=, REQUESTS=, PACKETS= and SEED= choose
-	$(BIN)/python tests/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PACKETS),--packets $(PACKETS)) $(if $(SEED),--seed $(SEED)) --report docs/reports
+	$(BIN)/python tests/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PACKETS),--packets $(PACKETS)) $(if $(SEED),--seed $(SEED)) --report docs
 
 faults: $(VENV)/dev.stamp ## Make named faults at real services for a quarter of an hour or more; ONLY=, COUNT= and SEED= choose
 	tools/install-system-packages $(TEST_PACKAGES)
-	$(BIN)/python tests/fault_run.py $(if $(ONLY),--only '$(ONLY)') $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) --report docs/reports
+	$(BIN)/python tests/fault_run.py $(if $(ONLY),--only '$(ONLY)') $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) --report docs
 
-bench: $(VENV)/dev.stamp ## Measure the speed in ten to fifteen minutes, as ratios against references in the same run; writes docs/performance.md
+bench: $(VENV)/dev.stamp ## Measure the speed in ten to fifteen minutes and write docs/performance.md; PART=, NAMES= and SERVER= choose
 	@tools/install-system-packages $(BENCH_PACKAGES)
-	@$(BIN)/python bench/bench.py --write docs
+	@$(BIN)/python bench/bench.py $(if $(PART),--part $(PART)) $(if $(NAMES),--names $(NAMES)) $(if $(SERVER),--server $(SERVER)) $(if $(NAMES)$(SERVER),,--write docs)
 
-bench-full: $(VENV)/dev.stamp ## Measure it in an hour or so, up to a million names on both databases
+bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to a million names
 	@tools/install-system-packages $(BENCH_PACKAGES)
 	@$(BIN)/python bench/bench.py --full --write docs
 
-bench-dns: $(VENV)/dev.stamp ## Measure publishing into real, signed zones beside bare updates; SERVER= and DELEGATIONS= choose
-	@$(BIN)/python bench/bench_dns.py $(if $(SERVER),--server $(SERVER)) $(if $(DELEGATIONS),--delegations $(DELEGATIONS))
-
-bench-copy: $(VENV)/dev.stamp ## Copy a registry of 100,000 names to PostgreSQL and back, and measure; NAMES= chooses
-	@$(BIN)/python bench/bench_copy.py $(if $(NAMES),--names $(NAMES))
-
-bench-scale: $(VENV)/dev.stamp ## Measure what requests and names cost over a registry of 100,000 names; NAMES= chooses
-	@$(BIN)/python bench/bench_scale.py $(if $(NAMES),--names $(NAMES))
+reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
+	@$(BIN)/python tests/reports.py docs
 
 check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check

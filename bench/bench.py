@@ -1,139 +1,131 @@
-"""How fast the service is, as ratios against references measured in the same run: `make bench`, `make bench-full`.
+"""The benchmark: `make bench`, `make bench-full`. docs/performance.md says what is measured and how to read it.
 
-Real processes on loopback, load by `wrk`. Prints tables; with `--write` they go into docs/performance.md, and the figures as JSON and pictures
-into docs/performance/. docs/performance.md says what is measured, and how to read it.
+Real processes on loopback, load by `wrk`. The part `speed` prints one table; `publishing` measures each name server,
+`copy` measures `sublet copy`. With `--write docs`, `speed` goes to docs/performance.md, the others to docs/reports.md.
 """
 
 import argparse
-import json
 import os
 import platform
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import structlog
-from speed.figures import Results, as_json
-from speed.hosts_time import processor_times, stolen_share
-from speed.measure import Effort, measure, say
-from speed.pictures import pictures
-from speed.places import POSTGRESQL, SQLITE, place
-from speed.primary import measure_primary
-from speed.table import put_between, render
+from page import table, write_page
+from publishing import measure_publishing
+from registries import POSTGRESQL, SQLITE, copy_registry, grown_file, registry_on
+from speed import Effort, Results, measure, say
 
-DOCS = Path(__file__).parents[1] / "docs"
-USUAL = Effort()
-MAIN = replace(USUAL, workloads=("one", "page", "mixed", "register", "paid"), clients=(1, 16, 64))
-QUICK = replace(
-    USUAL,
-    rounds=2,
-    seconds=1,
-    recorded=24,
-    domains=3,
-    clients=(1, 16),
-    half_rounds=1,
-    half_seconds=1,
-    answers=5,
-    starts=1,
-)
-PLANS: dict[str, tuple[tuple[str, int, Effort], ...]] = {
-    "usual": ((SQLITE, 1000, USUAL), (SQLITE, 100_000, USUAL), (POSTGRESQL, 1000, MAIN)),
-    "full": tuple(
-        (database, names, replace(USUAL, half_rounds=5))
-        for database in (SQLITE, POSTGRESQL)
-        for names in (1000, 100_000, 1_000_000)
-    ),
-    "quick": ((SQLITE, 300, replace(QUICK, workloads=("one", "register"))),),
-}
-"""What `make bench`, `make bench-full` and a trial measure: database, names, effort."""
+from name_servers import KINDS
+from postgresql import fresh_database, run_postgresql
+from reports import commit, save_report
+
+PARTS = ("speed", "publishing", "copy")
+SIZES = (1000, 100_000)
+FULL_SIZES = (*SIZES, 1_000_000)
+PUBLISHED, COPIED = 2000, 100_000
+QUICK = Effort(rounds=1, seconds=1, delay_seconds=1, starts=1)
 
 
 def parse(words: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="up to a million names, on both databases")
-    parser.add_argument("--quick", action="store_true", help="a small run, to try the bench itself")
-    parser.add_argument("--database", choices=["sqlite", "postgresql"], help="on this database alone")
-    parser.add_argument("--names", type=int, help="a registry with so many names alone")
-    parser.add_argument("--workloads", help="these workloads alone, by name, with commas: one,register,…")
-    parser.add_argument("--no-primary", action="store_true", help="leave out publishing into Knot")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write table, JSON and pictures there")
+    parser.add_argument("--part", choices=PARTS, default="speed")
+    parser.add_argument("--full", action="store_true", help="all parts, up to a million names")
+    parser.add_argument("--quick", action="store_true", help="short rounds, to try the benchmark itself")
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], help="speed: only this database")
+    parser.add_argument("--server", choices=KINDS, help="publishing: only this name server")
+    parser.add_argument("--names", type=int, help="only a registry with this many names")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the results into the pages there")
     return parser.parse_args(words)
 
 
-def plan(chosen: argparse.Namespace) -> list[tuple[str, int, Effort]]:
-    """Return what is to be measured."""
-    kind = "quick" if chosen.quick else "full" if chosen.full else "usual"
-    steps = list(PLANS[kind])
-    databases = {"sqlite": SQLITE, "postgresql": POSTGRESQL}
-    if chosen.names is not None:
-        database = databases[chosen.database or "sqlite"]
-        steps = [(database, chosen.names, steps[0][2])]
-    elif chosen.database is not None:
-        of_it = [each for each in steps if each[0] == databases[chosen.database]]
-        steps = of_it or [(databases[chosen.database], names, effort) for _, names, effort in steps[:1]]
-    if chosen.workloads:
-        names = tuple(chosen.workloads.split(","))
-        less: dict[str, Any] = {"workloads": names}
-        less |= {} if "register" in names else {"clients": ()}
-        less |= {} if {"one", "register"} <= set(names) else {"half_seconds": 0}
-        steps = [(database, count, replace(effort, **less)) for database, count, effort in steps]
-    if "BENCH_SECONDS" in os.environ:
-        seconds = int(os.environ["BENCH_SECONDS"])
-        steps = [(database, count, replace(effort, seconds=seconds)) for database, count, effort in steps]
-    return steps
+def speed(chosen: argparse.Namespace, folder: Path) -> None:
+    """Measure each database with registries of each size; print the table, and write it into the page."""
+    sizes = (chosen.names,) if chosen.names else FULL_SIZES if chosen.full else SIZES
+    databases = [each for each in (SQLITE, POSTGRESQL) if chosen.database in (None, each.lower())]
+    effort = QUICK if chosen.quick else Effort()
+    began = time.monotonic()
+    found: list[Results] = []
+    for names in sizes:
+        for database in databases:
+            say(f"{database}, {names:,}: filling")
+            with registry_on(database, names, folder) as registry:
+                found.append(measure(database, registry, names, effort))
+    minutes = (time.monotonic() - began) / 60
+    about = (
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit()}, Python {platform.python_version()}, {os.cpu_count()} cores; "
+        f"{effort.rounds} rounds, {minutes:.0f} minutes."
+    )
+    print(f"{about}\n\n{table(found)}")
+    if chosen.write:
+        write_page(chosen.write / "performance.md", found, about)
+
+
+def publishing(chosen: argparse.Namespace, _folder: Path) -> None:
+    """Measure publishing into each name server."""
+    kinds = [chosen.server] if chosen.server else list(KINDS)
+    lines = [measure_publishing(each, chosen.names or PUBLISHED) for each in kinds]
+    print("\n".join(lines))
+    if chosen.write:
+        save_report(
+            chosen.write,
+            "publishing",
+            title="Publishing",
+            command="make bench PART=publishing",
+            about="Names published per second into a signed zone that is empty at first, beside bare RFC 2136 updates of 100 names to the same server.",
+            lines=lines,
+            programs=kinds,
+        )
+
+
+def copy(chosen: argparse.Namespace, folder: Path) -> None:
+    """Measure `sublet copy` from SQLite to PostgreSQL, again onto the equal target, and back."""
+    source, back = grown_file(folder, chosen.names or COPIED), folder / "back.db"
+    lines = []
+    with (
+        tempfile.TemporaryDirectory(prefix="sublet-bench-") as cluster,
+        run_postgresql(Path(cluster), durable=True) as server,
+        fresh_database(server) as target,
+    ):
+        for title, start, end in (
+            ("SQLite to PostgreSQL", f"sqlite:///{source}", target),
+            ("again onto the equal target", f"sqlite:///{source}", target),
+            ("PostgreSQL to SQLite", target, f"sqlite:///{back}"),
+        ):
+            say(f"copy: {title}")
+            ran = copy_registry(start, end)
+            assert ran.already == title.startswith("again"), title
+            lines.append(
+                f"{title}: {ran.rows:,} rows in {ran.seconds:.0f} s, {ran.rows / ran.seconds:,.0f} a second, at most {ran.peak_mib:.0f} MiB"
+            )
+    print("\n".join(lines))
+    if chosen.write:
+        save_report(
+            chosen.write,
+            "copy",
+            title="Copy of a registry",
+            command="make bench PART=copy",
+            about="`sublet copy` of 100,000 names between SQLite and PostgreSQL. The command reads the target back, compares it and asks the doctor.",
+            lines=lines,
+            programs=["postgresql"],
+        )
 
 
 def main() -> None:
-    """Measure what the command line asks for, and show it."""
+    """Run the chosen part, or all parts."""
     chosen = parse()
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(50)
-    )  # of what is run in this process
-    began, times = time.monotonic(), processor_times()
-    found: list[Results] = []
-    with tempfile.TemporaryDirectory(prefix="sublet-bench-") as folder:
-        for number, (database, names, effort) in enumerate(plan(chosen)):
-            with place(database, Path(folder) / f"{number}") as where:
-                found.append(measure(where, database, names, effort))
-    if not chosen.no_primary and not chosen.quick:
-        say("Knot: publishing")
-        found.append(measure_primary("knot", 1000, 1000, USUAL.rounds))
-    about = describe(time.monotonic() - began, stolen_share(times, processor_times()))
-    print(render(found, about))
-    if chosen.write:
-        write(chosen.write, found, about)
-
-
-def describe(seconds: float, stolen: float) -> str:
-    """Return when and where a run was, and which part of the processors' time the host gave to others meanwhile."""
-    return (
-        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, {os.cpu_count()} cores, on which everything ran: the service, "
-        f"its references and the load. The run took {seconds / 60:.0f} minutes, in which the host gave {stolen:.1%} of the processors' time to others."
-    )
-
-
-def write(folder: Path, found: list[Results], about: str) -> None:
-    """Write what was found: `performance/figures.json`, the pictures beside it, and the tables into `performance.md` where that is there."""
-    beside = folder / "performance"
-    beside.mkdir(parents=True, exist_ok=True)
-    (beside / "figures.json").write_text(
-        json.dumps(as_json(found, {"run": about}), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    drawn = pictures(found)
-    for name, picture in drawn.items():
-        (beside / f"{name}.svg").write_text(picture, encoding="utf-8")
-    page = folder / "performance.md"
-    if page.exists():
-        shown = "\n".join(f"![{name}](performance/{name}.svg)" for name in drawn)
-        text = f"{render(found, about)}\n\n[All figures as JSON](performance/figures.json)\n\n{shown}"
-        page.write_text(put_between(page.read_text(encoding="utf-8"), text), encoding="utf-8")
+    # Of the parts of the service that run in this process.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    measured = {"speed": speed, "publishing": publishing, "copy": copy}
+    with tempfile.TemporaryDirectory(prefix="sublet-grown-") as name:
+        for part in PARTS if chosen.full else (chosen.part,):
+            measured[part](chosen, Path(name))
 
 
 if __name__ == "__main__":

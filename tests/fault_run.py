@@ -14,8 +14,7 @@ import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
-from fault_scenarios.report import write_report
-from fault_scenarios.run import run_all
+from fault_scenarios.run import run_all, save_outcomes
 
 
 def main() -> int:
@@ -25,7 +24,9 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="a pattern of the trials' names")
     parser.add_argument("--count", type=int, help="how many times, not each scenario's own number")
     parser.add_argument(
-        "--report", type=Path, help="the folder for fault-report.json and fault-report.md, of all trials"
+        "--report",
+        type=Path,
+        help="the folder of reports.json and reports.md, to save the results of all trials in",
     )
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
@@ -37,8 +38,7 @@ def main() -> int:
     if not came:
         parser.error(f"no trial's name fits {options.only!r}")
     if options.report is not None and options.only == "*":  # a part of them is no report of all
-        write_report(options.report, seed, came, name="fault-report", command="make faults")
-        print(f"faults: {options.report / 'fault-report.md'} is written")
+        save_outcomes(options.report, seed, came, name="faults", title="Faults", command="make faults")
     return 1 if any(each.how in ("VIOLATED", "beyond") for each in came) else 0
 
 

@@ -13,7 +13,7 @@ import random
 import sys
 from pathlib import Path
 
-from fuzzing.report import lines_of, write_report
+from fuzzing.report import lines_of, save_outcome
 from fuzzing.run import Asked, fuzz
 
 
@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=Asked.requests)
     parser.add_argument("--packets", type=int, default=Asked.packets)
     parser.add_argument("--seconds", type=float, default=Asked.seconds, help="how long it may take")
-    parser.add_argument("--report", type=Path, help="the folder to write fuzz.md and fuzz.json into")
+    parser.add_argument(
+        "--report", type=Path, help="the folder of reports.json and reports.md, to save the result in"
+    )
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     asked = Asked(seed, options.requests, options.packets, seconds=options.seconds)
@@ -32,7 +34,7 @@ def main() -> int:
     outcome = fuzz(asked)
     print("\n".join(lines_of(outcome)))
     if options.report is not None:
-        write_report(options.report, asked, outcome)
+        save_outcome(options.report, asked, outcome)
     return 1 if outcome.findings or outcome.short else 0
 
 

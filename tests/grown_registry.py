@@ -191,12 +191,15 @@ def _ask(tx: Tx, actor: Actor, fqdn: str, text: str) -> None:
     reply(tx, actor, str(opened.id), f"{text}\n{text}")
 
 
-def grow(url: str, names: int, seed: int = 1) -> None:
-    """Make a registry with so many names in an empty database; the same seed makes the same, but for tokens."""
+def grow(url: str, names: int, seed: int = 1, start: datetime = START) -> None:
+    """Fill an empty database with a registry of `names` names; its 340 days begin at `start`.
+
+    The same seed gives the same registry, but for tokens.
+    """
     upgrade(url)
 
     async def run() -> None:
-        now = [START]
+        now = [start]
         database = open_database(url, lambda: now[0], may_lose_writes=True)
         try:
             growing = Growing(database, random.Random(seed), now)  # noqa: S311 - no secret

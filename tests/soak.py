@@ -17,13 +17,11 @@ A part is a function that takes the options, prints what it does, and returns wh
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import process_trials
@@ -34,6 +32,7 @@ from machine import soak as machine
 from name_servers import KINDS
 from postgresql import fresh_database, run_postgresql
 from primaries import soak as primaries
+from reports import save_report
 
 RACE_ROUNDS = 20
 PROCESS_ROUNDS = 100
@@ -52,17 +51,18 @@ def races(options: argparse.Namespace) -> bool:
     lines += ran.stdout.splitlines()[-1:]
     print("\n".join(lines))
     if options.report is not None:
-        head = [
-            "# Soak: the races",
-            "",
-            "A hundred at once for one thing, over HTTP, on both databases; `make soak PART=races` makes this page.",
-            "",
-            f"- {datetime.now(UTC):%Y-%m-%d}, sublet {machine.commit()}, Python {platform.python_version()}",
-            f"- {rounds} rounds of each race that has rounds",
-            "",
-        ]
-        page = [*head, *(f"    {line}" for line in lines)]
-        (options.report / "soak-races.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+        save_report(
+            options.report,
+            "soak-races",
+            title="Soak: races",
+            command="make soak PART=races",
+            about="A hundred clients want one thing at the same time, over HTTP, on both databases (`tests/faults/test_races.py`).",
+            lines=[
+                f"{rounds} rounds of each race",
+                *(line for line in lines if not line.startswith("PASSED")),
+            ],
+            programs=["postgresql"],
+        )
     return ran.returncode == 0
 
 
@@ -95,16 +95,15 @@ def processes(options: argparse.Namespace) -> bool:
         traceback.print_exception(error)
     print(f"processes: {lines[-1]}")
     if options.report is not None:
-        page = [
-            "# Soak: several processes on one PostgreSQL",
-            "",
-            f"{process_trials.PROCESSES} `sublet serve` on one PostgreSQL, over HTTP; `make soak PART=processes` makes this page.",
-            "",
-            f"- {datetime.now(UTC):%Y-%m-%d}, sublet {machine.commit()}, Python {platform.python_version()}",
-            "",
-            *(f"    {line}" for line in lines),
-        ]
-        (options.report / "soak-processes.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+        save_report(
+            options.report,
+            "soak-processes",
+            title="Soak: several processes",
+            command="make soak PART=processes",
+            about=f"{process_trials.PROCESSES} `sublet serve` on one PostgreSQL, over HTTP.",
+            lines=lines,
+            programs=["postgresql"],
+        )
     return well
 
 
@@ -123,18 +122,18 @@ def slow(options: argparse.Namespace) -> bool:
     lines = [*slow_clients.report(measured), *(f"VIOLATED: {each}" for each in found)]
     print("\n".join(f"slow-clients: {line}" for line in lines))
     if options.report is not None:
-        page = [
-            "# Soak: clients that send a byte a second",
-            "",
-            f"One `sublet serve` on SQLite, {slow_clients.OTHERS} clients that read and write in turn, and {slow_clients.SLOW} connections that send a byte",
-            "a second of a head or of a body, and come again when they are ended; `make soak PART=slow-clients` makes this page.",
-            "",
-            f"- {datetime.now(UTC):%Y-%m-%d}, sublet {machine.commit()}, Python {platform.python_version()}",
-            f"- {rounds} rounds of {seconds:g} s without and {seconds:g} s with them",
-            "",
-            *(f"    {line}" for line in lines),
-        ]
-        (options.report / "soak-slow-clients.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+        save_report(
+            options.report,
+            "soak-slow-clients",
+            title="Soak: slow clients",
+            command="make soak PART=slow-clients",
+            about=f"One `sublet serve` on SQLite, {slow_clients.OTHERS} clients that read and write in turn, and {slow_clients.SLOW} connections that send "
+            "one byte a second of a head or of a body, and reconnect when the service closes them.",
+            lines=[
+                f"{rounds} rounds of {seconds:g} s without and {seconds:g} s with the slow clients",
+                *lines,
+            ],
+        )
     return not found
 
 
@@ -165,7 +164,9 @@ def main() -> int:
         "--server", choices=KINDS, help="only this name server, in the parts that are about them"
     )
     parser.add_argument("--workers", type=int, default=2, help="how many processes (default 2)")
-    parser.add_argument("--report", type=Path, help="the folder to write the report into, as soak-PART.md")
+    parser.add_argument(
+        "--report", type=Path, help="the folder of reports.json and reports.md, to save the results in"
+    )
     options = parser.parse_args()
     if options.seed is not None and options.part is None:
         parser.error("a seed is one part's: say --part too")

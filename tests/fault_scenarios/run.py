@@ -4,7 +4,7 @@ import os
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from fault_scenarios.postgresql_killed import POSTGRESQL_KILLED
 from fault_scenarios.scenario import Asked, Figures, NotPossibleError, Scenario
 from fault_scenarios.sigkill import SIGKILL
 from fault_scenarios.syncs import SYNCED
+from name_servers import KINDS
+from reports import save_report
 
 SCENARIOS = {
     each.name: each for each in (SIGKILL, SYNCED, DISK_FULL, EIO, POSTGRESQL_KILLED, OLD_BACKUP, CLOCK)
@@ -66,6 +68,25 @@ def run_all(
             if chosen(trial_name(scenario.name, database, server)):
                 counts = {**scenario.counts, **(scenario.full if full else {})}
                 yield _run(scenario, database, server, count or counts[database], seed)
+
+
+def save_outcomes(
+    folder: Path, seed: int, came: Sequence[Came], *, name: str, title: str, command: str
+) -> None:
+    """Save the outcomes of a run as its report."""
+    loads = [each.load for each in came]
+    save_report(
+        folder,
+        name,
+        title=title,
+        command=command,
+        about="Faults of real services, and their outcomes; [faults.md](faults.md) lists the faults with their tests.",
+        lines=[
+            f"seed {seed}; {os.cpu_count()} cores, which {min(loads):.1f} to {max(loads):.1f} processes used",
+            *(str(each) for each in came),
+        ],
+        programs=["postgresql", *KINDS],
+    )
 
 
 def _run(scenario: Scenario, database: str, server: str, count: int, seed: int) -> Came:

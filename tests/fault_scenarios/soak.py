@@ -3,8 +3,7 @@
 import argparse
 import random
 
-from fault_scenarios.report import write_report
-from fault_scenarios.run import SCENARIOS, run_all
+from fault_scenarios.run import SCENARIOS, run_all, save_outcomes
 
 
 def faults(options: argparse.Namespace) -> bool:
@@ -18,5 +17,12 @@ def faults(options: argparse.Namespace) -> bool:
         came.append(each)
         print(f"faults: {each}", flush=True)
     if options.report is not None:
-        write_report(options.report, seed, came, name="soak-faults", command="make soak PART=faults")
+        save_outcomes(
+            options.report,
+            seed,
+            came,
+            name="soak-faults",
+            title="Soak: faults in full",
+            command="make soak PART=faults",
+        )
     return all(each.how == "well" for each in came)

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from fault_scenarios.report import write_report
-from fault_scenarios.run import run_all
+from fault_scenarios.run import run_all, save_outcomes
 from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked, NotPossibleError, Outcome, Scenario
 
 
@@ -46,14 +45,13 @@ def test_every_trial_comes_to_its_end_and_is_reported(tmp_path: Path) -> None:
         ("disk-full/sqlite", "VIOLATED", 1),
         ("eio/sqlite", "not tried", 1),
     ]
-    write_report(tmp_path, 7, came, name="faults", command="make faults")
-    figures = json.loads((tmp_path / "faults.json").read_text())
-    assert figures["seed"] == 7
-    assert {"sublet", "SQLite", "PostgreSQL", "knot", "bind", "powerdns"} <= set(figures["versions"])
-    assert figures["trials"][0]["figures"] == {"lost": 0, "count": 3}
-    page = (tmp_path / "faults.md").read_text()
-    assert "| `sigkill/postgresql/knot` | 2 | beyond | none \\| lost; late |" in page
-    assert "| `disk-full/sqlite` | 1 | VIOLATED | AssertionError: 2 lost |" in page
+    save_outcomes(tmp_path, 7, came, name="faults", title="Faults", command="make faults")
+    saved = json.loads((tmp_path / "reports.json").read_text())["faults"]
+    assert saved["lines"][0].startswith("seed 7;")
+    assert all(each in saved["versions"] for each in ("postgresql", "knot", "bind", "powerdns"))
+    page = (tmp_path / "reports.md").read_text()
+    assert "- sigkill/postgresql/knot: beyond: none | lost; late (" in page
+    assert "- disk-full/sqlite: VIOLATED: AssertionError: 2 lost (" in page
 
 
 def test_trials_are_chosen_by_name_and_counted_as_asked() -> None:

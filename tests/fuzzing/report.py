@@ -1,20 +1,13 @@
-"""What a fuzz run tells: lines for people, and the same figures as JSON."""
+"""The report of a fuzz run."""
 
-import json
-import platform
-import sqlite3
 from collections import Counter
-from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import dns.rcode
 
-from fuzzing.canaries import FORBIDDEN
 from fuzzing.run import GROWTH_MIB_MAX, Asked, Outcome
-from machine.soak import commit
+from reports import save_report
 
 
 def _counts(counter: Counter[Any]) -> str:
@@ -62,43 +55,17 @@ def lines_of(outcome: Outcome) -> list[str]:
     ]
 
 
-def _plain(value: object) -> object:
-    """Return what JSON has a form for. Not by `asdict`, which makes a Counter of a Counter's pairs."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value
-
-
-def write_report(folder: Path, asked: Asked, outcome: Outcome) -> None:
-    """Write fuzz.md and fuzz.json."""
-    versions = {
-        "sublet": commit(),
-        "Python": platform.python_version(),
-        "SQLite": sqlite3.sqlite_version,
-        **{name: version(name) for name in ("dnspython", "hypothesis", "schemathesis")},
-    }
-    page = [
-        "# Fuzz",
-        "",
-        "Hostile requests and packets at two real `sublet serve` on SQLite, with canaries planted; `make fuzz` makes this page.",
-        "",
-        f"- {datetime.now(UTC):%Y-%m-%d}, {', '.join(f'{name} {text}' for name, text in versions.items())}",
-        f"- seed {asked.seed}; asked for {asked.requests:,} requests and {asked.packets:,} packets in {asked.seconds:,.0f} s at most",
-        f"- it must not grow by {GROWTH_MIB_MAX:g} MiB, answer with 5xx or later than after 10 s, nor show a canary to another account",
-        "",
-        *(f"    {line}" for line in lines_of(outcome)),
-        "",
-        "Where a canary must not be, beside the answers to other accounts:",
-        "",
-        "| canary | not in |",
-        "|---|---|",
-        *(f"| {kind} | {', '.join(sorted(places))} |" for kind, places in FORBIDDEN.items()),
-        "",
-    ]
-    (folder / "fuzz.md").write_text("\n".join(page), encoding="utf-8")
-    figures = {"versions": versions, "asked": _plain(asked), "outcome": _plain(outcome)}
-    (folder / "fuzz.json").write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def save_outcome(folder: Path, asked: Asked, outcome: Outcome) -> None:
+    """Save the outcome of a run as its report."""
+    save_report(
+        folder,
+        "fuzz",
+        title="Fuzz",
+        command="make fuzz",
+        about="Hostile requests and packets for two real `sublet serve` on SQLite, with planted canaries (`tests/fuzzing/canaries.py`). The service must not "
+        f"grow by {GROWTH_MIB_MAX:g} MiB, answer with 5xx or after more than 10 s, or show a canary to another account.",
+        lines=[
+            f"seed {asked.seed}; {asked.requests:,} requests and {asked.packets:,} packets wanted in {asked.seconds:,.0f} s",
+            *lines_of(outcome),
+        ],
+    )

@@ -2,27 +2,21 @@
 
 import argparse
 import multiprocessing
-import platform
 import random
-import sqlite3
-import subprocess
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 from machine import machine
 from machine.coverage import missed
 from machine.machine import STEPS
 from machine.run import RUNS, run_seed
+from reports import save_report
 
 OPERATIONS = 1_000_000
 PROGRESS_SECONDS = 30
-_ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -86,10 +80,19 @@ def soak(options: argparse.Namespace) -> bool:
     for number, failure in total.failures.items():
         print(f"machine: seed {number} failed at {failure}")
     if options.report is not None:
-        path = options.report / "soak-machine.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(_report(total, seconds, first, options.workers)) + "\n", encoding="utf-8")
-        print(f"machine: {path} is written")
+        save_report(
+            options.report,
+            "soak-machine",
+            title="Soak: the machine",
+            command="make soak PART=machine",
+            about="Random operations of all verbs on SQLite, compared after each step with the model in `tests/machine/`.",
+            lines=[
+                f"seeds from {first} on, {RUNS} runs of {STEPS} steps each, {options.workers} processes",
+                lines[0],
+                lines[-1],
+                *(f"seed {number} failed at {failure}" for number, failure in total.failures.items()),
+            ],
+        )
     return not total.failures
 
 
@@ -153,26 +156,3 @@ def table(total: Total, seconds: float) -> list[str]:
         f"Never met: {', '.join(never)}." if never else "Every outcome that the documents tell of was met.",
     ]
     return lines
-
-
-def _report(total: Total, seconds: float, first: int, workers: int) -> list[str]:
-    failures = [f"- seed {number}: {failure}" for number, failure in total.failures.items()]
-    python, sqlite = f"Python {platform.python_version()}", f"SQLite {sqlite3.sqlite_version}"
-    return [
-        "# Soak: the machine",
-        "",
-        "Random operations of all verbs against the model in `tests/machine/`; `make soak PART=machine` makes this page.",
-        "",
-        f"- {datetime.now(UTC):%Y-%m-%d}, sublet {commit()}, {python}, {sqlite}, {workers} processes",
-        f"- seeds from {first} on, {RUNS} runs of {STEPS} steps each",
-        *failures,
-        "",
-        *table(total, seconds),
-    ]
-
-
-def commit() -> str:
-    """Return what git calls the commit that is run."""
-    command: list[Any] = ["git", "-C", _ROOT, "describe", "--always", "--dirty", "--abbrev=12"]
-    described = subprocess.run(command, capture_output=True, text=True, check=False)
-    return described.stdout.strip() or "of no known commit"

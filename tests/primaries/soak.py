@@ -1,23 +1,19 @@
 """What concerns real name servers at length: the fence, SIGKILL, an outage; on each server, or those that are chosen."""
 
 import argparse
-import platform
-import re
-import subprocess
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from fence_trials import impatient_service, old_against_new, register_names
 from kill_trials import points_of, server_killed, worker_killed
-from machine.soak import commit
-from name_servers import KINDS, find_program
+from name_servers import KINDS
 from primaries.trials import primary_away
+from reports import save_report
 
 FENCE_TRIALS = 100
 KILLS = 25
@@ -31,7 +27,7 @@ Trial = Callable[[str, Path, int], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the soak: `about` opens its report, `count` is how many times its trial is made if nothing else is asked for."""
+    """A part of the soak: `title` and `about` are for its report, `count` is the default number of trials."""
 
     name: str
     title: str
@@ -40,13 +36,13 @@ class Part:
     trial: Trial
 
     def __call__(self, options: argparse.Namespace) -> bool:
-        """Run the trial on each server that is asked for, print and report what came of it; tell whether nothing was violated."""
+        """Run the trial on each chosen server, print and save the results; return True if nothing was violated."""
         count = options.count or self.count
         kinds = [options.server] if options.server else list(KINDS)
         print(f"{self.name}: {count} on {', '.join(kinds)}", flush=True)
-        lines: list[str] = []
         well = True
         for kind in kinds:
+            lines: list[str] = []
             # A socket's path has 107 characters at most, so not in a deep folder.
             with tempfile.TemporaryDirectory(prefix="soak-") as folder:
                 try:
@@ -58,40 +54,17 @@ class Part:
                     lines.append(f"{kind}: VIOLATED: {type(error).__name__}: {str(error)[:2000]}")
                     print(f"{self.name}: {lines[-1]}")
                     traceback.print_exception(error)
-        if options.report is not None:
-            self._report(options.report, kinds, lines, None if len(kinds) == len(KINDS) else kinds[0])
+            if options.report is not None:
+                save_report(
+                    options.report,
+                    f"soak-{self.name}-{kind}",
+                    title=f"Soak: {self.title}",
+                    command=f"make soak PART={self.name} SERVER={kind}",
+                    about=self.about,
+                    lines=[line.removeprefix(f"{kind}: ") for line in lines],
+                    programs=[kind],
+                )
         return well
-
-    def _report(self, folder: Path, kinds: list[str], lines: list[str], only: str | None) -> None:
-        part = f"PART={self.name}" if only is None else f"PART={self.name} SERVER={only}"
-        page = [
-            f"# Soak: {self.title}",
-            "",
-            f"{self.about} `make soak {part}` makes this page.",
-            "",
-            f"- {datetime.now(UTC):%Y-%m-%d}, sublet {commit()}, Python {platform.python_version()}",
-            *(f"- {kind} {version(kind)}" for kind in kinds),
-            "",
-            *(f"    {line}" for line in lines),
-        ]
-        folder.mkdir(parents=True, exist_ok=True)
-        name = f"soak-{self.name}.md" if only is None else f"soak-{self.name}-{only}.md"
-        (folder / name).write_text("\n".join(page) + "\n", encoding="utf-8")
-        print(f"{self.name}: {folder / name} is written")
-
-
-def version(kind: str) -> str:
-    """Return which version of a server is installed."""
-    program, option = {
-        "knot": ("knotd", "-V"),
-        "bind": ("named", "-v"),
-        "powerdns": ("pdns_server", "--version"),
-    }[kind]
-    ran = subprocess.run(
-        [find_program(program) or program, option], capture_output=True, text=True, check=False
-    )
-    found = re.search(r"\d+\.\d+\.\d+", ran.stdout + ran.stderr)
-    return found[0] if found else "of no known version"
 
 
 def _fence(kind: str, folder: Path, count: int) -> Iterator[str]:
@@ -122,22 +95,22 @@ def _outage(kind: str, folder: Path, count: int) -> Iterator[str]:
 fence = Part(
     "fence",
     "an old update against a newer one",
-    "A server hangs with an update in its queue, a newer one follows, it wakes: the zone has to be what the registry says.",
+    "The name server hangs with an update in its queue, a newer update follows, and the server continues. Then the zone must equal the registry.",
     FENCE_TRIALS,
     _fence,
 )
 kills = Part(
     "kills",
     "SIGKILL",
-    "Each server is killed under load and started again, and so is the service at each named point of its publishing; nobody does "
-    "anything else. Whatever was acknowledged has to be stored and to stand in the zone, and nothing else beside what was foreign.",
+    "Under load, the name server is killed and restarted, then the service at each named point of its publishing, without other "
+    "help. Every acknowledged write must be stored and in the zone, and nothing else beside foreign records.",
     KILLS,
     _kills,
 )
 outage = Part(
     "outage",
     "a primary that is away",
-    "Names are registered while the primary is away; all have to be published within 30 s + 1 s for each 100 of its return.",
+    "Names are registered while the name server is down. All must be published within 30 s of its return, plus 1 s for each 100 names.",
     OUTAGE_NAMES,
     _outage,
 )

@@ -1,6 +1,6 @@
--- What wrk sends: the requests of a file, one after the other, each once or round and round.
--- wrk ... -- FILE (once|round) [REQUESTS A SECOND, FROM THE SECOND ON]
--- The file has each request as its length in octets, a line feed, and the request as it goes over the wire.
+-- The script for wrk: sends the requests of a file in their order, each once or again and again.
+--     wrk ... -- FILE (once|again) [REQUESTS_PER_SECOND LEAD_SECONDS]
+-- The file has for each request its length in bytes, a line feed, and the request as it is sent.
 local ffi = require("ffi")
 ffi.cdef[[
 typedef struct { long seconds; long nanoseconds; } instant_t;
@@ -32,18 +32,16 @@ function init(args)
     prepared = #requests
     once = args[2] == "once"
     sent = 0
-    late = 0
     if args[3] then
-        -- Connections take the next places of one timetable as they become free: requests begin when they are due, not when
-        -- the one before was answered, for as long as any of the connections is free. Those that none was free for are counted.
+        -- All connections share one timetable: a connection takes the next time when it becomes free. So a request
+        -- starts when it is due, even if earlier ones are unanswered, as long as a connection is free.
         local between = 1000 / tonumber(args[3])
         local lead = 1000 * tonumber(args[4])
         local due
         delay = function()
             local now = now_ms()
             due = (due or now + lead) + between
-            if due < now - 1 then late = late + 1 end
-            -- A timer has whole milliseconds: half of one more is on average when it is due.
+            -- wrk's timer has whole milliseconds.
             return math.max(0, math.floor(due - now + 0.5))
         end
     end
@@ -51,19 +49,16 @@ end
 
 function request()
     sent = sent + 1
-    if sent > prepared then
-        return requests[(sent - 1) % prepared + 1]
-    end
-    return requests[sent]
+    return requests[(sent - 1) % prepared + 1]
 end
 
 function done(summary, latency)
     local thread = threads[1]
     local exhausted = thread:get("once") and thread:get("sent") > thread:get("prepared")
     io.write(string.format(
-        'RESULT {"requests": %d, "seconds": %f, "p50_ms": %f, "p99_ms": %f, "max_ms": %f, "status": %d, "socket": %d, "late": %d, "exhausted": %s}\n',
+        'RESULT {"requests": %d, "seconds": %f, "p50_ms": %f, "p99_ms": %f, "status": %d, "socket": %d, "exhausted": %s}\n',
         summary.requests, summary.duration / 1000000, latency:percentile(50) / 1000, latency:percentile(99) / 1000,
-        latency.max / 1000, summary.errors.status,
+        summary.errors.status,
         summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout,
-        thread:get("late"), exhausted and "true" or "false"))
+        exhausted and "true" or "false"))
 end

@@ -1,1 +1,0 @@
-"""The parts of `make bench`, a file each."""
