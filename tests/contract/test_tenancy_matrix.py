@@ -254,6 +254,20 @@ def test_lists_have_only_what_is_the_users_own(world: World) -> None:
     assert [each["domain"] for each in domains] == ["expired.test", "example.test"]
 
 
+def test_me_shows_the_token_that_was_sent_and_no_other(world: World) -> None:
+    """Spec, part 5, rule 3: not another user's token, nor another one of the same user."""
+    service = world.service
+    sent = {}
+    for user in (world.ada, world.bob):
+        for name in ("laptop", "script"):
+            whose = f"{name}-of-{user.id}"
+            sent[whose] = service.operator("token", "issue", user.email, "--name", whose)["token"]
+    for whose, token in sent.items():
+        answer = service.call(token, "GET", "/me")
+        assert answer.json()["token"]["name"] == whose
+        assert not any(other in answer.text for other in sent if other != whose)
+
+
 def test_keys_and_cursors_of_others_tell_nothing(world: World) -> None:
     """Decisions, "Values": `Idempotency-Key` is per user; a cursor carries no right to anybody's rows."""
     key = "bobs-and-adas"

@@ -89,7 +89,8 @@ def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
     for endpoint in ENDPOINTS:
         section = text.split(f"### {endpoint.method} {endpoint.path}\n", 1)[1].split("\n### ", 1)[0]
         assert f"HTTP {endpoint.status}\n" in section, f"{endpoint.name} shows no success"
-        assert f"`{endpoint.scope}`" in section, f"{endpoint.name} does not name its scope"
+        needed = "Any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
+        assert needed in section, f"{endpoint.name} does not name its scope"
 
 
 def test_every_metric_is_explained(service: RunningService) -> None:

@@ -154,9 +154,10 @@ class Resource:
         registrant = await self._authenticate(request)
         request.user_id = registrant.user.id
         await self._count(request, endpoint, registrant)
-        if endpoint.scope not in registrant.token.scopes:
+        if endpoint.scope is not None and endpoint.scope not in registrant.token.scopes:
             raise InsufficientScope(
-                f"This token lacks the scope {endpoint.scope}.", details={"required_scope": endpoint.scope}
+                f"This token lacks the scope {endpoint.scope}. Use a token that has it, or ask the operator for one.",
+                details={"required_scope": endpoint.scope},
             )
         call = await self._read(request, endpoint, registrant)
         answer = await endpoint.handler(call)

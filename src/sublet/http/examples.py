@@ -95,6 +95,13 @@ ME: dict[str, Any] = {
             "created_at": _NOW,
         },
         "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
+        "token": {
+            "name": "laptop",
+            "scopes": ["account:read", "subdomains:read", "subdomains:write"],
+            "created_at": _NOW,
+            "expires_at": _NEXT_YEAR,
+            "last_used_at": _NOW,
+        },
     }
 }
 REMINDERS = {
