@@ -1,5 +1,6 @@
 """Spec, part 4, POST /subdomains, and what parts 2, 3 and 7 say of it; one test for each rule."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from opened import SUBDOMAIN_FIELDS, instant, opened
 from provocations import fresh, newcomer
 from service import DS, Registrant, RunningService
+
+NS1, NS2 = "ns1.provider.example", "ns2.provider.example"
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +130,68 @@ def test_ns1_to_ns4_are_the_alternative(shop: RunningService, ada: Registrant) -
     hosts = [f"ns{number}.provider.example" for number in (4, 2, 3, 1)]
     keys = {f"ns{number}": host for number, host in enumerate(hosts, start=1)}
     assert post(shop, ada, fqdn=fresh(), **keys).json()["subdomain"]["nameservers"] == hosts
-    gaps = post(shop, ada, fqdn=fresh(), ns1=hosts[0], ns2=None, ns4=hosts[1]).json()
-    assert gaps["subdomain"]["nameservers"] == hosts[:2]
+    fewer = post(shop, ada, fqdn=fresh(), ns1=hosts[0], ns2=hosts[1], ns3=None, ns4=None).json()
+    assert fewer["subdomain"]["nameservers"] == hosts[:2]
     refused(post(shop, ada, fqdn=fresh(), nameservers=hosts[:1], ns2=hosts[1]), 422, "validation_failed")
     refused(post(shop, ada, fqdn=fresh(), ns5=hosts[0]), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("sent", [{"ns3": NS1}, {"ns1": None, "ns2": None, "ns3": NS1}, {"ns2": NS1}])
+def test_a_gap_in_ns1_to_ns4_is_refused_by_the_missing_key(
+    shop: RunningService, sent: dict[str, Any]
+) -> None:
+    """Decisions, "Nameservers": without `ns1` nothing becomes nameserver 1, in POST and PUT."""
+    missing = [(key, "required") for key in ("ns1", "ns2") if key < max(sent)]
+    ada, fqdn = newcomer(shop), fresh()
+    held = shop.register(ada, fresh(), ns1=NS2)["subdomain"]["fqdn"]
+    path = f"/subdomains/{held}"
+    for answer in (post(shop, ada, fqdn=fqdn, **sent), shop.call(ada, "PUT", path + "/nameservers", sent)):
+        errors = refused(answer, 422, "validation_failed")["errors"]
+        assert [(each["field"], each["code"]) for each in errors] == missing
+    assert shop.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 404
+    assert shop.call(ada, "GET", path).json()["subdomain"]["nameservers"] == [NS2]
+
+
+NUMBERED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "not a host name": ({"ns1": NS1, "ns2": "-"}, {"ns2": "nameserver_invalid"}),
+    "an empty text": ({"ns1": "", "ns2": NS1}, {"ns1": "nameserver_invalid"}),
+    "the last of four": (
+        {"ns1": NS1, "ns2": NS2, "ns3": "ns3.provider.example", "ns4": "a_b.example"},
+        {"ns4": "nameserver_invalid"},
+    ),
+    "a duplicate": ({"ns1": NS1, "ns2": NS2, "ns3": NS1.upper()}, {"ns3": "nameserver_duplicate"}),
+    "no glue": ({"ns1": NS1, "ns2": "ns1.{fqdn}"}, {"ns2": "glue_required"}),
+    "glue without an address": (
+        {"ns1": "ns1.{fqdn}", "glue": [{"host": "ns1.{fqdn}"}]},
+        {"glue[0]": "glue_invalid"},
+    ),
+    "found through itself": ({"ns1": "ns1.other-{fqdn}"}, {"ns1": "nameserver_cycle"}),
+    "too many for the domain": ({"ns1": NS1, "ns2": NS2}, {"ns1": "too_many_nameservers"}),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERED)
+def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -> None:
+    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with all of them is told of `ns1`."""
+    members, wanted = NUMBERED[case]
+    ada, fqdn = newcomer(shop), fresh()
+    shop.register(ada, fqdn)
+    if case == "found through itself":
+        shop.register(ada, f"other-{fqdn}", nameservers=[f"ns1.{fqdn}"])
+    if case.startswith("too many"):
+        shop.operator("domain", "edit", "example.test", "--nameservers-max", "1")
+    sent = json.loads(json.dumps(members).replace("{fqdn}", fqdn))
+    try:
+        answers = [shop.call(ada, "PUT", f"/subdomains/{fqdn}/nameservers", sent)]
+        if fqdn not in json.dumps(sent):
+            answers.append(post(shop, ada, fqdn=fresh(), **sent))
+    finally:
+        shop.operator("domain", "edit", "example.test", "--nameservers-max", "13")
+    for answer in answers:
+        body = refused(answer, 422, "validation_failed")
+        assert {each["field"]: each["code"] for each in body["errors"]}.items() >= wanted.items()
+        assert "nameservers[" not in answer.text
+        assert body["message"].startswith(next(iter(wanted)))
 
 
 def test_glue_entries_are_host_and_ipv4(shop: RunningService, ada: Registrant) -> None:

@@ -194,7 +194,7 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
             all_valid = False
             continue
         if host in index_by_host:
-            message = f"`{host}` is given twice, here and in nameservers[{index_by_host[host]}]."
+            message = f"`{host}` is given twice. Leave one of them out."
             errors.append(FieldError(f"nameservers[{index}]", "nameserver_duplicate", message))
             continue
         index_by_host[host] = index

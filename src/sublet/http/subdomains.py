@@ -23,7 +23,6 @@ from sublet.http.bodies import (
     ds_inputs,
     glue_inputs,
     sent_ceiling,
-    sent_nameservers,
 )
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
@@ -35,6 +34,7 @@ from sublet.http.render import (
     subdomain_shape,
     timeline_answer,
 )
+from sublet.http.sent_nameservers import named_as_sent, sent_nameservers
 from sublet.ids import Position
 from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
@@ -165,9 +165,10 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
         registration_mode=body.registration_mode,
         payable=_payable(call, body),
     )
-    done = await write_once(
-        call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
-    )
+    with named_as_sent(body):
+        done = await write_once(
+            call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
+        )
     return await _registered(call, done)
 
 
@@ -179,15 +180,16 @@ async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
         glue=None if body.glue is UNSET else glue_inputs(body.glue or []),
         ds_records=None if body.ds_records is UNSET else ds_inputs(body.ds_records or []),
     )
-    done = await write_once(
-        call,
-        200,
-        update_nameservers,
-        call.actor(),
-        call.path["fqdn"],
-        command,
-        changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits == "on" else 0,
-    )
+    with named_as_sent(body):
+        done = await write_once(
+            call,
+            200,
+            update_nameservers,
+            call.actor(),
+            call.path["fqdn"],
+            command,
+            changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits == "on" else 0,
+        )
     return await _provisioned(call, done)
 
 
