@@ -19,8 +19,8 @@ DIGEST_OCTETS: Final = {2: 32, 4: 48}
 """The digest types that are accepted, with the octets of each: SHA-256 (RFC 4509) and SHA-384 (RFC 6605)."""
 
 _REFUSED_DIGEST_TYPES: Final = {
-    1: "SHA-1 digests are not to be used (RFC 8624, section 3.3)",
-    3: "GOST R 34.11-94 digests are not to be used (RFC 8624, section 3.3)",
+    1: "SHA-1 digests are not to be used (RFC 9904)",
+    3: "GOST R 34.11-94 digests are not to be used (RFC 9904)",
 }
 
 _ALGORITHMS: Final = {
@@ -86,7 +86,7 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
 
 
 def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
-    """Return what is accepted of a name's DS records and may hurt, as sentences (RFC 8624, sections 3.1 and 3.3; RFC 4035, 2.2).
+    """Return what is accepted of a name's DS records and may hurt, as sentences (RFC 9904; RFC 4035, section 2.2).
 
     Validators take a name for unsigned when they understand none of its DS records (RFC 4035, section 5.2), so one record
     that all must understand is enough. Not looked at: whether the zone is signed.
@@ -97,17 +97,17 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     if algorithms == [_ED448]:
         warnings.append(
             "All DS records are for keys of algorithm 16 (ED448), which not every validator knows: for the others the name is "
-            "as if unsigned (RFC 8624, section 3.1). Algorithm 13 (ECDSAP256SHA256) is known to all."
+            "as if unsigned (RFC 9904). Algorithm 13 (ECDSAP256SHA256) is known to all."
         )
     if _RSASHA512 in algorithms:
         warnings.append(
-            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 8624, section 3.1, advises against for signing; "
+            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 9904 advises against for signing; "
             "use 13 (ECDSAP256SHA256), or 8 (RSASHA256)."
         )
     if digest_types == {SHA384}:
         warnings.append(
             "All DS records have digests of type 4 (SHA-384), which not every validator knows: for the others the name is as if "
-            "unsigned (RFC 8624, section 3.3). Add those of type 2 (SHA-256)."
+            "unsigned (RFC 9904). Add those of type 2 (SHA-256)."
         )
     if len(algorithms) > 1:
         named = " and ".join(f"{number} ({_ALGORITHMS.get(number, '?')})" for number in algorithms)
@@ -185,7 +185,7 @@ def _refuse_algorithm(algorithm: int) -> None:
         return
     retired = _RETIRED_ALGORITHMS.get(algorithm)
     why = (
-        f"{algorithm} ({retired}) is not to be used any more (RFC 8624)"
+        f"{algorithm} ({retired}) is not to be used any more (RFC 9904)"
         if retired
         else f"{algorithm} is not known here"
     )
