@@ -146,7 +146,7 @@ PLATFORM_DOMAINS = {
                 "description": "Names for everyone.",
                 "registration_open": True,
                 "idn": True,
-                "dnssec_signed": False,
+                "dnssec_signed": True,
                 "nameservers_min": 1,
                 "nameservers_max": 13,
                 "label_length_min": 1,

@@ -49,10 +49,10 @@ from sublet.subdomains.model import (
     SubdomainFilter,
     UpdateNameservers,
 )
-from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
+from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.renew import list_price_of_renewal, renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
@@ -284,7 +284,7 @@ async def _settled(
     if registered:
         elsewhere = registered.warnings
     else:
-        elsewhere = await db.read(nameserver_warnings, subdomain) if delegation.nameservers else ()
+        elsewhere = await db.read(registry_warnings, subdomain) if delegation.nameservers else ()
     warnings = (*delegation_warnings(delegation), *elsewhere, *_warnings_of_body(call, subdomain))
     return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 

@@ -27,10 +27,10 @@ from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
 from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
-from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import label_of
 from sublet.subdomains.pricing import registration_price
 from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.select_platform_domain import select_platform_domain
 
 
@@ -110,7 +110,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     after |= store.delegation_columns(delegation)
     audit.record(tx, actor, "subdomain.register", "subdomain", subdomain.id, after=after)
-    warnings = nameserver_warnings(tx, subdomain, above)
+    warnings = registry_warnings(tx, subdomain, above)
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
     )

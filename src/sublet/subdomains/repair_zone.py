@@ -81,6 +81,7 @@ def begin_repair(
         repair_stopped_at=None if reason is None else before.repair_stopped_at or tx.now,
         repair_stopped_reason=reason,
     )
+    zone_store.replace_apex_keys(tx, platform_domain_id, platform_domain.domain, found.apex_keys)
     _record(tx, actor, platform_domain_id, found, stopped=reason is not None)
     if reason is not None and before.repair_stopped_at is None:
         after = {"reason": reason}

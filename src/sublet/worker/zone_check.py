@@ -96,7 +96,8 @@ def _compare(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
     foreign = set(check.differences.foreign)
-    noted = set(zone_store.list_zone_records(tx, platform_domain_id))
+    apex = platform_domain.domain  # what is noted of it is no name that could be registered
+    noted = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
     waiting = set(check.waiting)
     # At a name that waits nothing was judged, so of what was noted there nothing is known to be gone.
     gone = {
