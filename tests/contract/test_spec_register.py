@@ -262,7 +262,7 @@ def test_quote_then_confirm(shop: RunningService) -> None:
     request = {"fqdn": fresh(), "registration_mode": "plus", "nameservers": ["ns1.provider.example"]}
     for confirm in ({}, {"confirm": False}, {"confirm": None}):
         body = refused(post(shop, user, **request, **confirm), 402, "payment_confirmation_required")
-        instant(body["quote"].pop("expires_at"))
+        instant(body["quote"].pop("new_expires_at"))
         assert body["quote"] == {
             "action": "register", "fqdn": request["fqdn"], "registration_mode": "plus", "period_days": 365,
             "list_price": 10, "discount": 0, "price": 10, "balance": 25, "balance_after": 15, "sufficient": True,
@@ -281,10 +281,24 @@ def test_the_quote_of_a_short_balance_says_so(shop: RunningService) -> None:
     """Decisions, "Order of checks": without confirm a quote even where the balance is short; with it insufficient_credits."""
     user = newcomer(shop, credit_count=3)
     request = {"fqdn": fresh(), "registration_mode": "plus"}
-    quote = refused(post(shop, user, **request), 402, "payment_confirmation_required")["quote"]
+    quoted = refused(post(shop, user, **request), 402, "payment_confirmation_required")
+    assert quoted["message"].startswith("The balance of 3 credits is too low: this costs 10 credits")
+    assert "Buy credits first" in quoted["message"]
+    quote = quoted["quote"]
     assert (quote["sufficient"], quote["shortfall"], quote["balance_after"]) == (False, 7, -7)
-    short = refused(post(shop, user, **request, confirm=True), 402, "insufficient_credits")["quote"]
+    answer = refused(post(shop, user, **request, confirm=True), 402, "insufficient_credits")
+    assert answer["message"].startswith("The balance of 3 credits is too low")
+    short = answer["quote"]
     assert (short["sufficient"], short["shortfall"]) == (False, 7)
+
+
+def test_who_always_confirms_is_kept_from_paying_by_max_credits(shop: RunningService) -> None:
+    """Decisions, "Modes and prices": without a mode the service chooses one that costs credits once the free quota is used up."""
+    user = newcomer(shop, credit_count=20, free_quota="0")
+    bounded = post(shop, user, fqdn=fresh(), confirm=True, max_credits=0)
+    assert refused(bounded, 409, "price_changed")["quote"]["registration_mode"] == "plus"
+    assert post(shop, user, fqdn=fresh(), confirm=True).json()["charged_credits"] == 10
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 10
 
 
 def test_confirm_on_what_is_free_changes_nothing(shop: RunningService) -> None:
@@ -298,7 +312,7 @@ def test_the_quotes_expiry_is_what_the_name_then_has(shop: RunningService) -> No
     """Decisions, "Values": the quote says what the name's expiry will then be."""
     user = newcomer(shop, credit_count=10)
     request = {"fqdn": fresh(), "registration_mode": "plus"}
-    quoted = instant(post(shop, user, **request).json()["quote"]["expires_at"])
+    quoted = instant(post(shop, user, **request).json()["quote"]["new_expires_at"])
     found = post(shop, user, **request, confirm=True).json()["subdomain"]
     assert 0 <= (instant(found["expires_at"]) - quoted).total_seconds() < 60
     assert (instant(found["expires_at"]) - instant(found["registered_at"])).days == 365

@@ -7,6 +7,7 @@ import typer
 
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.credits import coupon_store
 from sublet.credits.add_coupon import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon
 from sublet.credits.retire_coupon import retire_coupon
@@ -65,7 +66,7 @@ def list_coupons(session: Session) -> Answer:
     rows = tuple(
         (
             each.code,
-            f"{each.value} %" if each.kind == "percent" else f"{each.value} credits",
+            f"{each.value} %" if each.kind == "percent" else counted(each.value, "credit"),
             f"{each.uses} of {each.max_uses}" if each.max_uses is not None else each.uses,
             each.valid_from,
             each.valid_until,

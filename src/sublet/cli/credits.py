@@ -9,6 +9,7 @@ from sublet.accounts.model import User as FoundUser
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
 from sublet.cli.user import ReasonForUser, User
+from sublet.counted import counted
 from sublet.credits import store
 from sublet.credits.adjust_credits import adjust_credits
 from sublet.credits.grant_credits import grant_credits
@@ -22,8 +23,12 @@ app = typer.Typer(help="Grant, correct and refund credits.", no_args_is_help=Tru
 def answer(movement: Movement) -> Answer:
     """Return what a movement of credits answers."""
     payment = movement.payment
-    line = f"{movement.email}: {payment.credits:+} credits, the balance is {payment.balance_after}."
+    line = f"{movement.email}: {_signed(payment.credits)}, the balance is {payment.balance_after}."
     return Answer({**describe(payment), "email": movement.email}, (line,))
+
+
+def _signed(credit_count: int) -> str:
+    return f"{'+' if credit_count > 0 else '-'}{counted(abs(credit_count), 'credit')}"
 
 
 def describe(payment: Payment) -> dict[str, Any]:
@@ -98,5 +103,5 @@ def history(
     )
     columns = ("id", "at", "kind", "credits", "balance", "description", "reference")
     value = {"email": found.email, "balance": balance, "payments": [describe(each) for each in payments]}
-    lines = (f"{found.email}: {balance} credits",)
+    lines = (f"{found.email}: {counted(balance, 'credit')}",)
     return Answer(value, lines, Table(columns, rows, "Nothing moved it yet."))

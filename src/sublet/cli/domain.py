@@ -11,6 +11,7 @@ from sublet.accounts.model import Organization
 from sublet.cli import domain_options as option
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store
@@ -107,7 +108,9 @@ def add(
     shown = _Shown(added.platform_domain, list(added.offers), [])
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]
     if zone_file is not None:
-        lines.append(f"Adopted {added.adopted_records} records; the names at which they stand are taken.")
+        lines.append(
+            f"Adopted {counted(added.adopted_records, 'record')}; no registrant can take a name at which one stands."
+        )
     return Answer({**_describe(shown), "adopted_records": added.adopted_records}, tuple(lines))
 
 
@@ -264,7 +267,7 @@ def offer(
             period_days=period_days,
         )
         line = (
-            f"{offered.mode}: {offered.price_credits} credits, renewal {offered.renewal_price_credits}, "
-            f"for {offered.period_days} days."
+            f"{offered.mode}: {counted(offered.price_credits, 'credit')}, renewal {offered.renewal_price_credits}, "
+            f"for {counted(offered.period_days, 'day')}."
         )
     return Answer(_describe_offer(offered), (line,))

@@ -9,6 +9,7 @@ from sublet.accounts.store import count_users
 from sublet.cli.doctor import check_all
 from sublet.cli.output import as_instant, facts
 from sublet.cli.session import Session
+from sublet.counted import counted
 from sublet.db import Tx, utc_now
 from sublet.errors import Conflict
 from sublet.invariants import Violation
@@ -41,9 +42,7 @@ class Contents:
         if self.violations is None:
             found = f"whole; of the older schema {self.schema}, so the doctor was not asked"
         elif self.violations:
-            found = (
-                f"whole; {len(self.violations)} invariants are broken, as in the registry that it was made of"
-            )
+            found = f"whole; broken: {counted(len(self.violations), 'invariant')}, as in the registry that it was made of"
         else:
             found = "whole; no invariant is broken"
         return (

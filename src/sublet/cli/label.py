@@ -104,7 +104,7 @@ def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> 
     held = len(session.read(list_matching, (added.pattern,), domain))
     lines = [f"Nobody can register {added.pattern} {'under ' + domain if domain else 'anywhere'} any more."]
     if held:
-        lines.append(f"{held} names that are held match; sublet label matches lists them.")
+        lines.append(f"Held names that match: {held}. See `sublet label matches`.")
     return Answer(session.read(_with_domain, added), tuple(lines))
 
 

@@ -6,6 +6,7 @@ import typer
 
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.credits import package_store
 from sublet.credits.add_package import add_package
 from sublet.credits.retire_package import retire_package
@@ -23,7 +24,7 @@ def add(
 ) -> Answer:
     """Offer a package of credits."""
     package = session.write(add_package, name, credit_count, price, currency)
-    line = f"Added the package {package.name} (id {package.id}): {package.credits} credits for {package.price} {package.currency}."
+    line = f"Added the package {package.name} (id {package.id}): {counted(package.credits, 'credit')} for {package.price} {package.currency}."
     return Answer(package, (line,))
 
 

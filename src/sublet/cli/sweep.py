@@ -7,6 +7,7 @@ import typer
 
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains import sweep_store
 from sublet.subdomains.resume_sweep import resume_sweep
@@ -52,7 +53,7 @@ def _lines(found: dict[str, Any]) -> tuple[str, ...]:
 def _table(found: dict[str, Any]) -> Table:
     when = {0: "now", 1: "within a day"}
     rows = tuple(
-        (when.get(each["days"], f"within {each['days']} days"), each["to_trash"], each["to_purge"])
+        (when.get(each["days"], f"within {counted(each['days'], 'day')}"), each["to_trash"], each["to_purge"])
         for each in found["ahead"]
     )
     return Table(("by their dates", "to the trash", "purged for good"), rows)

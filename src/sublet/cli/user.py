@@ -13,6 +13,7 @@ from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import AuditEvent
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.subdomains.store import count_free
@@ -127,7 +128,7 @@ def show(session: Session, user: User) -> Answer:
         email=member.user.email,
         name=member.user.name,
         organization=f"{member.organization.name} (id {member.organization.id}, slug {member.organization.slug})",
-        balance=f"{balance} credits",
+        balance=counted(balance, "credit"),
         free_names=f"{used} of {limit}",
         reminders=member.user.reminders,
         suspended=member.user.suspended_at,
@@ -154,7 +155,7 @@ def suspend(
     done = session.write(suspend_with_names, user, reason)
     email, number = done.member.user.email, len(done.names)
     lines = (
-        f"The user {email} is suspended, and {number} names with it: they leave the DNS now.",
+        f"The user {email} is suspended, and {counted(number, 'name')} with it. The DNS follows now.",
         f"What was published is kept: sublet user evidence {email}",
     )
     return Answer({**describe(done.member), "names": done.names}, lines)
@@ -171,7 +172,7 @@ def unsuspend(
 ) -> Answer:
     """Let a suspended user act again; the names that were suspended with it come back into the DNS as they are stored."""
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
-    line = f"The user {done.member.user.email} may act again; {len(done.names)} names come back into the DNS."
+    line = f"The user {done.member.user.email} may act again; back into the DNS: {counted(len(done.names), 'name')}."
     return Answer({**describe(done.member), "names": done.names}, (line,))
 
 

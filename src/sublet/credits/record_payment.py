@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sublet.accounts.find import lock_user
 from sublet.audit import Actor
+from sublet.counted import counted
 from sublet.credits import package_store, store
 from sublet.credits.fields import check_amount, check_credits, check_currency, check_reference
 from sublet.credits.ledger import Entry
@@ -87,4 +88,4 @@ def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]
     errors = [*errors, *credit_errors, *amount_errors, *currency_errors]
     if errors:
         return None, errors
-    return _Bought(credit_count, amount, currency, f"Purchase of {credit_count} credits"), []
+    return _Bought(credit_count, amount, currency, f"Purchase of {counted(credit_count, 'credit')}"), []

@@ -81,7 +81,7 @@ QUOTE: dict[str, Any] = {
     "sufficient": True,
     "shortfall": 0,
     "coupon": _COUPON,
-    "expires_at": _NEXT_YEAR,
+    "new_expires_at": _NEXT_YEAR,
 }
 
 ME: dict[str, Any] = {

@@ -342,7 +342,7 @@ class TicketAnswer(Struct, kw_only=True, frozen=True):
 
 
 class QuoteShape(Struct, kw_only=True, frozen=True):
-    """What a paid operation will cost, and when the name will expire after it. `confirm: true` completes it."""
+    """What a paid operation will cost; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
     action: Literal["register", "renew", "restore"]
     fqdn: HostName
@@ -356,7 +356,7 @@ class QuoteShape(Struct, kw_only=True, frozen=True):
     sufficient: bool
     shortfall: Credits
     coupon: CouponShape | None
-    expires_at: Moment
+    new_expires_at: Moment
 
 
 class FieldErrorShape(Struct, kw_only=True, frozen=True):

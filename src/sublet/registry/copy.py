@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.invariants import Violation
@@ -58,7 +59,7 @@ def copy_registry(source: str, target: str, check: Check, *, force: bool = False
         if violations and not force:
             first = violations[0]
             raise Conflict(
-                f"The registry breaks {len(violations)} invariants, the first {first.invariant} at {first.object_type} "
+                f"The registry breaks {counted(len(violations), 'invariant')}, the first {first.invariant} at {first.object_type} "
                 f"{first.object_id}: {first.message}. Nothing was copied; with --force it is copied as it is."
             )
         return Copied(tuple(ours), violations, already=False)

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from sublet.counted import counted
 from sublet.dns.names import InvalidName, is_idn, parse_domain_name, parse_label, to_unicode
 from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain
@@ -48,7 +49,9 @@ def label_of(
         if len(to_unicode(label)) < platform_domain.label_length_min:
             shortest = platform_domain.label_length_min
             errors.append(
-                FieldError(field, "label_too_short", f"Labels here have at least {shortest} characters.")
+                FieldError(
+                    field, "label_too_short", f"Labels here have at least {counted(shortest, 'character')}."
+                )
             )
     return label, errors
 

@@ -102,7 +102,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         registration_mode=offer.mode,
         period_days=offer.period_days,
         list_price=list_price,
-        expires_at=term_end(tx.now, offer.period_days),
+        new_expires_at=term_end(tx.now, offer.period_days),
     )
     # From here on it must succeed, but for another process that was faster with the same name.
     subdomain = _insert(tx, user, platform_domain, name, offer, delegation)

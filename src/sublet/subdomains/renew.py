@@ -85,7 +85,7 @@ def extend(
         registration_mode=offer.mode,
         period_days=offer.period_days,
         list_price=list_price,
-        expires_at=expires_at,
+        new_expires_at=expires_at,
     )
     # From here on it must succeed.
     store.update_subdomain(

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sublet import audit
 from sublet.audit import Actor
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.dns.plan import implausible_deletions
 from sublet.dns.types import Record
@@ -50,7 +51,7 @@ def stop_reason(found: Repairs) -> str | None:
     if not implausible_deletions(count, found.names):
         return None
     return (
-        f"{count} names would lose their records, which is implausible; look at `sublet zone check`, "
+        f"{counted(count, 'name')} would lose their records, which is implausible; look at `sublet zone check`, "
         "then repeat with --force if that is right."
     )
 
