@@ -51,6 +51,48 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
     assert post(shop, ada, domain="EXAMPLE.Test.", label="by-domain2").status_code == 201
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            {"domain": "exampel.test"},
+            (
+                "There is no platform domain `exampel.test`. Did you mean `example.test`? GET /platform-domains lists those that "
+                "you can use."
+            ),
+        ),
+        (
+            {"domain": " example.test"},
+            (
+                "There is no platform domain ` example.test`. It begins or ends with a space; remove that. Did you mean "
+                "`example.test`? GET /platform-domains lists those that you can use."
+            ),
+        ),
+        (
+            {"fqdn": "blog.example.test "},
+            (
+                "`blog.example.test ` lies under no platform domain. It begins or ends with a space; remove that. Did you mean "
+                "`example.test`? GET /platform-domains lists those that you can use."
+            ),
+        ),
+        (
+            {"domain": "elsewhere.invalid"},
+            "There is no platform domain `elsewhere.invalid`. GET /platform-domains lists those that you can use.",
+        ),
+        (
+            {"platform_domain_id": 777777},
+            "There is no platform domain with the id 777777. GET /platform-domains lists those that you can use.",
+        ),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+def test_an_unknown_platform_domain_is_named_with_what_may_be_meant(
+    shop: RunningService, ada: Registrant, body: dict[str, Any], message: str
+) -> None:
+    """Decisions, part 4: what was sent, the closest visible one, and spaces that are in the way."""
+    assert refused(post(shop, ada, label="a", **body), 404, "platform_domain_not_found")["message"] == message
+
+
 def test_platform_domain_by_the_domain_part_of_fqdn(shop: RunningService, ada: Registrant) -> None:
     """Part 4: the domain part inside fqdn selects it, and the label is derivable from fqdn."""
     answer = post(shop, ada, fqdn="By-Fqdn.Example.TEST.")

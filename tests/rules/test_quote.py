@@ -118,20 +118,26 @@ def test_the_quote_is_shown_even_where_the_balance_is_short() -> None:
         (
             1,
             Payable(),
-            "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits first, then send the "
-            "same request with `confirm`: true.",
+            (
+                "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits first, then send the "
+                "same request with `confirm`: true."
+            ),
         ),
         (
             9,
             Payable(confirm=True),
-            "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy credits, then send the same "
-            "request again.",
+            (
+                "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy credits, then send the same "
+                "request again."
+            ),
         ),
         (
             10,
             Payable(confirm=True, max_credits=5),
-            "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. If the price is right, send the request "
-            "with a higher `max_credits`.",
+            (
+                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. If the price is right, send the request "
+                "with a higher `max_credits`."
+            ),
         ),
     ],
 )
