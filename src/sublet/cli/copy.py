@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sublet import audit
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
 from sublet.counted import counted
@@ -13,7 +14,7 @@ from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.service.exit_codes import REFUSED
 
-app = typer.Typer()
+app = new_app()
 
 From = Annotated[
     str,

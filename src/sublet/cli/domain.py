@@ -9,6 +9,7 @@ import typer
 from sublet.accounts import store as account_store
 from sublet.accounts.model import Organization
 from sublet.cli import domain_options as option
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
 from sublet.counted import counted
@@ -25,7 +26,7 @@ from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.store import list_names_held
 
-app = typer.Typer(help="Platform domains: settings, offers, grants.", no_args_is_help=True)
+app = new_app("Platform domains: settings, offers, grants.")
 
 Domain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
 GrantedOrganization = Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sublet.accounts.store import list_organizations
+from sublet.cli.commands import new_app
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
@@ -21,12 +22,9 @@ from sublet.platform_domains.unblock_labels import unblock_labels
 from sublet.platform_domains.unset_label import unset_label
 from sublet.subdomains.matching_names import list_matching
 
-app = typer.Typer(
-    help="Labels in a class of their own: premium, special, reserved …; patterns that are blocked.",
-    no_args_is_help=True,
-)
+app = new_app("Labels in a class of their own (premium, special, reserved), and patterns that are blocked.")
 
-LabelName = Annotated[str, typer.Argument(metavar="LABEL")]
+LabelName = Annotated[str, typer.Argument(metavar="LABEL", help="The label, without the domain.")]
 PatternText = Annotated[
     str, typer.Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")
 ]

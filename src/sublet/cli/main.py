@@ -74,6 +74,7 @@ def _noun(name: str) -> Any:
     # typer gives these to whatever it takes for the top; here they would stand beside each noun's own options.
     command.params = [each for each in command.params if each.name not in _COMPLETION]
     command.name = name
+    command.short_help = command.help  # in the list of the nouns: all of it, where typer would cut it off
     return command
 
 
@@ -81,6 +82,7 @@ app = typer.Typer(
     cls=Nouns,
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help=(
         "Sublet lets subdomains: the registry's server and its operator's commands. Each command takes --json, which makes "

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.examine import Contents, embedded_path, examine
 from sublet.cli.output import Answer, as_instant, as_json_value
 from sublet.cli.session import Session, question
@@ -14,7 +15,7 @@ from sublet.errors import Conflict, NotFound
 from sublet.serve_lock import serve_lock
 from sublet.sqlite_copy import copy_file, refuse_unfinished, replace_database, unfinished
 
-app = typer.Typer()
+app = new_app()
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
 Force = Annotated[

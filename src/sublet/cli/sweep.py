@@ -3,8 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-import typer
-
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
 from sublet.counted import counted
@@ -13,9 +12,7 @@ from sublet.subdomains import sweep_store
 from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.stop_sweep import stop_sweep
 
-app = typer.Typer(
-    help="The sweep: reminders, expired names to the trash, the trash emptied.", no_args_is_help=True
-)
+app = new_app("The sweep: reminders, expired names to the trash, the trash emptied.")
 _DAYS = (0, 1, 7, 30)
 _LOOKED_LATELY = timedelta(minutes=5)
 

@@ -11,6 +11,7 @@ from sublet.accounts.find import find_user, member_of
 from sublet.accounts.model import Member
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import AuditEvent
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
 from sublet.counted import counted
@@ -21,7 +22,7 @@ from sublet.subdomains.suspend_with_names import suspend_with_names
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
 
-app = typer.Typer(help="Add, edit and suspend users.", no_args_is_help=True)
+app = new_app("Add, edit and suspend users.")
 
 User = Annotated[str, typer.Argument(metavar="USER", help="The user's e-mail address or id.")]
 Organization = Annotated[
@@ -61,7 +62,7 @@ def describe(member: Member) -> dict[str, Any]:
 @change(app, "add")
 def add(
     session: Session,
-    email: Annotated[str, typer.Argument(metavar="EMAIL")],
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address.")],
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the user is called.")],
     organization: Organization = None,
     free_quota: FreeQuota = None,
@@ -76,8 +77,12 @@ def add(
 def edit(
     session: Session,
     user: User,
-    email: Annotated[str | None, typer.Option("--email", metavar="EMAIL")] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME")] = None,
+    email: Annotated[
+        str | None, typer.Option("--email", metavar="EMAIL", help="The new e-mail address.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What the user is called.")
+    ] = None,
     organization: Organization = None,
     free_quota: FreeQuota = None,
     default_free_quota: Annotated[

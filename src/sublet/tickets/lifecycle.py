@@ -8,7 +8,7 @@ A closed ticket is archived: it stays readable, and nothing is added to it any m
 import unicodedata
 
 from sublet.errors import Conflict, FieldError, TicketClosed
-from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
+from sublet.tickets.model import MESSAGE_FORMATS, PRIORITIES, TICKET_TYPES
 
 MESSAGES_MAX = 200
 """With so many messages, of whoever, a ticket takes no more of its user: it is read, and shown, whole."""
@@ -107,6 +107,13 @@ def check_type(ticket_type: str | None) -> list[FieldError]:
     if ticket_type is None or ticket_type in TICKET_TYPES:
         return []
     return [FieldError("type", "value_invalid", f"The type is one of {', '.join(TICKET_TYPES)}.")]
+
+
+def check_priority(priority: str | None) -> list[FieldError]:
+    """Return what is wrong with a ticket's priority: `value_invalid`; None means that of its type."""
+    if priority is None or priority in PRIORITIES:
+        return []
+    return [FieldError("priority", "value_invalid", f"The priority is one of {', '.join(PRIORITIES)}.")]
 
 
 def check_message_format(message_format: str | None) -> list[FieldError]:
