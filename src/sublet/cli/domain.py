@@ -119,7 +119,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"Can't read {path}: {error}."
+        message = f"{path} can't be read: {error}. Check the path."
         raise validation_failed([FieldError("zone_file", "value_invalid", message)]) from None
 
 

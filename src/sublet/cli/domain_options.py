@@ -228,6 +228,6 @@ def parse_secondary(text: str) -> Secondary:
     except ValueError:
         equals = ""
     if not (host and equals and 1 <= port <= 65535):
-        sentence = f"{text!r} is not HOST=ADDRESS[:PORT], such as ns2.example.net=192.0.2.54."
+        sentence = f"{text!r} is no secondary. Give HOST=ADDRESS[:PORT], such as ns2.example.net=192.0.2.54."
         raise validation_failed([FieldError("secondary", "value_invalid", sentence)])
     return Secondary(host, str(ip_address(address)), port)

@@ -70,7 +70,7 @@ def embedded_path(session: Session, otherwise: str) -> Path:
     path = sqlite_path(session.settings.database_url)
     if path is None:
         raise Conflict(
-            f"The registry is on PostgreSQL: {otherwise} (docs/operating/backup-and-restore.md, PostgreSQL)."
+            f"The registry is on PostgreSQL: {otherwise}. See docs/operating/backup-and-restore.md, PostgreSQL."
         )
     return path
 
@@ -85,7 +85,7 @@ def examine(path: Path, name: Path, *, free_quota: int) -> Contents:
     with opened(path, utc_now()) as tx:
         revision = find_revision(tx)
         if revision is None:
-            raise Conflict(f"{name} is an SQLite database, but no registry.")
+            raise Conflict(f"{name} is an SQLite database, but no registry. Give the file of a registry.")
         usable = is_usable(tx, revision)
         if not usable and revision not in known_revisions():
             raise Conflict(

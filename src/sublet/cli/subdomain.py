@@ -83,7 +83,7 @@ def list_subdomains(
 ) -> Answer:
     """List registered names, newest first; those in the trash with --status trashed."""
     if status is not None and status not in STATUSES:
-        message = f"A status is one of {', '.join(STATUSES)}."
+        message = f"Give one of {', '.join(STATUSES)}."
         raise validation_failed([FieldError("status", "value_invalid", message)])
 
     def ask(tx: Tx) -> list[dict[str, Any]]:

@@ -77,13 +77,19 @@ def list_(
 ) -> Answer:
     """List tickets of all users, the last spoken in first."""
     errors = [
-        FieldError(field, "value_invalid", f"This is one of {', '.join(allowed)}.")
+        FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}.")
         for field, text, allowed in (("status", status, TICKET_STATUSES), ("type", type_, TICKET_TYPES))
         if text is not None and text not in allowed
     ]
     fqdn = canonical_domain(subdomain) if subdomain is not None else None
     if subdomain is not None and fqdn is None:
-        errors.append(FieldError("subdomain", "value_invalid", f"`{shown(subdomain)}` is no full name."))
+        errors.append(
+            FieldError(
+                "subdomain",
+                "value_invalid",
+                f"`{shown(subdomain)}` is no full name. Give it with its domain.",
+            )
+        )
     if errors:
         raise validation_failed(errors)
     tickets = session.read(list_tickets, TicketFilter(status=status, type=type_, subdomain=fqdn), limit)

@@ -50,8 +50,8 @@ def libpq_address(url: str) -> str:
     except psycopg.Error:
         # libpq's own sentence may quote the address, with the password in it.
         raise Unavailable(
-            "database_url is no address that libpq can read; it is postgresql://user@host:port/name, "
-            "and what has a special meaning in a URI is percent-encoded."
+            "database_url is no address that libpq can read. Give postgresql://user@host:port/name, "
+            "with characters that have a special meaning in a URI percent-encoded."
         ) from None
     if any("," in str(given.get(name, "")) for name in ("host", "hostaddr")):
         given.setdefault("target_session_attrs", "read-write")

@@ -150,7 +150,9 @@ def wire_name(name: str) -> bytes:
 
 def _from_ds(given: DsInput) -> DsRecord:
     if not 0 <= given.key_tag <= 0xFFFF:
-        raise InvalidDs(f"The key tag {given.key_tag} is not between 0 and 65535.", "key_tag")
+        raise InvalidDs(
+            f"The key tag {given.key_tag} is not between 0 and 65535. Check the DS record.", "key_tag"
+        )
     _refuse_algorithm(given.algorithm)
     octets = DIGEST_OCTETS.get(given.digest_type)
     if octets is None:
@@ -160,7 +162,7 @@ def _from_ds(given: DsInput) -> DsRecord:
         raise InvalidDs(f"{reason[0].upper()}{reason[1:]}; use 2 (SHA-256) or 4 (SHA-384).", "digest_type")
     if not _HEX.fullmatch(given.digest) or len(given.digest) != 2 * octets:
         raise InvalidDs(
-            f"A digest of type {given.digest_type} is {2 * octets} hexadecimal digits; this one is not.",
+            f"A digest of type {given.digest_type} is {2 * octets} hexadecimal digits, and this one is not. Check that it is whole.",
             "digest",
         )
     return DsRecord(given.key_tag, given.algorithm, given.digest_type, given.digest.lower())
@@ -168,11 +170,17 @@ def _from_ds(given: DsInput) -> DsRecord:
 
 def _from_dnskey(owner: str, given: DnskeyInput) -> DsRecord:
     if given.protocol != 3:
-        raise InvalidDs(f"The protocol of a DNSKEY is 3, not {given.protocol}.", "protocol")
+        raise InvalidDs(
+            f"The protocol of a DNSKEY is 3, not {given.protocol}. Check that this is a DNSKEY.", "protocol"
+        )
     if not 0 <= given.flags <= 0xFFFF or not given.flags & _ZONE_FLAG:
-        raise InvalidDs(f"The flags {given.flags} are not those of a zone key (257 or 256).", "flags")
+        raise InvalidDs(
+            f"The flags {given.flags} are not those of a zone key. Give a key with 257 or 256.", "flags"
+        )
     if given.flags & _REVOKE_FLAG:
-        raise InvalidDs(f"The flags {given.flags} say that the key is revoked (RFC 5011).", "flags")
+        raise InvalidDs(
+            f"The flags {given.flags} say that the key is revoked (RFC 5011). Give another key.", "flags"
+        )
     _refuse_algorithm(given.algorithm)
     key = _public_key(given)
     rdata = given.flags.to_bytes(2, "big") + bytes([given.protocol, given.algorithm]) + key
@@ -190,25 +198,29 @@ def _refuse_algorithm(algorithm: int) -> None:
         else f"{algorithm} is not known here"
     )
     known = ", ".join(f"{number} ({name})" for number, name in _ALGORITHMS.items())
-    raise InvalidDs(f"Algorithm {why}; accepted are {known}.", "algorithm")
+    raise InvalidDs(f"Algorithm {why}. Use one of {known}.", "algorithm")
 
 
 def _public_key(given: DnskeyInput) -> bytes:
     name = _ALGORITHMS[given.algorithm]
     if len(given.public_key) > TEXT_CHARACTERS_MAX:
-        raise InvalidDs(f"The public key is too long for {name}.", "public_key")
+        raise InvalidDs(f"The public key is too long for {name}. Check it.", "public_key")
     try:
         key = base64.b64decode("".join(given.public_key.split()), validate=True)
     except ValueError:
-        raise InvalidDs("The public key is not base64.", "public_key") from None
+        raise InvalidDs("The public key is not base64. Check that it is whole.", "public_key") from None
     octets = _KEY_OCTETS.get(given.algorithm)
     if octets is None:
         if _rsa_modulus_octets(key) not in _RSA_MODULUS_OCTETS:
             raise InvalidDs(
-                f"The public key is not an RSA key of 1024 to 4096 bits, as {name} takes it.", "public_key"
+                f"The public key is not an RSA key of 1024 to 4096 bits. Check it, or use another key for {name}.",
+                "public_key",
             )
     elif len(key) != octets:
-        raise InvalidDs(f"A public key of {name} has {octets} octets; this one has {len(key)}.", "public_key")
+        raise InvalidDs(
+            f"A public key of {name} has {octets} octets, and this one has {len(key)}. Check that it is whole.",
+            "public_key",
+        )
     return key
 
 
@@ -234,11 +246,13 @@ def _from_text(owner: str, text: str) -> DsRecord:
 
 def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
     if len(text) > TEXT_CHARACTERS_MAX:
-        raise InvalidDs(f"The text is too long for a DS record: it has {len(text)} characters.")
+        raise InvalidDs(
+            f"The text is too long for a DS record: it has {len(text)} characters. Send one record in each entry."
+        )
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
     kind, words = _without_front(owner, words)
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
-        raise InvalidDs(f"`{shown(text)}` is not {_FORMS}.")
+        raise InvalidDs(f"`{shown(text)}` is no DS record. Send {_FORMS}.")
     if kind is None:
         kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
     if kind == "DNSKEY":
@@ -262,7 +276,7 @@ def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]
             same = False
         if not same:
             raise InvalidDs(
-                f"`{shown(' '.join(front))}` stands in front of the record, but it is to be one of `{owner}`."
+                f"`{shown(' '.join(front))}` stands in front of the record. Send one of `{owner}`."
             )
     return words[at].upper(), words[at + 1 :]
 
@@ -275,7 +289,7 @@ def _looks_like_dnskey(words: list[str]) -> bool:
 
 def _number(word: str) -> int:
     if not _NUMBER.fullmatch(word):
-        raise InvalidDs(f"`{shown(word)}` stands where a number is needed; the form is {_FORMS}.")
+        raise InvalidDs(f"`{shown(word)}` stands where a number is needed. Send {_FORMS}.")
     return int(word)
 
 

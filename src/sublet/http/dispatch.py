@@ -108,7 +108,10 @@ class Resource:
             log.exception("fault", path=scope["path"])
             error = InternalError.code
             status, body = await self._refuse(
-                request, InternalError("Something went wrong here; it is logged under this request id.")
+                request,
+                InternalError(
+                    "Something went wrong here; it is logged under this request id. Tell the operator."
+                ),
             )
         body += b"\n"  # so that a terminal's prompt starts on a line of its own
         request.headers["content-length"] = str(len(body))
@@ -171,7 +174,9 @@ class Resource:
         endpoint = self._methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})
-            raise MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
+            raise MethodNotAllowed(
+                f"This path takes other methods. Use one of {', '.join(allow)}.", details={"allow": allow}
+            )
         return endpoint
 
     async def _authenticate(self, request: _Request) -> Registrant:

@@ -34,7 +34,7 @@ _INTRODUCTION = """\
 Register names under platform domains, delegate them to your nameservers, renew and delete them.
 
 Every answer is JSON. A success has `"ok": true` and named members; a failure has `"ok": false`, a code in `error`, a sentence in
-`message`, all wrong fields in `errors`, and is problem details (RFC 9457) too with `Accept: application/problem+json`.
+`message`, all malformed fields (400) or all invalid ones (422) in `errors`, and is problem details (RFC 9457) too with `Accept: application/problem+json`.
 
 A paid request first answers 402 with a `quote` and does nothing; the same request with `"confirm": true` completes it. Send an
 `Idempotency-Key` with every write: a repeated request then acts once. Unknown members and query parameters are refused,

@@ -67,7 +67,7 @@ def begin_repair(
     zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        raise Conflict("The zone was moved to another server while it was checked.")
+        raise Conflict("The zone was moved to another server while it was checked. Check it again.")
     reason = None if force else stop_reason(found)
     before = zone_state_store.find_zone_state(tx, platform_domain_id)
     zone_state_store.update_zone_state(

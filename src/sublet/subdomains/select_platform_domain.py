@@ -67,7 +67,7 @@ def select_platform_domain(
             FieldError(
                 "domain",
                 "fqdn_mismatch",
-                "`platform_domain_id` and `domain` select different platform domains.",
+                "`platform_domain_id` and `domain` select different platform domains. Send one of them.",
             )
         ]
     return found[0], []

@@ -83,7 +83,7 @@ async def check_on_primary(
 def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        raise Conflict("The zone stands on another server by now.")
+        raise Conflict("The zone stands on another server by now. Check it again.")
     return platform_domain.domain
 
 
