@@ -214,7 +214,7 @@ NUMBERED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("case", NUMBERED)
 def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -> None:
-    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with all of them is told of `ns1`."""
+    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with the whole list names `ns1`."""
     members, wanted = NUMBERED[case]
     ada, fqdn = newcomer(shop), fresh()
     shop.register(ada, fqdn)

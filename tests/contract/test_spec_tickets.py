@@ -202,8 +202,8 @@ def test_subdomain_is_a_text_and_subdomain_id_a_number(shop: RunningService, ada
     held = shop.register(ada, fresh())["subdomain"]
     for value in ({"subdomain": str(held["id"])}, {"subdomain": held["fqdn"]}, {"subdomain_id": held["id"]}):
         assert opened_ticket(shop, ada, **value)["subdomain"] == held["fqdn"]
-    for field, value in (("subdomain", held["id"]), ("subdomain_id", str(held["id"]))):
-        answer = post(shop, ada, **QUESTION, **{field: value})
+    for field, wrong in (("subdomain", held["id"]), ("subdomain_id", str(held["id"]))):
+        answer = post(shop, ada, **QUESTION, **{field: wrong})
         assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "wrong_type")
 
 
