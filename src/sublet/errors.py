@@ -81,7 +81,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an 
     """The base of all refusals.
 
     `message` is one sentence that a person can act on. `details` has members only where the code defines
-    them. `errors` lists all wrong fields at once. `quote` is what a paid operation would cost (a struct that the
+    them. `errors` lists all malformed fields, or all invalid ones. `quote` is what a paid operation would cost (a struct that the
     edge renders). `retry_after_seconds` is for LIMITED and UNAVAILABLE.
     """
 

@@ -66,7 +66,9 @@ def decode_cursor(list_name: str, text: str) -> Position:
     Raises:
         InvalidCursor: it is not a cursor of this list.
     """
-    refusal = InvalidCursor("This cursor is not one of this list; start again without `cursor`.")
+    refusal = InvalidCursor(
+        "This cursor is not one of this list. Send the request without `cursor` to start again."
+    )
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -112,7 +112,9 @@ def open_engine(url: str) -> Engine:
     if url.startswith("sqlite:///"):
         folder = Path(url.removeprefix("sqlite:///")).parent
         if not folder.is_dir():
-            raise Unavailable(f"The folder {folder} of the database does not exist; create it first.")
+            raise Unavailable(
+                f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}` first."
+            )
         return sqlite_engine(url)
     from sublet.db.connect import postgresql_engine  # noqa: PLC0415 - as in `open_database`
 
@@ -137,6 +139,6 @@ def reading(url: str) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except DatabaseError as error:  # OperationalError, or "file is not a database"
-        raise Unavailable(f"The database can't be reached: {error.orig}") from error
+        raise Unavailable(f"The database can't be reached: {error.orig}. Check `database_url`.") from error
     finally:
         engine.dispose()

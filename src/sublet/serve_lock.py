@@ -19,7 +19,9 @@ def serve_lock(database: Path) -> Iterator[None]:
     try:
         file = path.open("w")
     except OSError as error:
-        raise Unavailable(f"The file {path} can't be written: {error.strerror}.") from error
+        raise Unavailable(
+            f"The file {path} can't be written: {error.strerror}. Check the rights of its folder."
+        ) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -42,8 +42,8 @@ def refuse_unfinished(path: Path) -> None:
     for side in (_beside(path, suffix) for suffix in BESIDE[:2]):
         if side.exists() and side.stat().st_size:
             raise Conflict(
-                f"Beside {path} lies {side.name}: the file is in use, or isn't whole without that. Is it in use by nobody, "
-                f'then `sqlite3 {path} "PRAGMA journal_mode=DELETE"` makes one file of both.'
+                f"Beside {path} lies {side.name}: the file is in use, or isn't whole without that. If no process uses it, "
+                f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"`, which makes one file of both.'
             )
 
 
@@ -65,7 +65,9 @@ def unfinished(target: Path) -> Iterator[Path]:
                 with suppress(FileNotFoundError):
                     each.unlink()
     except OSError as error:
-        raise Unavailable(f"{error.filename or target}: {error.strerror}.") from error
+        raise Unavailable(
+            f"{error.filename or target}: {error.strerror}. Check the path and its rights."
+        ) from error
 
 
 def copy_online(source: Path, target: Path) -> None:
@@ -90,8 +92,10 @@ def copy_online(source: Path, target: Path) -> None:
             copied.execute("PRAGMA journal_mode=DELETE")  # the pages say WAL, as the source's do
     except sqlite3.DatabaseError as error:
         if _code(error) in BROKEN:
-            raise Conflict(f"{source} is broken: {error}; no copy was made.") from error
-        raise Unavailable(f"{source} can't be copied to {target.parent}: {error}.") from error
+            raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
+        raise Unavailable(
+            f"{source} can't be copied to {target.parent}: {error}. Check the rights and the free space there."
+        ) from error
     sync(target)
 
 
@@ -105,7 +109,7 @@ def copy_file(source: Path, target: Path) -> None:
         with source.open("rb") as reading, target.open("wb") as writing:
             shutil.copyfileobj(reading, writing, 1 << 20)
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise NotFound(f"There is no file {source}.") from error
+        raise NotFound(f"There is no file {source}. Check the path.") from error
     sync(target)
 
 
@@ -136,7 +140,7 @@ def refuse_broken(path: Path, name: Path) -> None:
     except sqlite3.DatabaseError as error:
         faults.append(str(error))
     if faults:
-        raise Conflict(f"{name} is broken: {'; '.join(faults)}.")
+        raise Conflict(f"{name} is broken: {'; '.join(faults)}. Use another backup.")
 
 
 def sync(path: Path) -> None:
@@ -219,7 +223,7 @@ def _connect(path: Path, mode: str, *, immutable: int = 0) -> sqlite3.Connection
             address, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )
     except sqlite3.OperationalError as error:
-        raise Unavailable(f"{path} can't be opened: {error}.") from error
+        raise Unavailable(f"{path} can't be opened: {error}. Check the path and its rights.") from error
 
 
 def _code(error: sqlite3.DatabaseError) -> int:

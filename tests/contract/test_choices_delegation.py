@@ -234,7 +234,29 @@ KEY = base64.b64encode(bytes(range(64))).decode()
 
 
 def warnings(answer: dict[str, Any]) -> list[str]:
-    return list(answer["provisioning"]["warnings"])
+    """Return the warnings other than that on the zone, which the built-in name server doesn't sign."""
+    return [each for each in answer["provisioning"]["warnings"] if not each.startswith("parent_not_signed: ")]
+
+
+def test_ds_records_below_an_unsigned_zone_are_warned_of(shop: RunningService) -> None:
+    """Decisions, "Nameservers, glue, DS": `parent_not_signed` in every answer with `provisioning`, while there are DS records."""
+    user, fqdn = newcomer(shop), fresh()
+    path = f"/subdomains/{fqdn}"
+
+    def warned(answer: dict[str, Any]) -> bool:
+        found = [
+            each for each in answer["provisioning"]["warnings"] if each.startswith("parent_not_signed: ")
+        ]
+        assert all("example.test is not signed" in each and "Ask the operator" in each for each in found)
+        return bool(found)
+
+    assert warned(shop.register(user, fqdn, nameservers=NS, ds_records=[DS]))
+    assert warned(shop.call(user, "PUT", f"{path}/nameservers", {}).json())
+    assert not warned(shop.call(user, "PUT", f"{path}/nameservers", {"ds_records": []}).json())
+    assert warned(shop.call(user, "PUT", f"{path}/nameservers", {"ds_records": [DS]}).json())
+    assert shop.call(user, "DELETE", path).status_code == 200
+    assert warned(shop.call(user, "POST", f"{path}/restore").json())
+    assert not warned(shop.register(user, fresh(), nameservers=NS))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_restore_after_the_expiry_is_a_paid_renewal(shop: RunningService) -> Non
     assert get(shop, user, fqdn).status_code == 404
     done = shop.call(user, "POST", f"/subdomains/{fqdn}/restore", {"confirm": True}).json()
     assert done["charged_credits"] == 10
-    assert done["subdomain"]["expires_at"] == quoted.json()["quote"]["expires_at"]
+    assert done["subdomain"]["expires_at"] == quoted.json()["quote"]["new_expires_at"]
     assert instant(done["subdomain"]["expires_at"]) - expires_at == timedelta(days=365)
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 10
 

@@ -1,12 +1,14 @@
 """Decisions, "Tokens" and rate limits: what a token is good for, how often it and an address may ask."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
-from opened import opened
+from opened import instant, opened
 from provocations import fresh, newcomer
 from service import RunningService
+from sublet.accounts.store import touch_tokens
 from sublet.http.routes import ENDPOINTS
 
 SCOPES = (
@@ -33,7 +35,7 @@ def test_a_scope_lets_its_endpoints_through_and_no_other(shop: RunningService, s
         path = endpoint.path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")
         answer = shop.call(token, endpoint.method, path)
         refused = answer.status_code == 403 and answer.json()["error"] == "insufficient_scope"
-        assert refused == (endpoint.scope != scope), endpoint.name
+        assert refused == (endpoint.scope not in (None, scope)), endpoint.name
         if refused:
             assert answer.json()["details"] == {"required_scope": endpoint.scope}
 
@@ -41,13 +43,41 @@ def test_a_scope_lets_its_endpoints_through_and_no_other(shop: RunningService, s
 def test_the_scopes_of_the_routes() -> None:
     """Decisions, "Tokens": account:read, subdomains:read and :write, tickets:read and :write, by path and method.
 
-    Reminders are about the user's names, wherever their path begins.
+    Reminders are about the user's names, wherever their path begins. GET /me takes any token (spec, part 5, rule 2).
     """
+    assert [endpoint.name for endpoint in ENDPOINTS if endpoint.scope is None] == ["me"]
     for endpoint in ENDPOINTS:
+        if endpoint.scope is None:
+            continue
         right = "read" if endpoint.method == "GET" else "write"
         noun = "subdomains" if endpoint.path.startswith(("/subdomains", "/me/reminders")) else "account"
         noun = "tickets" if endpoint.path.startswith("/support") else noun
         assert endpoint.scope == f"{noun}:{right}", endpoint.name
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_me_needs_nothing_but_a_token_and_shows_it(shop: RunningService, scope: str) -> None:
+    """Spec, part 5, rule 2: "GET /me needs nothing else" than the token; decisions, "Tokens": what it shows of it."""
+    user = newcomer(shop)
+    issued = shop.operator(
+        *("token", "issue", user.email, "--name", "narrow", "--scope", scope, "--expires-in-days", "3000")
+    )
+    answer = shop.call(issued["token"], "GET", "/me")
+    assert answer.status_code == 200
+    shown = answer.json()["token"]
+    assert list(shown) == ["name", "scopes", "created_at", "expires_at", "last_used_at"]
+    assert (shown["name"], shown["scopes"], shown["last_used_at"]) == ("narrow", [scope], None)
+    created, expires = (instant(shown[name]) for name in ("created_at", "expires_at"))
+    assert (expires - created).days == 3000
+    assert issued["token"] not in answer.text
+
+
+def test_me_shows_when_the_token_was_last_used(shop: RunningService) -> None:
+    issued = shop.operator("token", "issue", newcomer(shop).email, "--name", "script")
+    used_at = datetime.now(UTC)
+    shop.write(lambda tx: touch_tokens(tx, {issued["id"]: used_at}))
+    shown = shop.call(issued["token"], "GET", "/me").json()["token"]
+    assert (instant(shown["last_used_at"]), shown["expires_at"]) == (used_at, None)
 
 
 def test_credits_spend_is_needed_to_pay_and_not_to_ask(shop: RunningService) -> None:

@@ -132,7 +132,10 @@ def test_internal_error_is_shown_blank(furnished: RunningService) -> None:
     with prepared(furnished, "internal_error") as send:
         answer = send()
     assert not re.search(r"secret-detail|Traceback|\.py|sqlite|fromisoformat|ValueError", answer.text)
-    assert answer.json()["message"] == "Something went wrong here; it is logged under this request id."
+    assert (
+        answer.json()["message"]
+        == "Something went wrong here; it is logged under this request id. Tell the operator."
+    )
 
 
 def test_all_wrong_fields_are_told_at_once(furnished: RunningService) -> None:

@@ -274,7 +274,7 @@ def test_paid_renewal_is_quoted_then_confirmed(shop: RunningService) -> None:
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 15
     done = shop.call(user, "POST", path + "/renew", {"confirm": True}).json()
     assert (done["renewal"]["charged_credits"], done["renewal"]["coupon"]) == (10, None)
-    assert done["subdomain"]["expires_at"] == quote["expires_at"]
+    assert done["subdomain"]["expires_at"] == quote["new_expires_at"]
     assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 5
 
 

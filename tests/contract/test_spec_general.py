@@ -81,7 +81,7 @@ def test_part_1_rule_4_success_has_ok_true_and_exactly_the_named_members(shop: R
         "id"
     ]
     members = {
-        ("GET", "/me"): ["user", "organization"],
+        ("GET", "/me"): ["user", "organization", "token"],
         ("GET", "/credits"): ["credit_balance", "packages"],
         ("GET", "/payments"): ["payments", "page"],
         ("GET", "/platform-domains"): ["platform_domains", "page"],

@@ -1,5 +1,6 @@
 """Spec, part 4, POST /subdomains, and what parts 2, 3 and 7 say of it; one test for each rule."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from opened import SUBDOMAIN_FIELDS, instant, opened
 from provocations import fresh, newcomer
 from service import DS, Registrant, RunningService
+
+NS1, NS2 = "ns1.provider.example", "ns2.provider.example"
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,48 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
     """Part 4: domain selects it, in any form of the name."""
     assert post(shop, ada, domain="example.test", label="by-domain").status_code == 201
     assert post(shop, ada, domain="EXAMPLE.Test.", label="by-domain2").status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            {"domain": "exampel.test"},
+            (
+                "There is no platform domain `exampel.test`. Did you mean `example.test`? GET /platform-domains lists those that "
+                "you can use."
+            ),
+        ),
+        (
+            {"domain": " example.test"},
+            (
+                "There is no platform domain ` example.test`. It begins or ends with a space; remove that. Did you mean "
+                "`example.test`? GET /platform-domains lists those that you can use."
+            ),
+        ),
+        (
+            {"fqdn": "blog.example.test "},
+            (
+                "`blog.example.test ` lies under no platform domain. It begins or ends with a space; remove that. Did you mean "
+                "`example.test`? GET /platform-domains lists those that you can use."
+            ),
+        ),
+        (
+            {"domain": "elsewhere.invalid"},
+            "There is no platform domain `elsewhere.invalid`. GET /platform-domains lists those that you can use.",
+        ),
+        (
+            {"platform_domain_id": 777777},
+            "There is no platform domain with the id 777777. GET /platform-domains lists those that you can use.",
+        ),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+def test_an_unknown_platform_domain_is_named_with_what_may_be_meant(
+    shop: RunningService, ada: Registrant, body: dict[str, Any], message: str
+) -> None:
+    """Decisions, part 4: what was sent, the closest visible one, and spaces that are in the way."""
+    assert refused(post(shop, ada, label="a", **body), 404, "platform_domain_not_found")["message"] == message
 
 
 def test_platform_domain_by_the_domain_part_of_fqdn(shop: RunningService, ada: Registrant) -> None:
@@ -127,10 +172,68 @@ def test_ns1_to_ns4_are_the_alternative(shop: RunningService, ada: Registrant) -
     hosts = [f"ns{number}.provider.example" for number in (4, 2, 3, 1)]
     keys = {f"ns{number}": host for number, host in enumerate(hosts, start=1)}
     assert post(shop, ada, fqdn=fresh(), **keys).json()["subdomain"]["nameservers"] == hosts
-    gaps = post(shop, ada, fqdn=fresh(), ns1=hosts[0], ns2=None, ns4=hosts[1]).json()
-    assert gaps["subdomain"]["nameservers"] == hosts[:2]
+    fewer = post(shop, ada, fqdn=fresh(), ns1=hosts[0], ns2=hosts[1], ns3=None, ns4=None).json()
+    assert fewer["subdomain"]["nameservers"] == hosts[:2]
     refused(post(shop, ada, fqdn=fresh(), nameservers=hosts[:1], ns2=hosts[1]), 422, "validation_failed")
     refused(post(shop, ada, fqdn=fresh(), ns5=hosts[0]), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("sent", [{"ns3": NS1}, {"ns1": None, "ns2": None, "ns3": NS1}, {"ns2": NS1}])
+def test_a_gap_in_ns1_to_ns4_is_refused_by_the_missing_key(
+    shop: RunningService, sent: dict[str, Any]
+) -> None:
+    """Decisions, "Nameservers": without `ns1` nothing becomes nameserver 1, in POST and PUT."""
+    missing = [(key, "required") for key in ("ns1", "ns2") if key < max(sent)]
+    ada, fqdn = newcomer(shop), fresh()
+    held = shop.register(ada, fresh(), ns1=NS2)["subdomain"]["fqdn"]
+    path = f"/subdomains/{held}"
+    for answer in (post(shop, ada, fqdn=fqdn, **sent), shop.call(ada, "PUT", path + "/nameservers", sent)):
+        errors = refused(answer, 422, "validation_failed")["errors"]
+        assert [(each["field"], each["code"]) for each in errors] == missing
+    assert shop.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 404
+    assert shop.call(ada, "GET", path).json()["subdomain"]["nameservers"] == [NS2]
+
+
+NUMBERED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "not a host name": ({"ns1": NS1, "ns2": "-"}, {"ns2": "nameserver_invalid"}),
+    "an empty text": ({"ns1": "", "ns2": NS1}, {"ns1": "nameserver_invalid"}),
+    "the last of four": (
+        {"ns1": NS1, "ns2": NS2, "ns3": "ns3.provider.example", "ns4": "a_b.example"},
+        {"ns4": "nameserver_invalid"},
+    ),
+    "a duplicate": ({"ns1": NS1, "ns2": NS2, "ns3": NS1.upper()}, {"ns3": "nameserver_duplicate"}),
+    "no glue": ({"ns1": NS1, "ns2": "ns1.{fqdn}"}, {"ns2": "glue_required"}),
+    "glue without an address": (
+        {"ns1": "ns1.{fqdn}", "glue": [{"host": "ns1.{fqdn}"}]},
+        {"glue[0]": "glue_invalid"},
+    ),
+    "found through itself": ({"ns1": "ns1.other-{fqdn}"}, {"ns1": "nameserver_cycle"}),
+    "too many for the domain": ({"ns1": NS1, "ns2": NS2}, {"ns1": "too_many_nameservers"}),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERED)
+def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -> None:
+    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with the whole list names `ns1`."""
+    members, wanted = NUMBERED[case]
+    ada, fqdn = newcomer(shop), fresh()
+    shop.register(ada, fqdn)
+    if case == "found through itself":
+        shop.register(ada, f"other-{fqdn}", nameservers=[f"ns1.{fqdn}"])
+    if case.startswith("too many"):
+        shop.operator("domain", "edit", "example.test", "--nameservers-max", "1")
+    sent = json.loads(json.dumps(members).replace("{fqdn}", fqdn))
+    try:
+        answers = [shop.call(ada, "PUT", f"/subdomains/{fqdn}/nameservers", sent)]
+        if fqdn not in json.dumps(sent):
+            answers.append(post(shop, ada, fqdn=fresh(), **sent))
+    finally:
+        shop.operator("domain", "edit", "example.test", "--nameservers-max", "13")
+    for answer in answers:
+        body = refused(answer, 422, "validation_failed")
+        assert {each["field"]: each["code"] for each in body["errors"]}.items() >= wanted.items()
+        assert "nameservers[" not in answer.text
+        assert body["message"].startswith(next(iter(wanted)))
 
 
 def test_glue_entries_are_host_and_ipv4(shop: RunningService, ada: Registrant) -> None:
@@ -201,7 +304,7 @@ def test_quote_then_confirm(shop: RunningService) -> None:
     request = {"fqdn": fresh(), "registration_mode": "plus", "nameservers": ["ns1.provider.example"]}
     for confirm in ({}, {"confirm": False}, {"confirm": None}):
         body = refused(post(shop, user, **request, **confirm), 402, "payment_confirmation_required")
-        instant(body["quote"].pop("expires_at"))
+        instant(body["quote"].pop("new_expires_at"))
         assert body["quote"] == {
             "action": "register", "fqdn": request["fqdn"], "registration_mode": "plus", "period_days": 365,
             "list_price": 10, "discount": 0, "price": 10, "balance": 25, "balance_after": 15, "sufficient": True,
@@ -220,10 +323,24 @@ def test_the_quote_of_a_short_balance_says_so(shop: RunningService) -> None:
     """Decisions, "Order of checks": without confirm a quote even where the balance is short; with it insufficient_credits."""
     user = newcomer(shop, credit_count=3)
     request = {"fqdn": fresh(), "registration_mode": "plus"}
-    quote = refused(post(shop, user, **request), 402, "payment_confirmation_required")["quote"]
+    quoted = refused(post(shop, user, **request), 402, "payment_confirmation_required")
+    assert quoted["message"].startswith("The balance of 3 credits is too low: this costs 10 credits")
+    assert "Buy credits first" in quoted["message"]
+    quote = quoted["quote"]
     assert (quote["sufficient"], quote["shortfall"], quote["balance_after"]) == (False, 7, -7)
-    short = refused(post(shop, user, **request, confirm=True), 402, "insufficient_credits")["quote"]
+    answer = refused(post(shop, user, **request, confirm=True), 402, "insufficient_credits")
+    assert answer["message"].startswith("The balance of 3 credits is too low")
+    short = answer["quote"]
     assert (short["sufficient"], short["shortfall"]) == (False, 7)
+
+
+def test_who_always_confirms_is_kept_from_paying_by_max_credits(shop: RunningService) -> None:
+    """Decisions, "Modes and prices": without a mode the service chooses one that costs credits once the free quota is used up."""
+    user = newcomer(shop, credit_count=20, free_quota="0")
+    bounded = post(shop, user, fqdn=fresh(), confirm=True, max_credits=0)
+    assert refused(bounded, 409, "price_changed")["quote"]["registration_mode"] == "plus"
+    assert post(shop, user, fqdn=fresh(), confirm=True).json()["charged_credits"] == 10
+    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 10
 
 
 def test_confirm_on_what_is_free_changes_nothing(shop: RunningService) -> None:
@@ -237,7 +354,7 @@ def test_the_quotes_expiry_is_what_the_name_then_has(shop: RunningService) -> No
     """Decisions, "Values": the quote says what the name's expiry will then be."""
     user = newcomer(shop, credit_count=10)
     request = {"fqdn": fresh(), "registration_mode": "plus"}
-    quoted = instant(post(shop, user, **request).json()["quote"]["expires_at"])
+    quoted = instant(post(shop, user, **request).json()["quote"]["new_expires_at"])
     found = post(shop, user, **request, confirm=True).json()["subdomain"]
     assert 0 <= (instant(found["expires_at"]) - quoted).total_seconds() < 60
     assert (instant(found["expires_at"]) - instant(found["registered_at"])).days == 365

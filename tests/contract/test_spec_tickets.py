@@ -1,5 +1,6 @@
 """Spec, part 4, "Support tickets", with what parts 2, 3 and 7 say of them; one test for each rule."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -180,3 +181,36 @@ def test_filters_of_the_list(shop: RunningService, ada: Registrant) -> None:
         assert [ticket["type"] for ticket in found] == kinds, query
     for wrong in ("status=new", "type=sales", "archived=1", "archived=True", "priority=high"):
         assert shop.call(ada, "GET", f"/support/tickets?{wrong}").status_code == 400, wrong
+
+
+def test_a_message_is_limited_in_characters_and_the_body_in_bytes(
+    shop: RunningService, ada: Registrant
+) -> None:
+    """Decisions, "Tickets": 20,000 code points, and 64 KiB of the whole body, which characters of 4 bytes reach first."""
+
+    def sent(message: str) -> httpx.Response:
+        content = json.dumps({**QUESTION, "message": message}, ensure_ascii=False).encode()
+        headers = {"authorization": f"Bearer {ada.token}", "content-type": "application/json"}
+        return shop.client.post(shop.base_url + "/support/tickets", content=content, headers=headers)
+
+    assert [sent("ü" * count).status_code for count in (20_000, 20_001)] == [201, 422]
+    assert [sent("\U0001f600" * count).status_code for count in (16_000, 17_000)] == [201, 413]
+
+
+def test_subdomain_is_a_text_and_subdomain_id_a_number(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, "Tickets": `subdomain` is the name or the id in digits."""
+    held = shop.register(ada, fresh())["subdomain"]
+    for value in ({"subdomain": str(held["id"])}, {"subdomain": held["fqdn"]}, {"subdomain_id": held["id"]}):
+        assert opened_ticket(shop, ada, **value)["subdomain"] == held["fqdn"]
+    for field, wrong in (("subdomain", held["id"]), ("subdomain_id", str(held["id"]))):
+        answer = post(shop, ada, **QUESTION, **{field: wrong})
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "wrong_type")
+
+
+def test_a_malformed_field_hides_the_invalid_ones(shop: RunningService, ada: Registrant) -> None:
+    """Decisions, part 7: all malformed fields at once, then all invalid ones."""
+    both = post(shop, ada, subject=7, message="x" * 20_001, type="none", sort="a")
+    assert both.status_code == 400
+    assert {each["field"] for each in both.json()["errors"]} == {"subject", "sort"}
+    invalid = post(shop, ada, subject="a", message="x" * 20_001, type="none")
+    assert {each["field"] for each in invalid.json()["errors"]} == {"message", "type"}

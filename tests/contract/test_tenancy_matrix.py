@@ -213,7 +213,7 @@ SELECTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_hidden_restricted_and_missing_platform_domains_answer_the_same(world: World, selection: str) -> None:
-    """Spec, part 1, rule 5: for a registration they are as if they did not exist."""
+    """Spec, part 1, rule 5: for a registration they are as if they did not exist. The message names what was sent."""
     domains = {
         each["domain"]: each
         for each in world.service.operator("domain", "list")
@@ -221,16 +221,34 @@ def test_hidden_restricted_and_missing_platform_domains_answer_the_same(world: W
     }
     domains["missing.test"] = {"id": 777777, "domain": "missing.test"}
     assert set(domains) == {"hidden.test", "revoked.test", "missing.test"}
-    answers = {
-        seen(
-            world.service.call(
-                world.ada, "POST", "/subdomains", SELECTIONS[selection](domain), x_request_id=REQUEST_ID
-            )
-        )[2]
-        for domain in domains.values()
-    }
+    answers = set()
+    for domain in domains.values():
+        body = SELECTIONS[selection](domain)
+        answer = world.service.call(world.ada, "POST", "/subdomains", body, x_request_id=REQUEST_ID)
+        sent = str(body.get("fqdn") or body.get("domain") or body["platform_domain_id"]).encode()
+        assert answer.content.count(sent) == 1
+        answers.add(answer.content.replace(sent, b"SENT"))
     assert len(answers) == 1
     assert b'"platform_domain_not_found"' in answers.pop()
+
+
+@pytest.mark.parametrize("form", ["{}", "a.{}"])
+def test_a_suggestion_is_only_ever_a_domain_that_the_user_sees(world: World, form: str) -> None:
+    """A typing error in a hidden or restricted domain leads nowhere; one in a visible domain leads to it."""
+    key = "fqdn" if form.startswith("a.") else "domain"
+
+    def told(sent: str) -> str:
+        body = {key: form.format(sent), "label": "a"}
+        answer = world.service.call(world.ada, "POST", "/subdomains", body)
+        assert (answer.status_code, answer.json()["error"]) == (404, "platform_domain_not_found")
+        assert f"`{form.format(sent)}`" in answer.json()["message"]
+        return str(answer.json()["message"])
+
+    assert "Did you mean `example.test`?" in told("exmaple.test")
+    assert "Did you mean `expired.test`?" in told("Expird.TEST")
+    for sent, hidden in (("hiden.test", "hidden.test"), ("revokd.test", "revoked.test")):
+        assert hidden not in told(sent)
+        assert "Did you mean" not in told(sent)
 
 
 def test_lists_have_only_what_is_the_users_own(world: World) -> None:
@@ -252,6 +270,20 @@ def test_lists_have_only_what_is_the_users_own(world: World) -> None:
     assert world.service.call(world.ada, "GET", "/usage/free-subdomains").json()["usage"]["used"] == 1
     domains = world.service.call(world.ada, "GET", "/platform-domains").json()["platform_domains"]
     assert [each["domain"] for each in domains] == ["expired.test", "example.test"]
+
+
+def test_me_shows_the_token_that_was_sent_and_no_other(world: World) -> None:
+    """Spec, part 5, rule 3: not another user's token, nor another one of the same user."""
+    service = world.service
+    sent = {}
+    for user in (world.ada, world.bob):
+        for name in ("laptop", "script"):
+            whose = f"{name}-of-{user.id}"
+            sent[whose] = service.operator("token", "issue", user.email, "--name", whose)["token"]
+    for whose, token in sent.items():
+        answer = service.call(token, "GET", "/me")
+        assert answer.json()["token"]["name"] == whose
+        assert not any(other in answer.text for other in sent if other != whose)
 
 
 def test_keys_and_cursors_of_others_tell_nothing(world: World) -> None:

@@ -20,9 +20,9 @@ from sublet.http.bodies import (
     RenewBody,
     SubdomainsQuery,
     ds_inputs,
-    sent_nameservers,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.http.sent_nameservers import sent_nameservers
 
 Found = set[tuple[str, str]]
 
@@ -159,11 +159,14 @@ def test_ds_records_come_as_text_ds_and_dnskey() -> None:
         (RegisterBody(nameservers=None), None),
         (RegisterBody(nameservers=[]), ()),
         (RegisterBody(nameservers=["b", "a"]), ("b", "a")),
-        (RegisterBody(ns1="a", ns3="c"), ("a", "c")),
+        (RegisterBody(ns1="a", ns2="c"), ("a", "c")),
         (NameserversBody(), None),
         (NameserversBody(nameservers=None), ()),
         (NameserversBody(nameservers=[]), ()),
         (NameserversBody(ns2="b", ns1="a"), ("a", "b")),
+        (NameserversBody(ns1="a", ns2=None), ("a",)),
+        (NameserversBody(ns3=None), ()),
+        (NameserversBody(nameservers=["a"], ns1=None), ("a",)),
     ],
 )
 def test_nameservers_as_a_list_or_one_by_one(
@@ -172,10 +175,25 @@ def test_nameservers_as_a_list_or_one_by_one(
     assert sent_nameservers(body) == nameservers
 
 
-def test_nameservers_in_both_forms_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("body", "errors"),
+    [
+        (RegisterBody(nameservers=[], ns1="a"), {"ns1": "value_invalid"}),
+        (RegisterBody(nameservers=["b"], ns3="a"), {"ns3": "value_invalid"}),
+        (NameserversBody(nameservers=None, ns1="a"), {"ns1": "value_invalid"}),
+        (RegisterBody(ns2="a"), {"ns1": "required"}),
+        (RegisterBody(ns1="a", ns4="b"), {"ns2": "required", "ns3": "required"}),
+        (NameserversBody(ns3="a"), {"ns1": "required", "ns2": "required"}),
+        (NameserversBody(ns1=None, ns2="a"), {"ns1": "required"}),
+        (NameserversBody(ns1="a", ns2=None, ns3=""), {"ns2": "required"}),
+    ],
+)
+def test_nameservers_in_both_forms_or_with_a_gap_are_refused(
+    body: RegisterBody | NameserversBody, errors: dict[str, str]
+) -> None:
     with pytest.raises(ValidationFailed) as refused:
-        sent_nameservers(RegisterBody(nameservers=[], ns1="a"))
-    assert [(each.field, each.code) for each in refused.value.errors] == [("ns1", "value_invalid")]
+        sent_nameservers(body)
+    assert {each.field: each.code for each in refused.value.errors} == errors
 
 
 def wrong_query(text: str) -> Found:

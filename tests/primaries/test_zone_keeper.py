@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from name_servers import KINDS
-from service import Registrant, RunningService
+from service import DS, Registrant, RunningService
 from service_on import ZONE, ServiceOn, primary_settings, service_on, settings_file
 from serving import wait_until
 from share import share
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.platform_domains.zone_store import find_apex_keys
 from sublet.worker import zone_keeper
 
 pytestmark = pytest.mark.slow
@@ -75,6 +76,20 @@ def status_of(on: ServiceOn, who: Registrant, name: str) -> Callable[[], bool]:
     return lambda: (
         on.service.call(who, "GET", f"/subdomains/{name}").json()["subdomain"]["status"] == "active"
     )
+
+
+def test_a_check_finds_that_the_zone_is_signed(on: ServiceOn) -> None:
+    """Of DS records in a signed zone nothing is said, although the operator never said that it is signed."""
+    service = on.service
+    ada = service.add_user()
+    service.register(ada, SHOP, nameservers=[NS])
+    settle(on)
+    served = {each[0].to_text() for each in on.primary.ask(ZONE, "DNSKEY").answer}
+    noted = service.read(lambda tx: find_apex_keys(tx, find_platform_domain(tx, ZONE).id, ZONE))
+    assert noted
+    assert {each.rdata for each in noted} >= served
+    changed = service.call(ada, "PUT", f"/subdomains/{SHOP}/nameservers", {"ds_records": [DS]})
+    assert [each for each in changed.json()["provisioning"]["warnings"] if "not signed" in each] == []
 
 
 def test_hand_edits_are_found_and_repaired_and_foreign_names_stay(on: ServiceOn) -> None:

@@ -28,7 +28,7 @@ def _quote(list_price: int, balance: int, discount: int = 0) -> Quote:
         list_price=list_price,
         coupon=coupon,
         balance=balance,
-        expires_at=EXPIRY,
+        new_expires_at=EXPIRY,
     )
 
 
@@ -57,7 +57,7 @@ def test_a_quote_adds_up(
     assert (quote.list_price, quote.discount, quote.price) == (list_price, discount, price)
     assert (quote.balance, quote.balance_after) == (balance, balance_after)
     assert (quote.sufficient, quote.shortfall) == (sufficient, shortfall)
-    assert (quote.action, quote.fqdn, quote.expires_at) == ("register", "shop.example.test", EXPIRY)
+    assert (quote.action, quote.fqdn, quote.new_expires_at) == ("register", "shop.example.test", EXPIRY)
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.data())
@@ -109,3 +109,39 @@ def test_the_quote_is_shown_even_where_the_balance_is_short() -> None:
     with pytest.raises(PaymentConfirmationRequired) as caught:
         check_payment(_quote(10, 3), Payable())
     assert caught.value.quote.shortfall == 7
+
+
+@pytest.mark.parametrize(
+    ("balance", "payable", "message"),
+    [
+        (10, Payable(), "This costs 10 credits. Send the same request with `confirm`: true to go on."),
+        (
+            1,
+            Payable(),
+            (
+                "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits first, then send the "
+                "same request with `confirm`: true."
+            ),
+        ),
+        (
+            9,
+            Payable(confirm=True),
+            (
+                "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy credits, then send the same "
+                "request again."
+            ),
+        ),
+        (
+            10,
+            Payable(confirm=True, max_credits=5),
+            (
+                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. If the price is right, send the request "
+                "with a higher `max_credits`."
+            ),
+        ),
+    ],
+)
+def test_a_balance_that_is_too_low_is_told_first(balance: int, payable: Payable, message: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        check_payment(_quote(10, balance), payable)
+    assert caught.value.message == message

@@ -125,7 +125,7 @@ def test_free_while_quota_lasts_then_plus_by_quote(registry: Registry) -> None:
         ask(registry, Register(fqdn="more.example.test"))
     quote = caught[0].quote
     assert (quote.price, quote.registration_mode, quote.balance_after) == (10, "plus", 90)
-    assert quote.expires_at == START + timedelta(days=365)
+    assert quote.new_expires_at == START + timedelta(days=365)
     assert registry.register("more.example.test").registration_type == "plus"
 
 

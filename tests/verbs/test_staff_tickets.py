@@ -1,16 +1,19 @@
 """Tickets that staff opens about a name: whose they are, what is mailed, what is refused; and those about one name."""
 
 from registry import OPERATOR, Registry
-from sublet.errors import Conflict, NotFound, ValidationFailed
+from sublet import audit
+from sublet.errors import Conflict, NotFound, TicketClosed, TicketNotFound, ValidationFailed
 from sublet.mail.store import find_by_reference
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.suspend_with_names import suspend_with_names
+from sublet.tickets.close import close
 from sublet.tickets.find import show_for_staff, show_own
 from sublet.tickets.mail_requester import mail_reference
 from sublet.tickets.model import OpenTicket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
+from sublet.tickets.set_priority import set_priority
 from sublet.tickets.staff_open import staff_open
 from sublet.tickets.store import list_tickets
 
@@ -71,3 +74,34 @@ def test_refusals(registry: Registry) -> None:
     registry.write(purge, OPERATOR, SHOP)
     with registry.refuses(Conflict):
         registry.write(staff_open, OPERATOR, str(held.id), *SAID)
+
+
+def test_staff_sets_the_priority_at_opening_and_afterwards(registry: Registry) -> None:
+    registry.register(SHOP)
+    ticket_id = registry.write(staff_open, OPERATOR, SHOP, *SAID, priority="urgent").id
+    assert registry.read(show_own, registry.users["ann"], str(ticket_id)).priority == "urgent"
+    registry.advance(hours=1)
+    registry.write(set_priority, OPERATOR, f"T-{ticket_id:06}", "low")
+    found = registry.read(show_own, registry.users["ann"], str(ticket_id))
+    assert (found.priority, found.updated_at, len(found.messages)) == ("low", registry.now, 1)
+    assert found.last_message_at == found.created_at
+    registry.advance(hours=1)
+    registry.write(set_priority, OPERATOR, str(ticket_id), "low")
+    events = registry.read(audit.list_changes, "ticket", ticket_id, ("ticket.set_priority",), 10)
+    assert [each.at for each in events] == [found.updated_at]
+    assert registry.doctor() == []
+
+
+def test_the_refusals_of_a_priority(registry: Registry) -> None:
+    registry.register(SHOP)
+    with registry.refuses(ValidationFailed) as wrong:
+        registry.write(staff_open, OPERATOR, SHOP, *SAID, priority="hot")
+    assert [(each.field, each.code) for each in wrong[0].errors] == [("priority", "value_invalid")]
+    ticket = str(registry.write(staff_open, OPERATOR, SHOP, *SAID).id)
+    with registry.refuses(TicketNotFound):
+        registry.write(set_priority, OPERATOR, "T-777777", "low")
+    with registry.refuses(ValidationFailed):
+        registry.write(set_priority, OPERATOR, ticket, "hot")
+    registry.write(close, OPERATOR, ticket)
+    with registry.refuses(TicketClosed):
+        registry.write(set_priority, OPERATOR, ticket, "low")

@@ -40,7 +40,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
     user = lock_user(tx, identifier)
     values = _checked(edit)
     if values.get("email", user.email) != user.email and store.find_user_by_email(tx, str(values["email"])):
-        raise Conflict(f"There is another user {values['email']}.")
+        raise Conflict(f"There is another user {values['email']}. Give another e-mail address.")
     if edit.organization is not None:
         values["organization_id"] = find_or_add_organization(tx, actor, edit.organization).id
     before = {name: getattr(user, name) for name, value in values.items() if getattr(user, name) != value}

@@ -25,11 +25,11 @@ def check_email(text: str) -> tuple[str, list[FieldError]]:
     local, at, domain = email.rpartition("@")
     problem = None
     if not at or not local or "@" in local:
-        problem = f"`{shown(text)}` is not an e-mail address, such as name@example.net."
+        problem = f"`{shown(text)}` is not an e-mail address. Give one such as name@example.net."
     elif not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
-        problem = f"`{shown(text)}` has a character before the @ that no plain e-mail address has."
+        problem = f"`{shown(text)}` has a character before the @ that no plain e-mail address has. Remove it."
     elif len(email) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
-        problem = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @."
+        problem = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. Give a shorter one."
     else:
         try:
             parse_host_name(domain)
@@ -46,9 +46,15 @@ def check_text(
     if not line:
         return line, [FieldError(field, "required", "Give a text that is not blank.")]
     if len(line) > length_max:
-        return line, [FieldError(field, "too_long", f"At most {length_max} characters are stored.")]
+        return line, [
+            FieldError(field, "too_long", f"This has {len(line):,} characters; give at most {length_max}.")
+        ]
     if not line.isprintable():
-        return line, [FieldError(field, "value_invalid", f"`{shown(line)}` has characters that don't print.")]
+        return line, [
+            FieldError(
+                field, "value_invalid", f"`{shown(line)}` has characters that don't print. Leave them out."
+            )
+        ]
     return line, []
 
 
@@ -62,5 +68,11 @@ def check_reason(reason: str | None, *, required: bool = False) -> tuple[str | N
 def check_free_quota(free_quota: int | None) -> list[FieldError]:
     """Return why a user's own free quota can't be this; None stands for the setting's."""
     if free_quota is not None and not 0 <= free_quota <= 1_000_000:
-        return [FieldError("free_quota", "value_invalid", "A free quota is 0 to 1,000,000 names.")]
+        return [
+            FieldError(
+                "free_quota",
+                "value_invalid",
+                "A free quota is 0 to 1,000,000 names. Give a number in that range.",
+            )
+        ]
     return []

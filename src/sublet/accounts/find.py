@@ -22,7 +22,7 @@ def find_user(tx: Tx, identifier: str) -> User:
         else store.find_user_by_email(tx, normalise_email(identifier))
     )
     if user is None:
-        raise NotFound(f"There is no user `{shown(identifier)}`; `sublet user list` shows those there are.")
+        raise NotFound(f"There is no user `{shown(identifier)}`. See `sublet user list`.")
     return user
 
 

@@ -32,7 +32,7 @@ def find_organization(tx: Tx, identifier: str) -> Organization:
     """
     found = _candidates(tx, identifier)
     if not found:
-        raise NotFound(f"There is no organization `{shown(identifier)}`.")
+        raise NotFound(f"There is no organization `{shown(identifier)}`. See `sublet user list`.")
     return _only(found, identifier)
 
 

@@ -17,9 +17,9 @@ def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
     """
     token = store.find_token(tx, token_id)
     if token is None:
-        raise NotFound(f"There is no token {token_id}; `sublet token list` shows those there are.")
+        raise NotFound(f"There is no token {token_id}. See `sublet token list`.")
     if token.revoked_at is not None:
-        raise Conflict(f"The token {token_id} was revoked already.")
+        raise Conflict(f"The token {token_id} was revoked already. No action needed.")
     store.revoke_token(tx, token_id)
     audit.record(
         tx,

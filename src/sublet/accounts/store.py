@@ -180,7 +180,9 @@ def insert_user(tx: Tx, email: str, name: str, organization_id: int, free_quota:
         return int(tx.connection.execute(added.returning(users.c.id)).scalar_one())
     except IntegrityError as error:
         if violates(error, "uq_users_email"):
-            raise Conflict(f"There is a user {email} already.") from error
+            raise Conflict(
+                f"There is a user {email} already. Give another e-mail address, or change that user with `sublet user edit`."
+            ) from error
         raise
 
 

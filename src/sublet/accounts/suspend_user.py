@@ -23,7 +23,9 @@ def suspend_user(tx: Tx, actor: Actor, identifier: str, reason: str | None = Non
     if errors:
         raise validation_failed(errors)
     if user.suspended_at is not None:
-        raise Conflict(f"{user.email} is suspended already, since {user.suspended_at:%Y-%m-%d %H:%M} UTC.")
+        raise Conflict(
+            f"{user.email} is suspended already, since {user.suspended_at:%Y-%m-%d %H:%M} UTC. No action needed."
+        )
     store.update_user(tx, user.id, suspended_at=tx.now, suspended_reason=reason)
     audit.record(
         tx,

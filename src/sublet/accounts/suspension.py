@@ -16,7 +16,7 @@ def lock_acting_user(tx: Tx, actor: Actor) -> User:
     """
     user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
-        raise NotFound("There is no such user.")
+        raise NotFound("There is no such user. Check the token.")
     if user.suspended_at is not None:
         raise AccountSuspended(
             "This account is suspended: it may read and open tickets, nothing else. Open a ticket to ask why."

@@ -18,7 +18,7 @@ def unsuspend_user(tx: Tx, actor: Actor, identifier: str) -> Member:
     """
     user = lock_user(tx, identifier)
     if user.suspended_at is None:
-        raise Conflict(f"{user.email} is not suspended.")
+        raise Conflict(f"{user.email} is not suspended. No action needed.")
     store.update_user(tx, user.id, suspended_at=None, suspended_reason=None)
     audit.record(
         tx,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.examine import embedded_path, examine
 from sublet.cli.output import Answer, as_json_value
 from sublet.cli.session import Session, question, refuse_missing
@@ -13,7 +14,7 @@ from sublet.errors import Conflict
 from sublet.service.exit_codes import REFUSED
 from sublet.sqlite_copy import BESIDE, copy_online, give_name, refuse_unfinished, unfinished
 
-app = typer.Typer()
+app = new_app()
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Where the backup is to be.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]

@@ -6,13 +6,15 @@ from typing import Annotated
 import typer
 
 from sublet import audit
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.service.exit_codes import REFUSED
 
-app = typer.Typer()
+app = new_app()
 
 From = Annotated[
     str,
@@ -51,12 +53,12 @@ def copy(session: Session, source: From, target: To, force: Force = False) -> An
             f"{shown_address(target)} has exactly this registry already ({rows:,} rows); nothing was changed."
         )
     else:
-        first = f"Copied {rows:,} rows from {shown_address(source)} to {shown_address(target)}, and read them back: equal."
+        first = f"Copied {counted(rows, 'row')} from {shown_address(source)} to {shown_address(target)}, and read them back: equal."
     broken = tuple(
         f"  {each.invariant}: {each.object_type} {each.object_id}: {each.message}"
         for each in copied.violations
     )
-    asked = () if copied.already else (f"{len(broken) or 'No'} invariants are broken.", *broken)
+    asked = () if copied.already else (f"Broken invariants: {len(broken) or 'none'}.", *broken)
     shown = tuple((each.table, f"{each.rows:,}", each.digest[:16]) for each in copied.tables)
     return Answer(
         value,

@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.credits import coupon_store
 from sublet.credits.add_coupon import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon
 from sublet.credits.retire_coupon import retire_coupon
 
-app = typer.Typer(help="Coupons.", no_args_is_help=True)
+app = new_app("Add, list and retire coupons.")
 
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
 
@@ -19,13 +21,15 @@ _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
 @change(app, "add")
 def add(
     session: Session,
-    code: Annotated[str, typer.Argument(metavar="CODE")],
+    code: Annotated[str, typer.Argument(metavar="CODE", help="What the user sends; in any case.")],
     percent: Annotated[
         int | None, typer.Option("--percent", metavar="N", help="Percent off, rounded down.")
     ] = None,
     fixed: Annotated[int | None, typer.Option("--fixed", metavar="CREDITS", help="Credits off.")] = None,
     max_uses: Annotated[int | None, typer.Option("--max-uses", metavar="N", help="In all.")] = None,
-    max_uses_per_user: Annotated[int | None, typer.Option("--max-uses-per-user", metavar="N")] = None,
+    max_uses_per_user: Annotated[
+        int | None, typer.Option("--max-uses-per-user", metavar="N", help="How often each user may use it.")
+    ] = None,
     valid_from: Annotated[
         datetime | None, typer.Option("--valid-from", formats=_FORMATS, help="In UTC.")
     ] = None,
@@ -65,7 +69,7 @@ def list_coupons(session: Session) -> Answer:
     rows = tuple(
         (
             each.code,
-            f"{each.value} %" if each.kind == "percent" else f"{each.value} credits",
+            f"{each.value} %" if each.kind == "percent" else counted(each.value, "credit"),
             f"{each.uses} of {each.max_uses}" if each.max_uses is not None else each.uses,
             each.valid_from,
             each.valid_until,
@@ -78,7 +82,9 @@ def list_coupons(session: Session) -> Answer:
 
 
 @change(app, "retire")
-def retire(session: Session, code: Annotated[str, typer.Argument(metavar="CODE")]) -> Answer:
+def retire(
+    session: Session, code: Annotated[str, typer.Argument(metavar="CODE", help="See `sublet coupon list`.")]
+) -> Answer:
     """Let a coupon be used no more."""
     coupon = session.write(retire_coupon, code)
     return Answer(coupon, (f"The coupon {coupon.code} is retired.",))

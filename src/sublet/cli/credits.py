@@ -6,9 +6,11 @@ import typer
 
 from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
 from sublet.cli.user import ReasonForUser, User
+from sublet.counted import counted
 from sublet.credits import store
 from sublet.credits.adjust_credits import adjust_credits
 from sublet.credits.grant_credits import grant_credits
@@ -16,14 +18,18 @@ from sublet.credits.model import Movement, Payment
 from sublet.credits.refund_charge import refund_charge
 from sublet.db import Tx
 
-app = typer.Typer(help="Grant, correct and refund credits.", no_args_is_help=True)
+app = new_app("Grant, correct and refund credits.")
 
 
 def answer(movement: Movement) -> Answer:
     """Return what a movement of credits answers."""
     payment = movement.payment
-    line = f"{movement.email}: {payment.credits:+} credits, the balance is {payment.balance_after}."
+    line = f"{movement.email}: {_signed(payment.credits)}, the balance is {payment.balance_after}."
     return Answer({**describe(payment), "email": movement.email}, (line,))
+
+
+def _signed(credit_count: int) -> str:
+    return f"{'+' if credit_count > 0 else '-'}{counted(abs(credit_count), 'credit')}"
 
 
 def describe(payment: Payment) -> dict[str, Any]:
@@ -35,15 +41,14 @@ def describe(payment: Payment) -> dict[str, Any]:
 def grant(
     session: Session,
     user: User,
-    credit_count: Annotated[int, typer.Argument(metavar="CREDITS")],
+    credit_count: Annotated[int, typer.Argument(metavar="CREDITS", help="How many to give.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; the user reads it too.")],
 ) -> Answer:
     """Give credits to a user."""
     return answer(session.write(grant_credits, user, credit_count, reason))
 
 
-# So that a number below 0 is the argument that it is meant as.
-@change(app, "adjust", context_settings={"ignore_unknown_options": True})
+@change(app, "adjust")
 def adjust(
     session: Session,
     user: User,
@@ -75,7 +80,7 @@ def refund(
 def history(
     session: Session,
     user: User,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000)] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Most rows.")] = 100,
 ) -> Answer:
     """Show what moved a user's balance, newest first."""
 
@@ -98,5 +103,5 @@ def history(
     )
     columns = ("id", "at", "kind", "credits", "balance", "description", "reference")
     value = {"email": found.email, "balance": balance, "payments": [describe(each) for each in payments]}
-    lines = (f"{found.email}: {balance} credits",)
+    lines = (f"{found.email}: {counted(balance, 'credit')}",)
     return Answer(value, lines, Table(columns, rows, "Nothing moved it yet."))

@@ -1,12 +1,11 @@
 """`sublet dns`: start a built-in name server alone."""
 
-import typer
-
+from sublet.cli.commands import new_app
 from sublet.cli.foreground import serve_until_signal
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, question
 
-app = typer.Typer()
+app = new_app()
 
 
 @question(app, "dns")

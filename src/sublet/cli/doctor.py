@@ -1,8 +1,7 @@
 """`sublet doctor`: every invariant of the registry, asked of the whole database."""
 
-import typer
-
 from sublet.accounts.check_accounts import check_accounts, check_audit
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
 from sublet.credits.check_ledger import check_ledger
@@ -16,7 +15,7 @@ from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.check_zones import check_watch
 from sublet.tickets.check_tickets import check_tickets
 
-app = typer.Typer()
+app = new_app()
 
 SHOWN_MAX = 20
 """How many violations of one invariant are shown to people; --json has all."""

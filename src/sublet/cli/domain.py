@@ -9,8 +9,10 @@ import typer
 from sublet.accounts import store as account_store
 from sublet.accounts.model import Organization
 from sublet.cli import domain_options as option
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store
@@ -24,7 +26,7 @@ from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.store import list_names_held
 
-app = typer.Typer(help="Platform domains: settings, offers, grants.", no_args_is_help=True)
+app = new_app("Platform domains: settings, offers, grants.")
 
 Domain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
 GrantedOrganization = Annotated[
@@ -107,7 +109,9 @@ def add(
     shown = _Shown(added.platform_domain, list(added.offers), [])
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]
     if zone_file is not None:
-        lines.append(f"Adopted {added.adopted_records} records; the names at which they stand are taken.")
+        lines.append(
+            f"Adopted {counted(added.adopted_records, 'record')}; no registrant can take a name at which one stands."
+        )
     return Answer({**_describe(shown), "adopted_records": added.adopted_records}, tuple(lines))
 
 
@@ -115,7 +119,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"Can't read {path}: {error}."
+        message = f"{path} can't be read: {error}. Check the path."
         raise validation_failed([FieldError("zone_file", "value_invalid", message)]) from None
 
 
@@ -264,7 +268,7 @@ def offer(
             period_days=period_days,
         )
         line = (
-            f"{offered.mode}: {offered.price_credits} credits, renewal {offered.renewal_price_credits}, "
-            f"for {offered.period_days} days."
+            f"{offered.mode}: {counted(offered.price_credits, 'credit')}, renewal {offered.renewal_price_credits}, "
+            f"for {counted(offered.period_days, 'day')}."
         )
     return Answer(_describe_offer(offered), (line,))

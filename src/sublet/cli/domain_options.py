@@ -19,7 +19,9 @@ BUILT_IN = "built-in"
 PublicName = Annotated[
     str | None, typer.Option("--public-name", metavar="NAME", help="What people call it; else the domain.")
 ]
-Description = Annotated[str | None, typer.Option("--description", metavar="TEXT")]
+Description = Annotated[
+    str | None, typer.Option("--description", metavar="TEXT", help="A sentence for registrants.")
+]
 Hidden = Annotated[
     bool | None, typer.Option("--hidden/--shown", help="As if it did not exist, for everyone.")
 ]
@@ -41,34 +43,125 @@ LookAlikeCheck = Annotated[
     ),
 ]
 DnssecSigned = Annotated[
-    bool | None, typer.Option("--dnssec-signed/--not-dnssec-signed", help="Whether its zone is signed.")
+    bool | None,
+    typer.Option(
+        "--dnssec-signed/--not-dnssec-signed",
+        help="Whether its zone is signed, by this server or another one.",
+    ),
 ]
-NameserversMin = Annotated[int | None, typer.Option("--nameservers-min", metavar="N")]
-NameserversMax = Annotated[int | None, typer.Option("--nameservers-max", metavar="N")]
-LabelLengthMin = Annotated[int | None, typer.Option("--label-length-min", metavar="N")]
+NameserversMin = Annotated[
+    int | None,
+    typer.Option(
+        "--nameservers-min",
+        metavar="N",
+        help="Least nameservers of a list that is not empty (1 to 13; default 1).",
+    ),
+]
+NameserversMax = Annotated[
+    int | None, typer.Option("--nameservers-max", metavar="N", help="Most nameservers (1 to 13; default 13).")
+]
+LabelLengthMin = Annotated[
+    int | None,
+    typer.Option(
+        "--label-length-min", metavar="N", help="Shortest label in characters (1 to 63; default 1)."
+    ),
+]
 PremiumLengthMax = Annotated[
     int | None,
-    typer.Option("--premium-length-max", metavar="N", help="Labels up to this length are premium."),
+    typer.Option(
+        "--premium-length-max",
+        metavar="N",
+        help="Labels up to this length are premium (0 to 63; default 0, none).",
+    ),
 ]
-RenewalWindowDays = Annotated[int | None, typer.Option("--renewal-window-days", metavar="N")]
-GraceDays = Annotated[int | None, typer.Option("--grace-days", metavar="N")]
-TrashDays = Annotated[int | None, typer.Option("--trash-days", metavar="N")]
-CoolingOffDays = Annotated[int | None, typer.Option("--cooling-off-days", metavar="N")]
+RenewalWindowDays = Annotated[
+    int | None,
+    typer.Option(
+        "--renewal-window-days",
+        metavar="N",
+        help="From how many days before its expiry a name may be renewed (1 to 3650; default 60).",
+    ),
+]
+GraceDays = Annotated[
+    int | None,
+    typer.Option(
+        "--grace-days",
+        metavar="N",
+        help="How long a name may still be renewed after its expiry (0 to 3650; default 30).",
+    ),
+]
+TrashDays = Annotated[
+    int | None,
+    typer.Option(
+        "--trash-days",
+        metavar="N",
+        help="How long a name in the trash may be restored (0 to 3650; default 30).",
+    ),
+]
+CoolingOffDays = Annotated[
+    int | None,
+    typer.Option(
+        "--cooling-off-days",
+        metavar="N",
+        help="How long a purged name stays unavailable to all (0 to 3650; default 7).",
+    ),
+]
 ApexNameserver = Annotated[
     list[str] | None,
-    typer.Option("--apex-nameserver", metavar="HOST", help="Repeated: the zone's own nameservers, in order."),
+    typer.Option(
+        "--apex-nameserver",
+        metavar="HOST",
+        help="Repeated: the zone's own nameservers, in order (default ns1. + the domain).",
+    ),
 ]
-SoaMname = Annotated[str | None, typer.Option("--soa-mname", metavar="HOST")]
+SoaMname = Annotated[
+    str | None,
+    typer.Option(
+        "--soa-mname",
+        metavar="HOST",
+        help="The primary in the SOA record (default: the first apex nameserver).",
+    ),
+]
 SoaRname = Annotated[
-    str | None, typer.Option("--soa-rname", metavar="NAME", help="Or the mailbox it stands for.")
+    str | None,
+    typer.Option(
+        "--soa-rname",
+        metavar="NAME",
+        help="The mailbox in the SOA record, or the name it stands for (default hostmaster. + the domain).",
+    ),
 ]
-Serial = Annotated[int | None, typer.Option("--serial", metavar="N")]
-RefreshSeconds = Annotated[int | None, typer.Option("--refresh-seconds", metavar="N")]
-RetrySeconds = Annotated[int | None, typer.Option("--retry-seconds", metavar="N")]
-ExpireSeconds = Annotated[int | None, typer.Option("--expire-seconds", metavar="N")]
-NegativeTtlSeconds = Annotated[int | None, typer.Option("--negative-ttl-seconds", metavar="N")]
-ApexTtlSeconds = Annotated[int | None, typer.Option("--apex-ttl-seconds", metavar="N")]
-DelegationTtlSeconds = Annotated[int | None, typer.Option("--delegation-ttl-seconds", metavar="N")]
+Serial = Annotated[
+    int | None, typer.Option("--serial", metavar="N", help="The zone's serial; must not go back (default 1).")
+]
+RefreshSeconds = Annotated[
+    int | None, typer.Option("--refresh-seconds", metavar="N", help="SOA refresh (default 3600).")
+]
+RetrySeconds = Annotated[
+    int | None, typer.Option("--retry-seconds", metavar="N", help="SOA retry (default 900).")
+]
+ExpireSeconds = Annotated[
+    int | None, typer.Option("--expire-seconds", metavar="N", help="SOA expire (default 1209600).")
+]
+NegativeTtlSeconds = Annotated[
+    int | None,
+    typer.Option(
+        "--negative-ttl-seconds",
+        metavar="N",
+        help="How long resolvers may cache that a name does not exist (default 300).",
+    ),
+]
+ApexTtlSeconds = Annotated[
+    int | None,
+    typer.Option("--apex-ttl-seconds", metavar="N", help="TTL of the apex SOA and NS (default 3600)."),
+]
+DelegationTtlSeconds = Annotated[
+    int | None,
+    typer.Option(
+        "--delegation-ttl-seconds",
+        metavar="N",
+        help="TTL of NS, DS and glue of the registered names (default 3600).",
+    ),
+]
 
 Primary = Annotated[
     str | None,
@@ -135,6 +228,6 @@ def parse_secondary(text: str) -> Secondary:
     except ValueError:
         equals = ""
     if not (host and equals and 1 <= port <= 65535):
-        sentence = f"{text!r} is not HOST=ADDRESS[:PORT], such as ns2.example.net=192.0.2.54."
+        sentence = f"{text!r} is no secondary. Give HOST=ADDRESS[:PORT], such as ns2.example.net=192.0.2.54."
         raise validation_failed([FieldError("secondary", "value_invalid", sentence)])
     return Secondary(host, str(ip_address(address)), port)

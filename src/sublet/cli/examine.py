@@ -9,6 +9,7 @@ from sublet.accounts.store import count_users
 from sublet.cli.doctor import check_all
 from sublet.cli.output import as_instant, facts
 from sublet.cli.session import Session
+from sublet.counted import counted
 from sublet.db import Tx, utc_now
 from sublet.errors import Conflict
 from sublet.invariants import Violation
@@ -41,9 +42,7 @@ class Contents:
         if self.violations is None:
             found = f"whole; of the older schema {self.schema}, so the doctor was not asked"
         elif self.violations:
-            found = (
-                f"whole; {len(self.violations)} invariants are broken, as in the registry that it was made of"
-            )
+            found = f"whole; broken: {counted(len(self.violations), 'invariant')}, as in the registry that it was made of"
         else:
             found = "whole; no invariant is broken"
         return (
@@ -71,7 +70,7 @@ def embedded_path(session: Session, otherwise: str) -> Path:
     path = sqlite_path(session.settings.database_url)
     if path is None:
         raise Conflict(
-            f"The registry is on PostgreSQL: {otherwise} (docs/operating/backup-and-restore.md, PostgreSQL)."
+            f"The registry is on PostgreSQL: {otherwise}. See docs/operating/backup-and-restore.md, PostgreSQL."
         )
     return path
 
@@ -86,7 +85,7 @@ def examine(path: Path, name: Path, *, free_quota: int) -> Contents:
     with opened(path, utc_now()) as tx:
         revision = find_revision(tx)
         if revision is None:
-            raise Conflict(f"{name} is an SQLite database, but no registry.")
+            raise Conflict(f"{name} is an SQLite database, but no registry. Give the file of a registry.")
         usable = is_usable(tx, revision)
         if not usable and revision not in known_revisions():
             raise Conflict(

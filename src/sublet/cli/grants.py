@@ -1,11 +1,10 @@
 """`sublet grants`: the SQL of PostgreSQL's roles that may do no more than each part of the service needs."""
 
-import typer
-
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, question
 
-app = typer.Typer()
+app = new_app()
 
 
 @question(app, "grants")

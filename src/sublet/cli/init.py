@@ -1,11 +1,10 @@
 """`sublet init`: make or upgrade the registry's database."""
 
-import typer
-
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, change
 
-app = typer.Typer()
+app = new_app()
 
 
 @change(app, "init")

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sublet.accounts.store import list_organizations
+from sublet.cli.commands import new_app
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
@@ -21,12 +22,9 @@ from sublet.platform_domains.unblock_labels import unblock_labels
 from sublet.platform_domains.unset_label import unset_label
 from sublet.subdomains.matching_names import list_matching
 
-app = typer.Typer(
-    help="Labels in a class of their own: premium, special, reserved …; patterns that are blocked.",
-    no_args_is_help=True,
-)
+app = new_app("Labels in a class of their own (premium, special, reserved), and patterns that are blocked.")
 
-LabelName = Annotated[str, typer.Argument(metavar="LABEL")]
+LabelName = Annotated[str, typer.Argument(metavar="LABEL", help="The label, without the domain.")]
 PatternText = Annotated[
     str, typer.Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")
 ]
@@ -104,7 +102,7 @@ def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> 
     held = len(session.read(list_matching, (added.pattern,), domain))
     lines = [f"Nobody can register {added.pattern} {'under ' + domain if domain else 'anywhere'} any more."]
     if held:
-        lines.append(f"{held} names that are held match; sublet label matches lists them.")
+        lines.append(f"Held names that match: {held}. See `sublet label matches`.")
     return Answer(session.read(_with_domain, added), tuple(lines))
 
 

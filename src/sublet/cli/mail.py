@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sublet.accounts.find import find_user
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
 from sublet.db import Tx
@@ -13,7 +14,7 @@ from sublet.mail.model import Mail
 from sublet.mail.retry import retry as retry_verb
 from sublet.mail.store import list_mails
 
-app = typer.Typer(help="See what is mailed, and send it again.", no_args_is_help=True)
+app = new_app("See what is mailed, and send it again.")
 
 _SHOWN = (
     "id", "reference", "user_id", "recipient", "subject", "state", "attempts", "next_attempt_at", "error", "sent_at",
@@ -34,7 +35,7 @@ def list_(
         str | None,
         typer.Option("--user", metavar="USER", help="Only those to this user: e-mail address or id."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000)] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Most rows.")] = 100,
 ) -> Answer:
     """List mails, newest first, with what became of each."""
 

@@ -63,6 +63,7 @@ def _noun(name: str) -> Any:
     # typer adds these options to each `app`, because it takes it for the top level.
     command.params = [each for each in command.params if each.name not in _COMPLETION]
     command.name = name
+    command.short_help = command.help  # in the list of the nouns: all of it, where typer would cut it off
     return command
 
 
@@ -70,6 +71,7 @@ app = typer.Typer(
     cls=Nouns,
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help=(
         "Sublet lets subdomains: the registry's server and its operator's commands. Each command takes --json, which makes "

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, change, refuse_missing
 from sublet.errors import Unavailable
@@ -13,7 +14,7 @@ from sublet.service.exit_codes import REFUSED
 if TYPE_CHECKING:
     from sublet.migrations.plan import Plan
 
-app = typer.Typer()
+app = new_app()
 
 Check = Annotated[bool, typer.Option("--check", help="Say what would be done, and change nothing.")]
 Force = Annotated[

@@ -4,26 +4,28 @@ from typing import Annotated
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.credits import package_store
 from sublet.credits.add_package import add_package
 from sublet.credits.retire_package import retire_package
 
-app = typer.Typer(help="Packages of credits that can be purchased.", no_args_is_help=True)
+app = new_app("Add, list and retire packages of credits that can be purchased.")
 
 
 @change(app, "add")
 def add(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    credit_count: Annotated[int, typer.Option("--credits", metavar="N")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the package is called.")],
+    credit_count: Annotated[int, typer.Option("--credits", metavar="N", help="How many credits it holds.")],
     price: Annotated[str, typer.Option("--price", metavar="AMOUNT", help="Such as 9.90.")],
     currency: Annotated[str, typer.Option("--currency", metavar="CODE", help="Such as EUR (ISO 4217).")],
 ) -> Answer:
     """Offer a package of credits."""
     package = session.write(add_package, name, credit_count, price, currency)
-    line = f"Added the package {package.name} (id {package.id}): {package.credits} credits for {package.price} {package.currency}."
+    line = f"Added the package {package.name} (id {package.id}): {counted(package.credits, 'credit')} for {package.price} {package.currency}."
     return Answer(package, (line,))
 
 
@@ -41,7 +43,10 @@ def list_packages(
 
 
 @change(app, "retire")
-def retire(session: Session, package_id: Annotated[int, typer.Argument(metavar="ID")]) -> Answer:
+def retire(
+    session: Session,
+    package_id: Annotated[int, typer.Argument(metavar="ID", help="See `sublet package list`.")],
+) -> Answer:
     """Offer a package no longer."""
     package = session.write(retire_package, package_id)
     return Answer(package, (f"The package {package.name} is retired.",))

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.credits import answer
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, change
 from sublet.cli.user import User
 from sublet.credits.record_payment import PaymentMade, record_payment
 
-app = typer.Typer(help="Payments that were made outside.", no_args_is_help=True)
+app = new_app("Record payments that were made outside.")
 
 
 @app.callback()
@@ -28,7 +29,9 @@ def record(
     package: Annotated[
         int | None, typer.Option("--package", metavar="ID", help="The package that was bought; or else:")
     ] = None,
-    credit_count: Annotated[int | None, typer.Option("--credits", metavar="N")] = None,
+    credit_count: Annotated[
+        int | None, typer.Option("--credits", metavar="N", help="How many credits were bought.")
+    ] = None,
     amount: Annotated[str | None, typer.Option("--amount", metavar="AMOUNT", help="Such as 9.90.")] = None,
     currency: Annotated[str | None, typer.Option("--currency", metavar="CODE", help="Such as EUR.")] = None,
 ) -> Answer:

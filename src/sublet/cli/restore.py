@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.examine import Contents, embedded_path, examine
 from sublet.cli.output import Answer, as_instant, as_json_value
 from sublet.cli.session import Session, question
@@ -14,7 +15,7 @@ from sublet.errors import Conflict, NotFound
 from sublet.serve_lock import serve_lock
 from sublet.sqlite_copy import copy_file, refuse_unfinished, replace_database, unfinished
 
-app = typer.Typer()
+app = new_app()
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
 Force = Annotated[
@@ -31,13 +32,13 @@ def restore(session: Session, file: File, force: Force = False) -> Answer:
     """Check a backup and make it the registry on SQLite; refused while anything has the registry open."""
     database = embedded_path(session, "use pg_restore, or a base backup with archived WAL")
     if not file.is_file():
-        raise NotFound(f"There is no file {file}.")
+        raise NotFound(f"There is no file {file}. Check the path.")
     replaced = database.exists()
     if replaced and database.samefile(file):
-        raise Conflict(f"{file} is the registry itself.")
+        raise Conflict(f"{file} is the registry itself. Give the file of a backup.")
     if replaced and not force:
         raise Conflict(
-            f"There is a registry at {database}. With --force it is kept beside, and the backup takes its place."
+            f"There is a registry at {database}. Give --force to put the backup in its place; the registry is kept beside."
         )
     kept = database.with_name(f"{database.name}.before-restore-{utc_now().astimezone(UTC):%Y%m%dT%H%M%SZ}")
     refuse_unfinished(file)
@@ -48,7 +49,7 @@ def restore(session: Session, file: File, force: Force = False) -> Answer:
             first = contents.violations[0]
             raise Conflict(
                 f"{file} is whole, but breaks {len(contents.violations)} invariants, the first {first.invariant} at "
-                f"{first.object_type} {first.object_id}: {first.message}. With --force it is restored as it is."
+                f"{first.object_type} {first.object_id}: {first.message}. Give --force to restore it as it is."
             )
         replace_database(copy, database, kept)
     shown = str(kept) if replaced else None

@@ -14,6 +14,7 @@ import structlog
 import typer
 
 from sublet.audit import Actor
+from sublet.cli.commands import CommandWithNumbers
 from sublet.cli.output import Answer, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
@@ -124,13 +125,13 @@ def question(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
     return _command(app, name, [])
 
 
-def change(app: typer.Typer, name: str, **typer_settings: Any) -> Callable[[Command[P]], Command[P]]:
+def change(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
     """Add a command that changes something. It takes --reason, which is also passed to the function if that has the parameter."""
-    return _command(app, name, [_REASON], **typer_settings)
+    return _command(app, name, [_REASON])
 
 
 def _command(
-    app: typer.Typer, name: str, more: list[inspect.Parameter], **typer_settings: Any
+    app: typer.Typer, name: str, more: list[inspect.Parameter]
 ) -> Callable[[Command[P]], Command[P]]:
     def register(function: Command[P]) -> Command[P]:
         own = list(inspect.signature(function).parameters.values())[1:]
@@ -152,7 +153,8 @@ def _command(
         signature = inspect.Signature([_CONTEXT, *parameters, *missing, _CONFIG, _JSON])
         run.__signature__ = signature  # type: ignore[attr-defined] # typer reads it
         run.__doc__ = function.__doc__
-        app.command(name, **typer_settings)(run)
+        # In the list of a noun's verbs: all of it, where typer would cut it off.
+        app.command(name, cls=CommandWithNumbers, short_help=inspect.getdoc(function))(run)
         return function
 
     return register

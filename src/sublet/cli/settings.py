@@ -2,14 +2,13 @@
 
 from dataclasses import fields
 
-import typer
-
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
 from sublet.config import DESCRIPTIONS, Settings
 from sublet.secret import without_secrets
 
-app = typer.Typer()
+app = new_app()
 
 
 @question(app, "settings")

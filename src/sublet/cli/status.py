@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import typer
-
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
 from sublet.db import Tx
@@ -11,7 +10,7 @@ from sublet.processes import store
 from sublet.processes.leases import is_over
 from sublet.processes.processes import is_there
 
-app = typer.Typer()
+app = new_app()
 
 
 @question(app, "status")

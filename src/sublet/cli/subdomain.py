@@ -7,6 +7,7 @@ import typer
 
 from sublet.accounts.find import find_user
 from sublet.accounts.store import list_users
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
 from sublet.cli.user import ReasonForUser
@@ -22,7 +23,7 @@ from sublet.subdomains.purge import purge as purge_verb
 from sublet.subdomains.suspend import suspend as suspend_verb
 from sublet.subdomains.unsuspend import unsuspend as unsuspend_verb
 
-app = typer.Typer(help="Registered names: look, suspend, restore, purge.", no_args_is_help=True)
+app = new_app("Registered names: look, suspend, restore, purge.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
 
@@ -69,18 +70,20 @@ def _answer(session: Session, subdomain: Subdomain, line: str) -> Answer:
 def list_subdomains(
     session: Session,
     user: Annotated[str | None, typer.Option("--user", metavar="USER", help="E-mail address or id.")] = None,
-    domain: Annotated[str | None, typer.Option("--domain", metavar="DOMAIN")] = None,
+    domain: Annotated[
+        str | None, typer.Option("--domain", metavar="DOMAIN", help="Only under this platform domain.")
+    ] = None,
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")
     ] = None,
     containing: Annotated[
         str | None, typer.Option("--containing", metavar="TEXT", help="Part of the name.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100_000)] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100_000, help="Most rows.")] = 100,
 ) -> Answer:
     """List registered names, newest first; those in the trash with --status trashed."""
     if status is not None and status not in STATUSES:
-        message = f"A status is one of {', '.join(STATUSES)}."
+        message = f"Give one of {', '.join(STATUSES)}."
         raise validation_failed([FieldError("status", "value_invalid", message)])
 
     def ask(tx: Tx) -> list[dict[str, Any]]:

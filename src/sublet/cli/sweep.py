@@ -3,18 +3,16 @@
 from datetime import timedelta
 from typing import Any
 
-import typer
-
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains import sweep_store
 from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.stop_sweep import stop_sweep
 
-app = typer.Typer(
-    help="The sweep: reminders, expired names to the trash, the trash emptied.", no_args_is_help=True
-)
+app = new_app("The sweep: reminders, expired names to the trash, the trash emptied.")
 _DAYS = (0, 1, 7, 30)
 _LOOKED_LATELY = timedelta(minutes=5)
 
@@ -52,7 +50,7 @@ def _lines(found: dict[str, Any]) -> tuple[str, ...]:
 def _table(found: dict[str, Any]) -> Table:
     when = {0: "now", 1: "within a day"}
     rows = tuple(
-        (when.get(each["days"], f"within {each['days']} days"), each["to_trash"], each["to_purge"])
+        (when.get(each["days"], f"within {counted(each['days'], 'day')}"), each["to_trash"], each["to_purge"])
         for each in found["ahead"]
     )
     return Table(("by their dates", "to the trash", "purged for good"), rows)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts, shown_cell
 from sublet.cli.session import Session, change, question
 from sublet.dns.names import shown
@@ -15,12 +16,20 @@ from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.close import close as close_verb
 from sublet.tickets.find import show_for_staff
 from sublet.tickets.mail_requester import mail_reference
-from sublet.tickets.model import MESSAGE_FORMATS, TICKET_STATUSES, TICKET_TYPES, Ticket, TicketFilter
+from sublet.tickets.model import (
+    MESSAGE_FORMATS,
+    PRIORITIES,
+    TICKET_STATUSES,
+    TICKET_TYPES,
+    Ticket,
+    TicketFilter,
+)
+from sublet.tickets.set_priority import set_priority
 from sublet.tickets.staff_open import staff_open
 from sublet.tickets.staff_reply import staff_reply
 from sublet.tickets.store import list_tickets
 
-app = typer.Typer(help="Open, read, answer and close tickets.", no_args_is_help=True)
+app = new_app("Open, read, answer, edit and close tickets.")
 
 TicketName = Annotated[str, typer.Argument(metavar="TICKET", help="The ticket's number (T-000123) or id.")]
 Message = Annotated[
@@ -30,6 +39,7 @@ Author = Annotated[str, typer.Option("--author", metavar="NAME", help="Whom the 
 MessageFormat = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
 ]
+_PRIORITIES = f"One of {', '.join(PRIORITIES)}"
 AUTHOR_NAME = "Support"
 
 
@@ -63,17 +73,23 @@ def list_(
         str | None,
         typer.Option("--subdomain", metavar="NAME", help="About this name, whoever holds or held it."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000)] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Most rows.")] = 100,
 ) -> Answer:
     """List tickets of all users, the last spoken in first."""
     errors = [
-        FieldError(field, "value_invalid", f"This is one of {', '.join(allowed)}.")
+        FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}.")
         for field, text, allowed in (("status", status, TICKET_STATUSES), ("type", type_, TICKET_TYPES))
         if text is not None and text not in allowed
     ]
     fqdn = canonical_domain(subdomain) if subdomain is not None else None
     if subdomain is not None and fqdn is None:
-        errors.append(FieldError("subdomain", "value_invalid", f"`{shown(subdomain)}` is no full name."))
+        errors.append(
+            FieldError(
+                "subdomain",
+                "value_invalid",
+                f"`{shown(subdomain)}` is no full name. Give it with its domain.",
+            )
+        )
     if errors:
         raise validation_failed(errors)
     tickets = session.read(list_tickets, TicketFilter(status=status, type=type_, subdomain=fqdn), limit)
@@ -127,13 +143,24 @@ def open_(
     type_: Annotated[
         str, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = "abuse",
+    priority: Annotated[
+        str | None,
+        typer.Option("--priority", metavar="PRIORITY", help=f"{_PRIORITIES}; else that of the type."),
+    ] = None,
     author: Author = AUTHOR_NAME,
     message_format: MessageFormat = None,
 ) -> Answer:
     """Open a ticket about a name with the user who holds it, who reads all of it; abuse, unless said otherwise."""
     text = sys.stdin.read() if message is None else message
     done = session.write(
-        staff_open, name, subject, text, author, ticket_type=type_, message_format=message_format
+        staff_open,
+        name,
+        subject,
+        text,
+        author,
+        ticket_type=type_,
+        message_format=message_format,
+        priority=priority,
     )
     found = session.read(show_for_staff, str(done.id))
     line = f"{ticket_number(done.id)} is opened with {found.requester_email}, about {found.subdomain}."
@@ -155,6 +182,18 @@ def reply(
     return Answer(
         _describe(found), (f"{ticket_number(done.id)} is {found.status}.", *_mailed(session, found))
     )
+
+
+@change(app, "edit")
+def edit(
+    session: Session,
+    ticket: TicketName,
+    priority: Annotated[str, typer.Option("--priority", metavar="PRIORITY", help=f"{_PRIORITIES}.")],
+) -> Answer:
+    """Change a ticket's priority; its user sees it and gets no mail."""
+    done = session.write(set_priority, ticket, priority)
+    found = session.read(show_for_staff, str(done.id))
+    return Answer(_describe(found), (f"{ticket_number(done.id)} has the priority {found.priority}.",))
 
 
 @change(app, "close")

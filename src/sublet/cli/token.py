@@ -9,12 +9,13 @@ from sublet.accounts.find import find_user
 from sublet.accounts.issue_token import issue_token
 from sublet.accounts.model import SCOPES, Token
 from sublet.accounts.revoke_token import revoke_token
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
 from sublet.cli.user import User
 from sublet.db import Tx
 
-app = typer.Typer(help="Issue and revoke the users' tokens.", no_args_is_help=True)
+app = new_app("Issue and revoke the users' tokens.")
 
 
 @change(app, "issue")

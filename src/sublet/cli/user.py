@@ -11,8 +11,10 @@ from sublet.accounts.find import find_user, member_of
 from sublet.accounts.model import Member
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import AuditEvent
+from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
+from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.subdomains.store import count_free
@@ -20,7 +22,7 @@ from sublet.subdomains.suspend_with_names import suspend_with_names
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
 
-app = typer.Typer(help="Add, edit and suspend users.", no_args_is_help=True)
+app = new_app("Add, edit and suspend users.")
 
 User = Annotated[str, typer.Argument(metavar="USER", help="The user's e-mail address or id.")]
 Organization = Annotated[
@@ -60,7 +62,7 @@ def describe(member: Member) -> dict[str, Any]:
 @change(app, "add")
 def add(
     session: Session,
-    email: Annotated[str, typer.Argument(metavar="EMAIL")],
+    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address.")],
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the user is called.")],
     organization: Organization = None,
     free_quota: FreeQuota = None,
@@ -75,8 +77,12 @@ def add(
 def edit(
     session: Session,
     user: User,
-    email: Annotated[str | None, typer.Option("--email", metavar="EMAIL")] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME")] = None,
+    email: Annotated[
+        str | None, typer.Option("--email", metavar="EMAIL", help="The new e-mail address.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What the user is called.")
+    ] = None,
     organization: Organization = None,
     free_quota: FreeQuota = None,
     default_free_quota: Annotated[
@@ -127,7 +133,7 @@ def show(session: Session, user: User) -> Answer:
         email=member.user.email,
         name=member.user.name,
         organization=f"{member.organization.name} (id {member.organization.id}, slug {member.organization.slug})",
-        balance=f"{balance} credits",
+        balance=counted(balance, "credit"),
         free_names=f"{used} of {limit}",
         reminders=member.user.reminders,
         suspended=member.user.suspended_at,
@@ -154,7 +160,7 @@ def suspend(
     done = session.write(suspend_with_names, user, reason)
     email, number = done.member.user.email, len(done.names)
     lines = (
-        f"The user {email} is suspended, and {number} names with it: they leave the DNS now.",
+        f"The user {email} is suspended, and {counted(number, 'name')} with it. The DNS follows now.",
         f"What was published is kept: sublet user evidence {email}",
     )
     return Answer({**describe(done.member), "names": done.names}, lines)
@@ -171,7 +177,7 @@ def unsuspend(
 ) -> Answer:
     """Let a suspended user act again; the names that were suspended with it come back into the DNS as they are stored."""
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
-    line = f"The user {done.member.user.email} may act again; {len(done.names)} names come back into the DNS."
+    line = f"The user {done.member.user.email} may act again; back into the DNS: {counted(len(done.names), 'name')}."
     return Answer({**describe(done.member), "names": done.names}, (line,))
 
 

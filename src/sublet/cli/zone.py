@@ -6,6 +6,7 @@ import typer
 
 from sublet.audit import Actor
 from sublet.cli import zone_config, zone_status
+from sublet.cli.commands import new_app
 from sublet.cli.domain import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, change, question
@@ -22,9 +23,7 @@ from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
 from sublet.worker.zone_check import Outcome, check_on_primary
 from sublet.worker.zone_repair import repair as repair_on_primary
 
-app = typer.Typer(
-    help="Hold the zones against the registry; configure their name servers.", no_args_is_help=True
-)
+app = new_app("Hold the zones against the registry; configure their name servers.")
 
 
 @question(app, "check")

@@ -12,6 +12,7 @@ from sublet.cli.output import Answer, Table, facts, shown_cell
 from sublet.cli.session import Session
 from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.dns.primary import CAUSES
 from sublet.platform_domains import store as platform_domain_store
@@ -153,7 +154,13 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
         if moved and state.problem != "fence":
             wrong.append(_of_cause("fence", None, state.rebuilt_at))
     if waiting.oldest_at is not None and known.now - waiting.oldest_at > WAITING_MAX:
-        wrong.append(_of_symptom("waiting", f"{waiting.names} names wait", waiting.oldest_at))
+        wrong.append(
+            _of_symptom(
+                "waiting",
+                f"{counted(waiting.names, 'name')} {'waits' if waiting.names == 1 else 'wait'}",
+                waiting.oldest_at,
+            )
+        )
     wrong += _drift(state)
     if state.repair_stopped_at is not None:
         reason = state.repair_stopped_reason or "the repair waits for your word"
@@ -213,7 +220,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
 def _waiting(report: dict[str, Any]) -> str:
     if not report["waiting"]:
         return "no name"
-    return f"{report['waiting']} names, the oldest since {shown_cell(report['oldest_waiting_at'])}"
+    return f"{counted(report['waiting'], 'name')}, the oldest since {shown_cell(report['oldest_waiting_at'])}"
 
 
 def _table(reports: list[dict[str, Any]]) -> Table | None:

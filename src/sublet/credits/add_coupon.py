@@ -54,7 +54,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
         raise validation_failed(errors)
     platform_domain = find_platform_domain(tx, terms.domain) if terms.domain is not None else None
     if coupon_store.lock_coupon(tx, code) is not None:
-        raise Conflict(f"There is, or was, a coupon {code}.")
+        raise Conflict(f"There is, or was, a coupon {code}. Take another code.")
     coupon_id = coupon_store.insert_coupon(
         tx,
         code=code,
@@ -77,20 +77,28 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
 def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
     errors = []
     if not _CODE.fullmatch(code):
-        message = f"`{shown(code)}` is no code: 1 to 64 letters and digits of ASCII, hyphens and underscores."
+        message = (
+            f"`{shown(code)}` is no code. Give 1 to 64 letters and digits of ASCII, hyphens and underscores."
+        )
         errors.append(FieldError("code", "value_invalid", message))
     errors += _value_errors(terms)
     for field, value in (("max_uses", terms.max_uses), ("max_uses_per_user", terms.max_uses_per_user)):
         if value is not None and not 1 <= value <= USES_MAX:
-            errors.append(FieldError(field, "value_invalid", "A limit is 1 or more; leave it out for none."))
+            errors.append(FieldError(field, "value_invalid", "Give 1 or more; leave it out for no limit."))
     if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
-        errors.append(FieldError("valid_until", "value_invalid", "Its time would be over before it begins."))
+        errors.append(
+            FieldError(
+                "valid_until",
+                "value_invalid",
+                "Its time would be over before it begins. Give a later valid_until.",
+            )
+        )
     for field, text, allowed in (
         ("action", terms.action, COUPON_ACTIONS),
         ("registration_mode", terms.registration_mode, COUPON_MODES),
     ):
         if text is not None and text not in allowed:
-            errors.append(FieldError(field, "value_invalid", f"This is one of {', '.join(allowed)}."))
+            errors.append(FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}."))
     return errors
 
 
@@ -98,9 +106,9 @@ def _value_errors(terms: CouponTerms) -> list[FieldError]:
     if (terms.percent is None) == (terms.fixed_credits is None):
         return [FieldError("percent", "required", "Say what it takes off: either percent or credits.")]
     if terms.percent is not None and not 1 <= terms.percent <= 100:
-        return [FieldError("percent", "value_invalid", "Percent are 1 to 100.")]
+        return [FieldError("percent", "value_invalid", "Give 1 to 100 percent.")]
     if terms.fixed_credits is not None and not 1 <= terms.fixed_credits <= CREDITS_MAX:
-        return [FieldError("fixed_credits", "value_invalid", f"Credits are 1 to {CREDITS_MAX}.")]
+        return [FieldError("fixed_credits", "value_invalid", f"Give 1 to {CREDITS_MAX} credits.")]
     return []
 
 

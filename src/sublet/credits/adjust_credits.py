@@ -3,6 +3,7 @@
 from sublet.accounts.fields import check_reason
 from sublet.accounts.find import lock_user
 from sublet.audit import Actor
+from sublet.counted import counted
 from sublet.credits import store
 from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.ledger import Entry
@@ -32,7 +33,7 @@ def adjust_credits(
     balance = store.lock_balance(tx, user.id)
     if balance + credit_count < 0:
         raise Conflict(
-            f"The balance of {user.email} is {balance} credits; {-credit_count} can't be taken from it."
+            f"The balance of {user.email} is {counted(balance, 'credit')}; {-credit_count} can't be taken from it. Take less."
         )
     description = f"Adjustment: {text}" if text else "Adjustment"
     entry = Entry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)

@@ -30,7 +30,7 @@ def check_amount(field: str, text: str) -> tuple[str, list[FieldError]]:
     except InvalidOperation:
         amount = None
     if amount is None:
-        message = f"`{shown(text)}` is no amount such as 9.90."
+        message = f"`{shown(text)}` is no amount. Give one such as 9.90."
         return plain, [FieldError(field, "value_invalid", message)]
     places = max(2, -int(amount.as_tuple().exponent))
     return f"{amount:.{places}f}", []
@@ -40,7 +40,7 @@ def check_currency(text: str) -> tuple[str, list[FieldError]]:
     """Return a currency as ISO 4217 writes it: three capitals. Not checked: that it is one of the list."""
     currency = text.strip().upper()
     if not _CURRENCY.fullmatch(currency):
-        message = f"`{shown(text)}` is no currency of three letters, such as EUR."
+        message = f"`{shown(text)}` is no currency. Give three letters, such as EUR."
         return currency, [FieldError("currency", "value_invalid", message)]
     return currency, []
 
@@ -51,6 +51,6 @@ def check_reference(text: str) -> tuple[str, list[FieldError]]:
     if not reference:
         return reference, [FieldError("reference", "required", "Give the reference of the payment.")]
     if not _REFERENCE.fullmatch(reference):
-        message = "A reference has 1 to 100 letters, digits and signs of ASCII, without spaces."
+        message = "Give a reference of 1 to 100 letters, digits and signs of ASCII, without spaces."
         return reference, [FieldError("reference", "value_invalid", message)]
     return reference, []

@@ -65,7 +65,7 @@ class Quote:
     sufficient: bool
     shortfall: int
     coupon: AppliedCoupon | None
-    expires_at: datetime
+    new_expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

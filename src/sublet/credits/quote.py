@@ -1,7 +1,8 @@
-"""From a price to a quote, and from a quote to the word to go on: quote, then confirm (spec, part 3, rule 4)."""
+"""Build quotes and require confirmation: quote, then confirm (spec, part 3, rule 4)."""
 
 from datetime import datetime
 
+from sublet.counted import counted
 from sublet.credits.model import AppliedCoupon, Payable, Quote
 from sublet.errors import InsufficientCredits, InsufficientScope, PaymentConfirmationRequired, PriceChanged
 
@@ -15,9 +16,9 @@ def make_quote(
     list_price: int,
     coupon: AppliedCoupon | None,
     balance: int,
-    expires_at: datetime,
+    new_expires_at: datetime,
 ) -> Quote:
-    """Return what an operation costs; `expires_at` is the name's expiry after it; amounts in credits."""
+    """Return what an operation costs; `new_expires_at` is the name's expiry after it; amounts in credits."""
     discount = coupon.discount_credits if coupon else 0
     price = list_price - discount
     return Quote(
@@ -33,12 +34,12 @@ def make_quote(
         sufficient=price <= balance,
         shortfall=max(0, price - balance),
         coupon=coupon,
-        expires_at=expires_at,
+        new_expires_at=new_expires_at,
     )
 
 
 def check_payment(quote: Quote, payable: Payable) -> None:
-    """Let an operation pass that costs nothing, or that is confirmed, within its bound and covered.
+    """Raise unless an operation costs nothing, or is confirmed, within its bound and covered by the balance.
 
     Raises:
         PaymentConfirmationRequired: it costs credits and `confirm` is not true, even where the balance is short.
@@ -49,22 +50,35 @@ def check_payment(quote: Quote, payable: Payable) -> None:
     if quote.price == 0:
         return
     if not payable.confirm:
-        raise PaymentConfirmationRequired(
-            f"This costs {quote.price} credits; send the same request with `confirm`: true to go on.",
-            quote=quote,
-        )
+        raise PaymentConfirmationRequired(f"{_price(quote)} {_to_go_on(quote)}", quote=quote)
     if not payable.may_spend:
         raise InsufficientScope(
-            "This token may not spend credits: it lacks the scope credits:spend.",
+            "This token may not spend credits: it lacks the scope credits:spend. Use a token that has it.",
             details={"required_scope": "credits:spend"},
         )
     if payable.max_credits is not None and quote.price > payable.max_credits:
         raise PriceChanged(
-            f"The price is {quote.price} credits, above your `max_credits` of {payable.max_credits}; nothing was charged.",
+            f"{_price(quote)} Your `max_credits` is {payable.max_credits}, so nothing was charged. "
+            "If the price is right, send the request with a higher `max_credits`.",
             quote=quote,
         )
     if not quote.sufficient:
         raise InsufficientCredits(
-            f"This costs {quote.price} credits and the balance is {quote.balance}: {quote.shortfall} are missing.",
-            quote=quote,
+            f"{_price(quote)} Buy credits, then send the same request again.", quote=quote
         )
+
+
+def _price(quote: Quote) -> str:
+    """Return a sentence on what it costs; that the balance is too low comes first."""
+    if quote.sufficient:
+        return f"This costs {counted(quote.price, 'credit')}."
+    return (
+        f"The balance of {counted(quote.balance, 'credit')} is too low: this costs {counted(quote.price, 'credit')}, "
+        f"and {quote.shortfall:,} {'is' if quote.shortfall == 1 else 'are'} missing."
+    )
+
+
+def _to_go_on(quote: Quote) -> str:
+    if quote.sufficient:
+        return "Send the same request with `confirm`: true to go on."
+    return "Buy credits first, then send the same request with `confirm`: true."

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sublet.accounts.find import lock_user
 from sublet.audit import Actor
+from sublet.counted import counted
 from sublet.credits import package_store, store
 from sublet.credits.fields import check_amount, check_credits, check_currency, check_reference
 from sublet.credits.ledger import Entry
@@ -47,7 +48,9 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> 
     if bought is None or errors:
         raise validation_failed(errors)
     if store.has_reference(tx, f"payment:{reference}"):
-        raise Conflict(f"The payment {reference} was recorded before; nothing was changed.")
+        raise Conflict(
+            f"The payment {reference} was recorded before; nothing was changed. Give another reference, if this is another payment."
+        )
     entry = Entry(
         user.id,
         "purchase",
@@ -65,9 +68,7 @@ def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]
     if made.package_id is not None:
         package = package_store.find_package(tx, made.package_id)
         if package is None:
-            raise NotFound(
-                f"There is no package {made.package_id}; `sublet package list` shows those there are."
-            )
+            raise NotFound(f"There is no package {made.package_id}. See `sublet package list`.")
         errors = [
             FieldError(field, "value_invalid", "The package says this already; leave one of them out.")
             for field, value in alone.items()
@@ -87,4 +88,4 @@ def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]
     errors = [*errors, *credit_errors, *amount_errors, *currency_errors]
     if errors:
         return None, errors
-    return _Bought(credit_count, amount, currency, f"Purchase of {credit_count} credits"), []
+    return _Bought(credit_count, amount, currency, f"Purchase of {counted(credit_count, 'credit')}"), []

@@ -20,25 +20,29 @@ def refund_charge(
         NotFound: there is no such movement.
         Conflict: it is no charge.
         ValidationFailed: all wrong fields: credits (1 to what was charged), reason.
-        Conflict: it was refunded before.
+        Conflict: it was refunded before. Use `sublet credits grant` to give more.
     """
     charge = store.find_payment(tx, transfer_id)
     if charge is None:
-        raise NotFound(f"There is no movement {transfer_id}; `sublet credits history` shows a user's.")
+        raise NotFound(f"There is no movement {transfer_id}. See `sublet credits history`.")
     user = lock_user(tx, str(charge.user_id))
     if charge.kind != "charge":
-        raise Conflict(f"The movement {transfer_id} is a {charge.kind}; only charges are refunded.")
+        raise Conflict(
+            f"The movement {transfer_id} is a {charge.kind}; only charges are refunded. Give the id of a charge."
+        )
     text, errors = check_reason(reason)
     charged = -charge.credits
     refunded = charged if credit_count is None else credit_count
     if not 1 <= refunded <= charged:
-        message = f"{charged} credits were charged; refund 1 to {charged} of them."
+        message = f"{charged} credits were charged. Give 1 to {charged} of them."
         errors = [FieldError("credits", "value_invalid", message), *errors]
     if errors:
         raise validation_failed(errors)
     reference = f"refund:{transfer_id}"
     if store.has_reference(tx, reference):
-        raise Conflict(f"The charge {transfer_id} was refunded before.")
+        raise Conflict(
+            f"The charge {transfer_id} was refunded before. Use `sublet credits grant` to give more."
+        )
     entry = Entry(
         user.id,
         "refund",

@@ -19,9 +19,9 @@ def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
     """
     coupon = coupon_store.lock_coupon(tx, normalise_code(code))
     if coupon is None:
-        raise NotFound(f"There is no coupon `{shown(code)}`; `sublet coupon list` shows those there are.")
+        raise NotFound(f"There is no coupon `{shown(code)}`. See `sublet coupon list`.")
     if coupon.retired_at is not None:
-        raise Conflict(f"The coupon {coupon.code} is retired already.")
+        raise Conflict(f"The coupon {coupon.code} is retired already. No action needed.")
     coupon_store.retire_coupon(tx, coupon.id)
     audit.record(tx, actor, "coupon.retire", "coupon", coupon.id, after={"retired_at": tx.now.isoformat()})
     retired = coupon_store.find_coupon_by_id(tx, coupon.id)

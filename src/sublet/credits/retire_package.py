@@ -17,9 +17,9 @@ def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
     """
     package = package_store.find_package(tx, package_id)
     if package is None:
-        raise NotFound(f"There is no package {package_id}; `sublet package list` shows those there are.")
+        raise NotFound(f"There is no package {package_id}. See `sublet package list`.")
     if package.retired_at is not None:
-        raise Conflict(f"The package {package.name} is retired already.")
+        raise Conflict(f"The package {package.name} is retired already. No action needed.")
     package_store.retire_package(tx, package_id)
     audit.record(tx, actor, "package.retire", "package", package_id, after={"retired_at": tx.now.isoformat()})
     retired = package_store.find_package(tx, package_id)

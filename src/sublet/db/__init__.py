@@ -47,7 +47,7 @@ def open_database(
         folder = Path(url.removeprefix("sqlite:///")).parent
         if not folder.is_dir():
             raise Unavailable(
-                f"The folder {folder} of the database does not exist; create it, then run `sublet init`."
+                f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}`, then `sublet init`."
             )
         return SqliteDatabase(url, clock)
     from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - psycopg takes a tenth of a command's start

@@ -50,8 +50,8 @@ def libpq_address(url: str) -> str:
     except psycopg.Error:
         # libpq's message may contain the address with its password.
         raise Unavailable(
-            "libpq can't read database_url. Its form is postgresql://user@host:port/name; percent-encode characters with "
-            "a special meaning in a URI."
+            "database_url is no address that libpq can read. Give postgresql://user@host:port/name, "
+            "with characters that have a special meaning in a URI percent-encoded."
         ) from None
     if any("," in str(given.get(name, "")) for name in ("host", "hostaddr")):
         given.setdefault("target_session_attrs", "read-write")

@@ -85,7 +85,9 @@ class PostgresqlDatabase:
         try:
             self._engine.connect().close()
         except OperationalError as error:
-            raise Unavailable(f"PostgreSQL can't be reached: {error.orig}") from error
+            raise Unavailable(
+                f"PostgreSQL can't be reached: {error.orig}. Check that it runs, and `database_url`."
+            ) from error
         except LosesWrites as error:
             raise Unavailable(str(error)) from error
 

@@ -106,7 +106,7 @@ def parse_ipv4(text: str) -> str:
         address = None
     if address is None or not _IPV4_TEXT.fullmatch(text):
         raise InvalidAddress(
-            f"`{shown(text)}` is not an IPv4 address (four numbers from 0 to 255 with dots, no leading zeros)."
+            f"`{shown(text)}` is not an IPv4 address . Give four numbers from 0 to 255 with dots, without leading zeros."
         )
     return str(address)
 
@@ -118,13 +118,17 @@ def parse_ipv6(text: str) -> str:
         InvalidAddress: anything else, such as a zone id (`%eth0`), brackets, whitespace or a prefix length.
     """
     if "%" in text:
-        raise InvalidAddress(f"`{shown(text)}` has a zone id; that means something on one machine only.")
+        raise InvalidAddress(
+            f"`{shown(text)}` has a zone id, which means something on one machine only. Give a public address."
+        )
     try:
         address = IPv6Address(text)
     except ValueError:
         address = None
     if address is None or not _IPV6_TEXT.fullmatch(text):
-        raise InvalidAddress(f"`{shown(text)}` is not an IPv6 address.")
+        raise InvalidAddress(
+            f"`{shown(text)}` is not an IPv6 address. Give one such as 2001:4860:4860::8888, without brackets."
+        )
     return str(address)
 
 
@@ -142,7 +146,7 @@ def not_public_reason(address: str) -> str | None:
         if parsed.version == block.network.version and parsed in block.network:
             if block.public:
                 return None
-            return f"{address} lies in {block.network} ({block.meaning}), which can't be reached from everywhere."
+            return f"{address} lies in {block.network} ({block.meaning}), which can't be reached from everywhere. Give a public address."
     if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
-        return f"{address} lies outside {_GLOBAL_UNICAST}, the only IPv6 addresses that are handed out for use everywhere."
+        return f"{address} lies outside {_GLOBAL_UNICAST}, the only IPv6 addresses that are handed out for use everywhere. Give a public address."
     return None

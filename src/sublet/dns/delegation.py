@@ -54,7 +54,7 @@ def check_delegation(
             FieldError(
                 "nameservers",
                 "too_many_nameservers",
-                f"{len(nameservers)} nameservers are given; {nameservers_max} at most are allowed here.",
+                f"{len(nameservers)} nameservers are given; leave some out, {nameservers_max} at most are allowed here.",
             )
         )
     if nameservers and len(nameservers) < nameservers_min:
@@ -72,7 +72,7 @@ def check_delegation(
             FieldError(
                 "ds_records",
                 "ds_without_nameservers",
-                "DS records need nameservers beside them; without a delegation they make the name fail.",
+                "DS records without nameservers make the name fail. Send nameservers too, or no DS records.",
             )
         )
     return Delegation(tuple(named.index_by_host), entries, records), tuple(errors)
@@ -194,7 +194,7 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
             all_valid = False
             continue
         if host in index_by_host:
-            message = f"`{host}` is given twice, here and in nameservers[{index_by_host[host]}]."
+            message = f"`{host}` is given twice. Leave one of them out."
             errors.append(FieldError(f"nameservers[{index}]", "nameserver_duplicate", message))
             continue
         index_by_host[host] = index
@@ -217,7 +217,7 @@ def _check_glue(
         ipv6.update(dict.fromkeys(_check_addresses(given.ipv6, 6, f"{field}.ipv6", errors)))
     for host, families in addresses.items():
         if any(len(family) > GLUE_ADDRESSES_MAX for family in families):
-            message = f"`{host}` has more than {GLUE_ADDRESSES_MAX} addresses of one family."
+            message = f"`{host}` has more than {GLUE_ADDRESSES_MAX} addresses of one family. Leave some out."
             errors.append(FieldError("glue", "glue_invalid", message))
     for host, index in named.index_by_host.items():
         if is_at_or_below(host, owner) and host not in addresses:
@@ -241,9 +241,9 @@ def _check_glue_host(
         errors.append(FieldError(f"{field}.host", "nameserver_invalid", str(error)))
         return None
     if not is_at_or_below(host, owner):
-        message = f"`{host}` lies outside `{owner}`; its addresses are published where its own name is."
+        message = f"`{host}` lies outside `{owner}`; its addresses are published where its own name is. Leave this entry out."
     elif host not in named.index_by_host and named.all_valid:
-        message = f"`{host}` is not one of the nameservers; glue is for nameservers only."
+        message = f"`{host}` is not one of the nameservers. Leave this entry out, or add the nameserver."
     else:  # a host that none of the good nameservers has may be meant by the one that was refused
         return host
     errors.append(FieldError(f"{field}.host", "glue_not_allowed", message))
@@ -279,8 +279,6 @@ def _check_ds_records(
             errors.append(FieldError(field, "ds_invalid", str(error)))
             invalid_count += 1
     if len(records) + invalid_count > DS_RECORDS_MAX:
-        message = (
-            f"{len(records) + invalid_count} DS records are given; {DS_RECORDS_MAX} at most are published."
-        )
+        message = f"{len(records) + invalid_count} DS records are given; leave some out, {DS_RECORDS_MAX} at most are published."
         errors.append(FieldError("ds_records", "too_many_ds_records", message))
     return tuple(records)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
+from sublet.counted import counted
 from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
 from sublet.dns.verify import same_value
 
@@ -83,7 +84,8 @@ def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
         if wanted.ttl_seconds != there.ttl_seconds
     }
     return [
-        f"the TTL of {kind} is {there} seconds instead of {wanted}" for kind, there, wanted in sorted(found)
+        f"the TTL of {kind} is {counted(there, 'second')} instead of {wanted}"
+        for kind, there, wanted in sorted(found)
     ]
 
 

@@ -19,8 +19,8 @@ DIGEST_OCTETS: Final = {2: 32, 4: 48}
 """The digest types that are accepted, with the octets of each: SHA-256 (RFC 4509) and SHA-384 (RFC 6605)."""
 
 _REFUSED_DIGEST_TYPES: Final = {
-    1: "SHA-1 digests are not to be used (RFC 8624, section 3.3)",
-    3: "GOST R 34.11-94 digests are not to be used (RFC 8624, section 3.3)",
+    1: "SHA-1 digests are not to be used (RFC 9904)",
+    3: "GOST R 34.11-94 digests are not to be used (RFC 9904)",
 }
 
 _ALGORITHMS: Final = {
@@ -86,7 +86,7 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
 
 
 def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
-    """Return what is accepted of a name's DS records and may hurt, as sentences (RFC 8624, sections 3.1 and 3.3; RFC 4035, 2.2).
+    """Return what is accepted of a name's DS records and may hurt, as sentences (RFC 9904; RFC 4035, section 2.2).
 
     Validators take a name for unsigned when they understand none of its DS records (RFC 4035, section 5.2), so one record
     that all must understand is enough. Not looked at: whether the zone is signed.
@@ -97,17 +97,17 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     if algorithms == [_ED448]:
         warnings.append(
             "All DS records are for keys of algorithm 16 (ED448), which not every validator knows: for the others the name is "
-            "as if unsigned (RFC 8624, section 3.1). Algorithm 13 (ECDSAP256SHA256) is known to all."
+            "as if unsigned (RFC 9904). Algorithm 13 (ECDSAP256SHA256) is known to all."
         )
     if _RSASHA512 in algorithms:
         warnings.append(
-            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 8624, section 3.1, advises against for signing; "
+            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 9904 advises against for signing; "
             "use 13 (ECDSAP256SHA256), or 8 (RSASHA256)."
         )
     if digest_types == {SHA384}:
         warnings.append(
             "All DS records have digests of type 4 (SHA-384), which not every validator knows: for the others the name is as if "
-            "unsigned (RFC 8624, section 3.3). Add those of type 2 (SHA-256)."
+            "unsigned (RFC 9904). Add those of type 2 (SHA-256)."
         )
     if len(algorithms) > 1:
         named = " and ".join(f"{number} ({_ALGORITHMS.get(number, '?')})" for number in algorithms)
@@ -150,7 +150,9 @@ def wire_name(name: str) -> bytes:
 
 def _from_ds(given: DsInput) -> DsRecord:
     if not 0 <= given.key_tag <= 0xFFFF:
-        raise InvalidDs(f"The key tag {given.key_tag} is not between 0 and 65535.", "key_tag")
+        raise InvalidDs(
+            f"The key tag {given.key_tag} is not between 0 and 65535. Check the DS record.", "key_tag"
+        )
     _refuse_algorithm(given.algorithm)
     octets = DIGEST_OCTETS.get(given.digest_type)
     if octets is None:
@@ -160,7 +162,7 @@ def _from_ds(given: DsInput) -> DsRecord:
         raise InvalidDs(f"{reason[0].upper()}{reason[1:]}; use 2 (SHA-256) or 4 (SHA-384).", "digest_type")
     if not _HEX.fullmatch(given.digest) or len(given.digest) != 2 * octets:
         raise InvalidDs(
-            f"A digest of type {given.digest_type} is {2 * octets} hexadecimal digits; this one is not.",
+            f"A digest of type {given.digest_type} is {2 * octets} hexadecimal digits, and this one is not. Check that it is whole.",
             "digest",
         )
     return DsRecord(given.key_tag, given.algorithm, given.digest_type, given.digest.lower())
@@ -168,11 +170,17 @@ def _from_ds(given: DsInput) -> DsRecord:
 
 def _from_dnskey(owner: str, given: DnskeyInput) -> DsRecord:
     if given.protocol != 3:
-        raise InvalidDs(f"The protocol of a DNSKEY is 3, not {given.protocol}.", "protocol")
+        raise InvalidDs(
+            f"The protocol of a DNSKEY is 3, not {given.protocol}. Check that this is a DNSKEY.", "protocol"
+        )
     if not 0 <= given.flags <= 0xFFFF or not given.flags & _ZONE_FLAG:
-        raise InvalidDs(f"The flags {given.flags} are not those of a zone key (257 or 256).", "flags")
+        raise InvalidDs(
+            f"The flags {given.flags} are not those of a zone key. Give a key with 257 or 256.", "flags"
+        )
     if given.flags & _REVOKE_FLAG:
-        raise InvalidDs(f"The flags {given.flags} say that the key is revoked (RFC 5011).", "flags")
+        raise InvalidDs(
+            f"The flags {given.flags} say that the key is revoked (RFC 5011). Give another key.", "flags"
+        )
     _refuse_algorithm(given.algorithm)
     key = _public_key(given)
     rdata = given.flags.to_bytes(2, "big") + bytes([given.protocol, given.algorithm]) + key
@@ -185,30 +193,34 @@ def _refuse_algorithm(algorithm: int) -> None:
         return
     retired = _RETIRED_ALGORITHMS.get(algorithm)
     why = (
-        f"{algorithm} ({retired}) is not to be used any more (RFC 8624)"
+        f"{algorithm} ({retired}) is not to be used any more (RFC 9904)"
         if retired
         else f"{algorithm} is not known here"
     )
     known = ", ".join(f"{number} ({name})" for number, name in _ALGORITHMS.items())
-    raise InvalidDs(f"Algorithm {why}; accepted are {known}.", "algorithm")
+    raise InvalidDs(f"Algorithm {why}. Use one of {known}.", "algorithm")
 
 
 def _public_key(given: DnskeyInput) -> bytes:
     name = _ALGORITHMS[given.algorithm]
     if len(given.public_key) > TEXT_CHARACTERS_MAX:
-        raise InvalidDs(f"The public key is too long for {name}.", "public_key")
+        raise InvalidDs(f"The public key is too long for {name}. Check it.", "public_key")
     try:
         key = base64.b64decode("".join(given.public_key.split()), validate=True)
     except ValueError:
-        raise InvalidDs("The public key is not base64.", "public_key") from None
+        raise InvalidDs("The public key is not base64. Check that it is whole.", "public_key") from None
     octets = _KEY_OCTETS.get(given.algorithm)
     if octets is None:
         if _rsa_modulus_octets(key) not in _RSA_MODULUS_OCTETS:
             raise InvalidDs(
-                f"The public key is not an RSA key of 1024 to 4096 bits, as {name} takes it.", "public_key"
+                f"The public key is not an RSA key of 1024 to 4096 bits. Check it, or use another key for {name}.",
+                "public_key",
             )
     elif len(key) != octets:
-        raise InvalidDs(f"A public key of {name} has {octets} octets; this one has {len(key)}.", "public_key")
+        raise InvalidDs(
+            f"A public key of {name} has {octets} octets, and this one has {len(key)}. Check that it is whole.",
+            "public_key",
+        )
     return key
 
 
@@ -234,11 +246,13 @@ def _from_text(owner: str, text: str) -> DsRecord:
 
 def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
     if len(text) > TEXT_CHARACTERS_MAX:
-        raise InvalidDs(f"The text is too long for a DS record: it has {len(text)} characters.")
+        raise InvalidDs(
+            f"The text is too long for a DS record: it has {len(text)} characters. Send one record in each entry."
+        )
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
     kind, words = _without_front(owner, words)
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
-        raise InvalidDs(f"`{shown(text)}` is not {_FORMS}.")
+        raise InvalidDs(f"`{shown(text)}` is no DS record. Send {_FORMS}.")
     if kind is None:
         kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
     if kind == "DNSKEY":
@@ -262,7 +276,7 @@ def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]
             same = False
         if not same:
             raise InvalidDs(
-                f"`{shown(' '.join(front))}` stands in front of the record, but it is to be one of `{owner}`."
+                f"`{shown(' '.join(front))}` stands in front of the record. Send one of `{owner}`."
             )
     return words[at].upper(), words[at + 1 :]
 
@@ -275,7 +289,7 @@ def _looks_like_dnskey(words: list[str]) -> bool:
 
 def _number(word: str) -> int:
     if not _NUMBER.fullmatch(word):
-        raise InvalidDs(f"`{shown(word)}` stands where a number is needed; the form is {_FORMS}.")
+        raise InvalidDs(f"`{shown(word)}` stands where a number is needed. Send {_FORMS}.")
     return int(word)
 
 

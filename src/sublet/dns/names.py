@@ -89,7 +89,7 @@ def parse_label(text: str) -> str:
             over 63 octets, refused by IDNA, an `xn--` label that stands for nothing or isn't the encoding of what it stands for.
     """
     if "." in text[:INPUT_CHARACTERS_MAX]:
-        raise InvalidName(f"`{shown(text)}` has a dot; a label has none.")
+        raise InvalidName(f"`{shown(text)}` has a dot. Give the label alone, without the domain.")
     return _to_a_label(map_part(text), strict=True)
 
 
@@ -101,7 +101,7 @@ def map_part(text: str) -> str:
     """
     mapped = _mapped(text)
     if "." in mapped:
-        raise InvalidName(f"`{shown(text)}` has a dot; a label has none.")
+        raise InvalidName(f"`{shown(text)}` has a dot. Give the label alone, without the domain.")
     return mapped
 
 
@@ -189,21 +189,25 @@ def owner_key(name: str) -> str:
 
 def _parse_name(text: str, *, strict: bool) -> str:
     if _is_address(text):
-        raise InvalidName(f"`{shown(text)}` is an address; a name is needed here.")
+        raise InvalidName(f"`{shown(text)}` is an address. Give the name of the host.")
     mapped = _mapped(text)
     labels = mapped.removesuffix(".").split(".")
     if not all(labels):
-        raise InvalidName(f"`{shown(text)}` has an empty label (a dot at its start, or two in a row).")
+        raise InvalidName(
+            f"`{shown(text)}` has an empty label. Remove the dot at its start, or one of two in a row."
+        )
     name = ".".join(_to_a_label(label, strict=strict) for label in labels)
     if len(labels) < 2:
         raise InvalidName(
-            f"`{shown(text)}` is one label alone; a full name such as `{shown(text)}.example.net` is needed."
+            f"`{shown(text)}` is one label alone. Give a full name such as `{shown(text)}.example.net`."
         )
     if labels[-1].isdigit():
-        raise InvalidName(f"`{shown(text)}` ends in a label of digits alone, as only an address does.")
+        raise InvalidName(
+            f"`{shown(text)}` ends in a label of digits alone, as only an address does. Give a full name."
+        )
     if len(name) > NAME_OCTETS_MAX:
         raise InvalidName(
-            f"`{shown(text)}` takes {len(name)} octets in the DNS; a name has {NAME_OCTETS_MAX} at most."
+            f"`{shown(text)}` takes {len(name)} octets in the DNS; give a name of {NAME_OCTETS_MAX} at most."
         )
     return name
 
@@ -224,9 +228,11 @@ def _is_address(text: str) -> bool:
 def _mapped(text: str) -> str:
     """Return the text as UTS 46 maps it: lower case, full-width forms and ideographic dots as ASCII, invisible ones gone."""
     if not text:
-        raise InvalidName("The name is empty.")
+        raise InvalidName("The name is empty. Give one.")
     if len(text) > INPUT_CHARACTERS_MAX:
-        raise InvalidName(f"`{shown(text)}` is too long for a name: it has {len(text)} characters.")
+        raise InvalidName(
+            f"`{shown(text)}` is too long for a name: it has {len(text)} characters. Give a shorter one."
+        )
     if _MAPPED_ALREADY.fullmatch(
         text
     ):  # as nearly all names are written; the library looks at each character
@@ -238,7 +244,9 @@ def _mapped(text: str) -> str:
         raise _refused_by_idna(text, error) from None
     _refuse_foreign_characters(mapped, text)  # a full-width at sign and the like are ASCII by now
     if not mapped:
-        raise InvalidName("The name has only characters that are not visible.")
+        raise InvalidName(
+            "The name has only characters that are not visible. Give letters, digits or hyphens."
+        )
     return mapped
 
 
@@ -249,15 +257,15 @@ def _refuse_foreign_characters(text: str, typed: str) -> None:
             what = {" ": "a space", "\n": "a line break", "\r": "a line break", "\0": "a NUL"}.get(
                 char, f"`{shown(char)}`"
             )
-            raise InvalidName(f"`{shown(typed)}` has {what} in it; a name has letters, digits and hyphens.")
+            raise InvalidName(f"`{shown(typed)}` has {what} in it. Use letters, digits and hyphens.")
 
 
 def _to_a_label(mapped: str, *, strict: bool) -> str:
     if mapped.startswith("-") or mapped.endswith("-"):
-        raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen.")
+        raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen. Remove that.")
     if mapped.isascii() and len(mapped) > LABEL_OCTETS_MAX:
         raise InvalidName(
-            f"`{shown(mapped)}` has {len(mapped)} octets; a label has {LABEL_OCTETS_MAX} at most."
+            f"`{shown(mapped)}` has {len(mapped)} octets; give a label of {LABEL_OCTETS_MAX} at most."
         )
     if mapped.isascii() and not (strict and is_idn(mapped)):
         return mapped
@@ -276,4 +284,6 @@ def _to_u_label(label: str) -> str:
 
 
 def _refused_by_idna(text: str, error: ValueError) -> InvalidName:
-    return InvalidName(f"`{shown(text)}` is refused by IDNA 2008: {shown(str(error).rstrip('.'))}.")
+    return InvalidName(
+        f"`{shown(text)}` is refused by IDNA 2008: {shown(str(error).rstrip('.'))}. Check the spelling."
+    )

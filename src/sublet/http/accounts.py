@@ -15,11 +15,10 @@ from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import (
-    organization_shape,
+    me_answer,
     package_shape,
     payment_shape,
     platform_domain_shape,
-    user_shape,
 )
 from sublet.ids import Position
 from sublet.platform_domains import store as platform_domain_store
@@ -28,17 +27,13 @@ from sublet.subdomains.quota import Quota, quota_limit
 
 
 async def me(call: Call[None, None]) -> Answer:
-    """Who the token stands for."""
+    """The user and organization that the token identifies, and the token."""
     registrant = call.registrant
-    return Answer(
-        shapes.MeAnswer(
-            user=user_shape(registrant.user), organization=organization_shape(registrant.organization)
-        )
-    )
+    return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
 
 
 async def put_reminders(call: Call[RemindersBody, None]) -> Answer:
-    """Turn reminders on or off, and tell who the token stands for, as it then is."""
+    """Turn reminders on or off, and answer as GET /me then does."""
 
     def verb(tx: Tx) -> Outcome:
         return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
@@ -48,10 +43,7 @@ async def put_reminders(call: Call[RemindersBody, None]) -> Answer:
 
     done = await write_once(call, 200, verb)
     member = await call.context.db.read(read)
-    answer = shapes.MeAnswer(
-        user=user_shape(member.user), organization=organization_shape(member.organization)
-    )
-    return Answer(answer, done.headers, done.status)
+    return Answer(me_answer(member, call.registrant.token), done.headers, done.status)
 
 
 async def credits_(call: Call[None, None]) -> Answer:

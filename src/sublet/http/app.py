@@ -58,7 +58,7 @@ def build_status_app(status: Status) -> Starlette:
     """Return the ASGI application of a process without the API: the pages of `status` alone."""
 
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = _refused(Request(scope), NotFound("There is nothing at this path."))
+        refused = _refused(Request(scope), NotFound("There is nothing at this path. Check it."))
         await refused(scope, receive, send)
 
     return _application(_status_routes(status), nothing)
@@ -78,13 +78,16 @@ async def _framework_refusal(request: Request, error: Exception) -> Response:
     """Give what the framework refuses by itself (another method on one of the pages) our envelope too."""
     allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
     return _refused(
-        request, MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
+        request,
+        MethodNotAllowed(
+            f"This path takes other methods. Use one of {', '.join(allow)}.", details={"allow": allow}
+        ),
     )
 
 
 async def _fault(request: Request, _error: Exception) -> Response:
     """Show a fault of one of the pages blank; the framework raises it on, to be logged whole."""
-    return _refused(request, InternalError("Something went wrong here; it is logged."))
+    return _refused(request, InternalError("Something went wrong here; it is logged. Tell the operator."))
 
 
 def _refused(request: Request, refusal: Refusal) -> Response:

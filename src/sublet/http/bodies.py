@@ -212,28 +212,6 @@ class TicketsQuery(PageQuery, kw_only=True):
     archived: bool | None = None
 
 
-def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | None:
-    """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None when neither was sent.
-
-    The numbered form is the whole list as well: what it leaves out, or gives as null, is no nameserver any more.
-
-    Raises:
-        ValidationFailed: both forms at once.
-    """
-    numbered = (body.ns1, body.ns2, body.ns3, body.ns4)
-    hosts = tuple(host for host in numbered if isinstance(host, str))
-    if hosts and isinstance(body.nameservers, list):
-        raise validation_failed(
-            [FieldError("ns1", "value_invalid", "send either `nameservers` or `ns1` to `ns4`, not both")]
-        )
-    if isinstance(body.nameservers, list):
-        return tuple(body.nameservers)
-    if isinstance(body, RegisterBody):
-        return hosts or None
-    sent = body.nameservers is not UNSET or any(host is not UNSET for host in numbered)
-    return hosts if sent else None
-
-
 def sent_ceiling(body: AutoRenewBody) -> int | None:
     """Return the most that a name may be renewed for by itself; None for not at all.
 

@@ -108,7 +108,10 @@ class Resource:
             log.exception("fault", path=scope["path"])
             error = InternalError.code
             status, body = await self._refuse(
-                request, InternalError("Something went wrong here; it is logged under this request id.")
+                request,
+                InternalError(
+                    "Something went wrong here; it is logged under this request id. Tell the operator."
+                ),
             )
         body += b"\n"  # so that a terminal's prompt starts on a line of its own
         request.headers["content-length"] = str(len(body))
@@ -154,9 +157,10 @@ class Resource:
         registrant = await self._authenticate(request)
         request.user_id = registrant.user.id
         await self._count(request, endpoint, registrant)
-        if endpoint.scope not in registrant.token.scopes:
+        if endpoint.scope is not None and endpoint.scope not in registrant.token.scopes:
             raise InsufficientScope(
-                f"This token lacks the scope {endpoint.scope}.", details={"required_scope": endpoint.scope}
+                f"This token lacks the scope {endpoint.scope}. Use a token that has it, or ask the operator for one.",
+                details={"required_scope": endpoint.scope},
             )
         call = await self._read(request, endpoint, registrant)
         answer = await endpoint.handler(call)
@@ -170,7 +174,9 @@ class Resource:
         endpoint = self._methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})
-            raise MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
+            raise MethodNotAllowed(
+                f"This path takes other methods. Use one of {', '.join(allow)}.", details={"allow": allow}
+            )
         return endpoint
 
     async def _authenticate(self, request: _Request) -> Registrant:

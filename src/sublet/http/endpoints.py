@@ -104,7 +104,7 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Answer]]
 class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
-    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs. `rate_class` is read, write or
+    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write or
     ticket. `body` and `query` are the Structs of what is taken (None: nothing), `answer` is that of what is given with
     `status`. `refusals` are those of the handler, in the order in which it checks. `examples` has `body` and `answer`.
     """
@@ -114,7 +114,7 @@ class Endpoint:
     name: str
     summary: str
     description: str
-    scope: str
+    scope: str | None
     rate_class: str
     answer: type[msgspec.Struct]
     handler: Handler
@@ -141,8 +141,9 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
         errors.TokenExpired,
         errors.TokenRevoked,
         errors.RateLimited,
-        errors.InsufficientScope,
     ]
+    if endpoint.scope is not None:
+        found.append(errors.InsufficientScope)
     if takes_body(endpoint):
         found += [http_errors.UnsupportedMediaType, http_errors.PayloadTooLarge, errors.InvalidJson]
     found += [errors.InvalidRequest]

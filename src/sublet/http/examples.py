@@ -81,7 +81,7 @@ QUOTE: dict[str, Any] = {
     "sufficient": True,
     "shortfall": 0,
     "coupon": _COUPON,
-    "expires_at": _NEXT_YEAR,
+    "new_expires_at": _NEXT_YEAR,
 }
 
 ME: dict[str, Any] = {
@@ -95,6 +95,13 @@ ME: dict[str, Any] = {
             "created_at": _NOW,
         },
         "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
+        "token": {
+            "name": "laptop",
+            "scopes": ["account:read", "subdomains:read", "subdomains:write"],
+            "created_at": _NOW,
+            "expires_at": _NEXT_YEAR,
+            "last_used_at": _NOW,
+        },
     }
 }
 REMINDERS = {
@@ -139,7 +146,7 @@ PLATFORM_DOMAINS = {
                 "description": "Names for everyone.",
                 "registration_open": True,
                 "idn": True,
-                "dnssec_signed": False,
+                "dnssec_signed": True,
                 "nameservers_min": 1,
                 "nameservers_max": 13,
                 "label_length_min": 1,

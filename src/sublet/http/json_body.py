@@ -67,19 +67,21 @@ async def read_body(
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise BodyTooSlow("The connection ended before the body did.")
+                    raise BodyTooSlow("The connection ended before the body did. Send the request again.")
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) > BODY_MAX_BYTES:
                     raise _too_large()
     except TimeoutError:
-        raise BodyTooSlow(f"The body did not arrive within {timeout_seconds:g} seconds.") from None
+        raise BodyTooSlow(
+            f"The body did not arrive within {timeout_seconds:g} seconds. Send the request again."
+        ) from None
     return bytes(body)
 
 
 def _too_large() -> PayloadTooLarge:
     return PayloadTooLarge(
-        f"A body may have {BODY_MAX_BYTES} bytes at most.", details={"limit_bytes": BODY_MAX_BYTES}
+        f"The body is too long. Send {BODY_MAX_BYTES} bytes at most.", details={"limit_bytes": BODY_MAX_BYTES}
     )
 
 
@@ -99,7 +101,9 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], list[FieldError]]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidJson(f"The body is not UTF-8: octet {error.start} begins no character.") from None
+        raise InvalidJson(
+            f"The body is not UTF-8: octet {error.start} begins no character. Encode it as UTF-8."
+        ) from None
     if text.startswith("\ufeff"):
         raise InvalidJson("The body begins with a byte order mark; leave it out.")
     try:
@@ -112,19 +116,19 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], list[FieldError]]:
         )
     except json.JSONDecodeError as error:
         raise InvalidJson(
-            f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+            f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. Check it there."
         ) from None
     except RecursionError:
         raise _too_deep() from None
     if not isinstance(value, dict):
-        raise InvalidJson("The body must be a JSON object.")
+        raise InvalidJson("The body is no JSON object. Send one, such as {}.")
     duplicates: list[FieldError] = []
     _inspect(value, "", 1, duplicates)
     return value, duplicates
 
 
 def _too_deep() -> InvalidJson:
-    return InvalidJson(f"The body is nested deeper than {DEPTH_MAX} levels.")
+    return InvalidJson(f"The body is nested deeper than {DEPTH_MAX} levels. Send it flatter.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -139,19 +143,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _integer(text: str) -> int:
     value = int(text) if len(text) <= 20 else None
     if value is None or not -(2**63) <= value < 2**63:
-        raise InvalidJson("The body holds a number beyond 64 bits.")
+        raise InvalidJson("The body holds a number beyond 64 bits. Send a smaller one.")
     return value
 
 
 def _number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise InvalidJson("The body holds a number beyond 64 bits.")
+        raise InvalidJson("The body holds a number beyond 64 bits. Send a smaller one.")
     return value
 
 
 def _constant(name: str) -> Any:
-    raise InvalidJson(f"{name} is not JSON.")
+    raise InvalidJson(f"{name} is not JSON. Leave it out.")
 
 
 def _inspect(value: Any, path: str, depth: int, duplicates: list[FieldError]) -> None:
@@ -181,5 +185,5 @@ def _inspect(value: Any, path: str, depth: int, duplicates: list[FieldError]) ->
 def _refuse_unstorable(text: str) -> None:
     if _UNSTORABLE.search(text):
         raise InvalidJson(
-            "The body holds a NUL or half of a surrogate pair, which are no characters of a text."
+            "The body holds a NUL or half of a surrogate pair, which are no characters of a text. Leave them out."
         )

@@ -87,7 +87,7 @@ def _alternatives(kind: Any, metas: list[msgspec.Meta]) -> list[Any]:
 
 def _unknown(name: str, known: typing.Collection[str], what: str) -> str:
     close = difflib.get_close_matches(name[:64], list(known), n=1)
-    hint = f"; did you mean `{close[0]}`?" if close else ""
+    hint = f"; did you mean `{close[0]}`?" if close else "; leave it out"
     if not close and 0 < len(known) <= TOLD_WHOLE_MAX:
         hint = f"; it takes {', '.join(f'`{each}`' for each in known)}"
     return f"unknown {what} `{name[:64]}`{hint}"
@@ -117,7 +117,7 @@ def read_members(
             found[name] = _read(item, member.kind, f"{prefix}{name}", reading)
     for member in members.values():
         if member.required and member.name not in found:
-            reading.missing.append(FieldError(f"{prefix}{member.name}", "required", "is missing"))
+            reading.missing.append(FieldError(f"{prefix}{member.name}", "required", "is missing; send it"))
     if len(reading.malformed) + len(reading.missing) > before:
         return None
     return struct(**found)
@@ -181,13 +181,13 @@ def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading
         )
     except ValueError:
         raise InvalidRequest(
-            "The query string is not percent-encoded UTF-8, or has too many parameters."
+            "The query string is not percent-encoded UTF-8, or has too many parameters. Check its encoding."
         ) from None
     found: dict[str, Any] = {}
     for name, text in pairs:
         member = members.get(name)
         if "\x00" in name or "\x00" in text:
-            raise InvalidRequest("The query string holds a NUL.")
+            raise InvalidRequest("The query string holds a NUL. Leave it out.")
         if member is None:
             sentence = _unknown(name, members, "query parameter")
             reading.malformed.append(FieldError(name[:200], "unknown_field", sentence))
@@ -215,7 +215,7 @@ def _read_text(text: str, member: _Member, reading: Reading) -> Any:
     longest = next((meta.max_length for meta in member.metas if meta.max_length is not None), None)
     if longest is not None and len(text) > longest:
         reading.malformed.append(
-            FieldError(member.name, "too_long", f"may have {longest} characters at most")
+            FieldError(member.name, "too_long", f"is too long; send {longest} characters at most")
         )
     return text
 

@@ -34,7 +34,7 @@ _INTRODUCTION = """\
 Register names under platform domains, delegate them to your nameservers, renew and delete them.
 
 Every answer is JSON. A success has `"ok": true` and named members; a failure has `"ok": false`, a code in `error`, a sentence in
-`message`, all wrong fields in `errors`, and is problem details (RFC 9457) too with `Accept: application/problem+json`.
+`message`, all malformed fields (400) or all invalid ones (422) in `errors`, and is problem details (RFC 9457) too with `Accept: application/problem+json`.
 
 A paid request first answers 402 with a `quote` and does nothing; the same request with `"confirm": true` completes it. Send an
 `Idempotency-Key` with every write: a repeated request then acts once. Unknown members and query parameters are refused,
@@ -144,9 +144,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "operationId": endpoint.name,
         "tags": [_tag(endpoint.path)],
         "summary": endpoint.summary,
-        "description": f"{endpoint.description}\n\nScope: `{endpoint.scope}`. Rate limit: `{endpoint.rate_class}`.",
+        "description": f"{endpoint.description}\n\nScope: {_scope(endpoint)}. Rate limit: `{endpoint.rate_class}`.",
         # OpenAPI 3.1 lets a requirement of any scheme list what the credential must be good for.
-        "security": [{SECURITY_SCHEME: [endpoint.scope]}],
+        "security": [{SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]}],
     }
     if parameters := _parameters(endpoint):
         operation["parameters"] = parameters
@@ -155,6 +155,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     operation["responses"] = {str(endpoint.status): _success(endpoint)} | responses(refusals)
     operation["x-refusals"] = [refusal.code for refusal in refusals]
     return operation
+
+
+def _scope(endpoint: Endpoint) -> str:
+    return "none, any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
 
 
 def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:

@@ -89,7 +89,11 @@ def envelope_schemas() -> dict[str, Schema]:
             "error": {"type": "string", "description": "The code, for programs."},
             "message": {"type": "string", "description": "One sentence that a person can act on."},
             "quote": reference(QuoteShape),
-            "errors": {"type": "array", "items": field_error, "description": "All wrong fields at once."},
+            "errors": {
+                "type": "array",
+                "items": field_error,
+                "description": "All malformed fields (400), or all invalid ones (422).",
+            },
             "details": {"type": "object", "description": "Members that the code defines."},
             "request_id": {"type": "string", "description": "The same as in `X-Request-Id`."},
         },

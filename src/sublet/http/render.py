@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from sublet.accounts.model import Organization, User
+from sublet.accounts.model import Member, Organization, Token, User
 from sublet.credits.model import AppliedCoupon, Package, Payment
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
@@ -34,6 +34,20 @@ def user_shape(user: User) -> shapes.UserShape:
 def organization_shape(organization: Organization) -> shapes.OrganizationShape:
     """Return an organization as the wire shows it."""
     return msgspec.convert(organization, shapes.OrganizationShape, from_attributes=True)
+
+
+def token_shape(token: Token) -> shapes.TokenShape:
+    """Return a token as the wire shows it: never its secret, of which only the digest is stored."""
+    return msgspec.convert(token, shapes.TokenShape, from_attributes=True)
+
+
+def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
+    """Return a user and its organization, with the token of the request."""
+    return shapes.MeAnswer(
+        user=user_shape(member.user),
+        organization=organization_shape(member.organization),
+        token=token_shape(token),
+    )
 
 
 def package_shape(package: Package) -> shapes.PackageShape:

@@ -19,6 +19,9 @@ HostName = Annotated[
     Meta(max_length=253, description="A host name: lower-case A-labels without the final dot."),
 ]
 Mode = Literal["free", "plus", "premium", "special"]
+Scope = Literal[
+    "account:read", "subdomains:read", "subdomains:write", "credits:spend", "tickets:read", "tickets:write"
+]
 
 
 class UserShape(Struct, kw_only=True, frozen=True):
@@ -40,12 +43,23 @@ class OrganizationShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
+class TokenShape(Struct, kw_only=True, frozen=True):
+    """The token of the request; `last_used_at` is exact to an hour, and null until the first use is stored."""
+
+    name: str
+    scopes: list[Scope]
+    created_at: Moment
+    expires_at: Moment | None
+    last_used_at: Moment | None
+
+
 class MeAnswer(Struct, kw_only=True, frozen=True):
-    """Who the token stands for."""
+    """The user and organization that the token identifies, and the token."""
 
     ok: Literal[True] = True
     user: UserShape
     organization: OrganizationShape
+    token: TokenShape
 
 
 class PackageShape(Struct, kw_only=True, frozen=True):
@@ -328,7 +342,7 @@ class TicketAnswer(Struct, kw_only=True, frozen=True):
 
 
 class QuoteShape(Struct, kw_only=True, frozen=True):
-    """What a paid operation will cost, and when the name will expire after it. `confirm: true` completes it."""
+    """What a paid operation will cost; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
     action: Literal["register", "renew", "restore"]
     fqdn: HostName
@@ -342,7 +356,7 @@ class QuoteShape(Struct, kw_only=True, frozen=True):
     sufficient: bool
     shortfall: Credits
     coupon: CouponShape | None
-    expires_at: Moment
+    new_expires_at: Moment
 
 
 class FieldErrorShape(Struct, kw_only=True, frozen=True):

@@ -23,7 +23,6 @@ from sublet.http.bodies import (
     ds_inputs,
     glue_inputs,
     sent_ceiling,
-    sent_nameservers,
 )
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
@@ -35,6 +34,7 @@ from sublet.http.render import (
     subdomain_shape,
     timeline_answer,
 )
+from sublet.http.sent_nameservers import named_as_sent, sent_nameservers
 from sublet.ids import Position
 from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
@@ -49,10 +49,10 @@ from sublet.subdomains.model import (
     SubdomainFilter,
     UpdateNameservers,
 )
-from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
+from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.renew import list_price_of_renewal, renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
@@ -162,9 +162,10 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
         registration_mode=body.registration_mode,
         payable=_payable(call, body),
     )
-    done = await write_once(
-        call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
-    )
+    with named_as_sent(body):
+        done = await write_once(
+            call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
+        )
     return await _registered(call, done)
 
 
@@ -176,15 +177,16 @@ async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
         glue=None if body.glue is UNSET else glue_inputs(body.glue or []),
         ds_records=None if body.ds_records is UNSET else ds_inputs(body.ds_records or []),
     )
-    done = await write_once(
-        call,
-        200,
-        update_nameservers,
-        call.actor(),
-        call.path["fqdn"],
-        command,
-        changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits == "on" else 0,
-    )
+    with named_as_sent(body):
+        done = await write_once(
+            call,
+            200,
+            update_nameservers,
+            call.actor(),
+            call.path["fqdn"],
+            command,
+            changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits == "on" else 0,
+        )
     return await _provisioned(call, done)
 
 
@@ -279,7 +281,7 @@ async def _settled(
     if registered:
         elsewhere = registered.warnings
     else:
-        elsewhere = await db.read(nameserver_warnings, subdomain) if delegation.nameservers else ()
+        elsewhere = await db.read(registry_warnings, subdomain) if delegation.nameservers else ()
     warnings = (*delegation_warnings(delegation), *elsewhere, *_warnings_of_body(call, subdomain))
     return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 

@@ -17,9 +17,11 @@ def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
     """
     mail = store.lock_mail(tx, mail_id)
     if mail is None:
-        raise NotFound(f"There is no mail {mail_id}; `sublet mail list` shows those there are.")
+        raise NotFound(f"There is no mail {mail_id}. See `sublet mail list`.")
     if mail.sent_at is not None:
-        raise Conflict(f"The mail {mail_id} was sent already, at {mail.sent_at:%Y-%m-%d %H:%M} UTC.")
+        raise Conflict(
+            f"The mail {mail_id} was sent already, at {mail.sent_at:%Y-%m-%d %H:%M} UTC. No action needed."
+        )
     store.set_due(tx, mail.id)
     audit.record(
         tx,

@@ -150,5 +150,7 @@ def _unavailable(error: DBAPIError) -> Exception:
             f"This role of PostgreSQL may not upgrade the registry ({error.orig}); use the one that owns the tables."
         )
     if isinstance(error, DatabaseError):
-        return Unavailable(f"The database can't be upgraded: {error.orig}")
+        return Unavailable(
+            f"The database can't be upgraded: {error.orig}. Check the database, then run it again."
+        )
     return error

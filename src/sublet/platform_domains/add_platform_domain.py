@@ -44,7 +44,7 @@ def add_platform_domain(
     Raises, in this order:
         ValidationFailed: the domain is no name, or the zone file can't be adopted.
         ValidationFailed: all other wrong fields.
-        Conflict: it is a platform domain already.
+        Conflict: it is a platform domain already. Change it with `sublet domain edit`.
         Conflict: the name, or one above it, is a registered subdomain: its holder has what lies below it.
     """
     canonical, adopted = _parse(domain, zone_file)
@@ -54,11 +54,11 @@ def add_platform_domain(
     if errors:
         raise validation_failed(errors)
     if store.find_platform_domain_by_name(tx, canonical) is not None:
-        raise Conflict(f"{canonical} is a platform domain already.")
+        raise Conflict(f"{canonical} is a platform domain already. Change it with `sublet domain edit`.")
     held = names_held(tx, (canonical, *ancestors(canonical)))
     if held:
         raise Conflict(
-            f"{held[0]} is registered, or was until a short while ago; a platform domain can't lie at or below it."
+            f"{held[0]} is registered, or was until a short while ago; a platform domain can't lie at or below it. Take another name."
         )
     platform_domain_id = store.insert_platform_domain(tx, canonical, **plain(values))
     mode, price, renewal_price, period_days = FIRST_OFFER
@@ -87,4 +87,6 @@ def _parse(domain: str, zone_file: str | None) -> tuple[str, ZoneFile | None]:
     try:
         return canonical, parse_zone_file(zone_file, canonical) if zone_file is not None else None
     except InvalidZoneFile as error:
-        raise validation_failed([FieldError("zone_file", "value_invalid", f"{error}.")]) from None
+        raise validation_failed(
+            [FieldError("zone_file", "value_invalid", f"{error}. Check the file.")]
+        ) from None

@@ -25,9 +25,11 @@ def block_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None)
     if errors:
         raise validation_failed(errors)
     if pattern_store.find_pattern(tx, platform_domain_id, pattern) is not None:
-        raise Conflict(f"The pattern {pattern} is blocked already.")
+        raise Conflict(f"The pattern {pattern} is blocked already. No action needed.")
     if pattern_store.count_patterns(tx, platform_domain_id) >= PATTERNS_MAX:
-        raise Conflict(f"There are {PATTERNS_MAX} patterns already: each registration is held against all.")
+        raise Conflict(
+            f"There are {PATTERNS_MAX} patterns already, and each registration is compared with all. Unblock one first."
+        )
     added = pattern_store.insert_pattern(tx, platform_domain_id, pattern)
     audit.record(tx, actor, "label_pattern.block", "label_pattern", added.id, after=describe(added))
     return added

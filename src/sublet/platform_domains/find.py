@@ -23,7 +23,5 @@ def find_platform_domain(tx: Tx, identifier: str) -> PlatformDomain:
         except InvalidName:
             found = None
     if found is None:
-        raise NotFound(
-            f"There is no platform domain `{shown(identifier)}`; `sublet domain list` shows those there are."
-        )
+        raise NotFound(f"There is no platform domain `{shown(identifier)}`. See `sublet domain list`.")
     return found

@@ -27,7 +27,7 @@ def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
     problem = None
     pattern = ""
     if len(text) > PATTERN_CHARACTERS_MAX:
-        problem = f"A pattern has at most {PATTERN_CHARACTERS_MAX} characters."
+        problem = f"The pattern is too long. Give at most {PATTERN_CHARACTERS_MAX} characters."
     else:
         try:
             pattern = "".join(

@@ -61,7 +61,7 @@ def offer_mode(
 def _errors(mode: str, price: int | None, renewal_price: int | None, period_days: int) -> list[FieldError]:
     errors = []
     if mode not in MODES:
-        message = f"`{shown(mode)}` is no mode to offer; there are {', '.join(MODES)}."
+        message = f"`{shown(mode)}` is no mode to offer. Give one of {', '.join(MODES)}."
         errors.append(FieldError("mode", "registration_mode_invalid", message))
     if price is None:
         errors.append(FieldError("price_credits", "required", "Say what a registration costs, in credits."))
@@ -69,11 +69,15 @@ def _errors(mode: str, price: int | None, renewal_price: int | None, period_days
         if value is None:
             continue
         if not 0 <= value <= CREDITS_MAX:
-            errors.append(FieldError(field, "value_invalid", f"A price is 0 to {CREDITS_MAX} credits."))
+            errors.append(FieldError(field, "value_invalid", f"Give a price of 0 to {CREDITS_MAX} credits."))
         elif mode == "free" and value != 0:
-            errors.append(FieldError(field, "value_invalid", "The mode free costs nothing; offer `plus`."))
+            errors.append(
+                FieldError(field, "value_invalid", "The mode free costs nothing. Give the mode `plus`.")
+            )
     if not 1 <= period_days <= PERIOD_DAYS_MAX:
-        errors.append(FieldError("period_days", "value_invalid", f"A term is 1 to {PERIOD_DAYS_MAX} days."))
+        errors.append(
+            FieldError("period_days", "value_invalid", f"Give a term of 1 to {PERIOD_DAYS_MAX} days.")
+        )
     return errors
 
 

@@ -92,7 +92,7 @@ def insert_pattern(tx: Tx, platform_domain_id: int | None, pattern: str) -> Labe
     except IntegrityError as error:
         names = ("uq_label_patterns_everywhere", "uq_label_patterns_platform_domain_id_pattern")
         if any(violates(error, name) for name in names):
-            raise Conflict(f"The pattern {pattern} is blocked already.") from error
+            raise Conflict(f"The pattern {pattern} is blocked already. No action needed.") from error
         raise
     return LabelPattern(pattern_id, pattern, platform_domain_id, tx.now)
 

@@ -21,7 +21,7 @@ def revoke_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: 
     platform_domain = find_platform_domain(tx, identifier)
     revoked_from = find_organization(tx, organization)
     if not store.delete_grant(tx, platform_domain.id, revoked_from.id):
-        raise NotFound(f"{platform_domain.domain} was not granted to {revoked_from.name}.")
+        raise NotFound(f"{platform_domain.domain} was not granted to {revoked_from.name}. No action needed.")
     audit.record(
         tx,
         actor,

@@ -44,18 +44,30 @@ def set_label(
     except InvalidName as error:
         errors.append(FieldError("label", "label_invalid", str(error)))
     if label_class not in LABEL_CLASSES:
-        message = f"`{shown(label_class)}` is no class; there are {', '.join(LABEL_CLASSES)}."
+        message = f"`{shown(label_class)}` is no class. Give one of {', '.join(LABEL_CLASSES)}."
         errors.append(FieldError("label_class", "value_invalid", message))
     for field, value in (
         ("price_credits", price_credits),
         ("renewal_price_credits", renewal_price_credits),
     ):
         if value is not None and not 0 <= value <= CREDITS_MAX:
-            errors.append(FieldError(field, "value_invalid", f"A price is 0 to {CREDITS_MAX} credits."))
+            errors.append(FieldError(field, "value_invalid", f"Give a price of 0 to {CREDITS_MAX} credits."))
         elif value is not None and label_class not in _PRICED:
-            errors.append(FieldError(field, "value_invalid", "Nobody can register it, so it has no price."))
+            errors.append(
+                FieldError(
+                    field,
+                    "value_invalid",
+                    "No registrant can take a label of this class. Leave the price out.",
+                )
+            )
     if organizations and label_class != "special":
-        errors.append(FieldError("organizations", "value_invalid", "Only special labels are granted."))
+        errors.append(
+            FieldError(
+                "organizations",
+                "value_invalid",
+                "Only special labels are granted. Leave --grant out, or give the class special.",
+            )
+        )
     if errors:
         raise validation_failed(errors)
     granted = sorted({find_organization(tx, each).id for each in organizations})

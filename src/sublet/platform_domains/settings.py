@@ -143,10 +143,14 @@ def check_settings(values: dict[str, Any]) -> tuple[dict[str, Any], list[FieldEr
         errors = [*errors, *more]
     for name, (least, most) in _RANGES.items():
         if not least <= values[name] <= most:
-            errors.append(FieldError(name, "value_invalid", f"This is {least} to {most}."))
+            errors.append(FieldError(name, "value_invalid", f"Give {least} to {most}."))
     if values["nameservers_min"] > values["nameservers_max"]:
         errors.append(
-            FieldError("nameservers_min", "value_invalid", "The least is above the most (nameservers_max).")
+            FieldError(
+                "nameservers_min",
+                "value_invalid",
+                "The least is above the most. Give a smaller nameservers_min, or a larger nameservers_max.",
+            )
         )
     checked["apex_nameservers"] = _hosts(values["apex_nameservers"], errors)
     checked["soa_mname"] = _host("soa_mname", values["soa_mname"], errors)
@@ -157,13 +161,17 @@ def check_settings(values: dict[str, Any]) -> tuple[dict[str, Any], list[FieldEr
 
 def _secondaries(given: Sequence[Secondary], errors: list[FieldError]) -> tuple[Secondary, ...]:
     if len(given) > SECONDARIES_MAX:
-        errors.append(FieldError("secondaries", "value_invalid", f"At most {SECONDARIES_MAX} are watched."))
+        errors.append(
+            FieldError("secondaries", "value_invalid", f"Give at most {SECONDARIES_MAX} secondaries.")
+        )
     checked = tuple(
         replace(each, host=_host(f"secondaries[{index}]", each.host, errors))
         for index, each in enumerate(given[:SECONDARIES_MAX])
     )
     if len({each.host for each in checked}) < len(checked):
-        errors.append(FieldError("secondaries", "nameserver_duplicate", "A secondary is there twice."))
+        errors.append(
+            FieldError("secondaries", "nameserver_duplicate", "A secondary is there twice. Leave one out.")
+        )
     return checked
 
 
@@ -176,10 +184,14 @@ def _mailbox_name(text: str) -> str:
 
 def _hosts(texts: Sequence[str], errors: list[FieldError]) -> tuple[str, ...]:
     if not 1 <= len(texts) <= 13:
-        errors.append(FieldError("apex_nameservers", "value_invalid", "A zone has 1 to 13 nameservers."))
+        errors.append(FieldError("apex_nameservers", "value_invalid", "Give 1 to 13 nameservers."))
     hosts = tuple(_host(f"apex_nameservers[{index}]", text, errors) for index, text in enumerate(texts[:13]))
     if len(set(hosts)) < len(hosts):
-        errors.append(FieldError("apex_nameservers", "nameserver_duplicate", "A nameserver is there twice."))
+        errors.append(
+            FieldError(
+                "apex_nameservers", "nameserver_duplicate", "A nameserver is there twice. Leave one out."
+            )
+        )
     return hosts
 
 

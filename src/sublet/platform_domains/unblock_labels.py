@@ -23,9 +23,7 @@ def unblock_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = Non
     found = None if errors else pattern_store.find_pattern(tx, platform_domain_id, pattern)
     if found is None:
         where = f"for {identifier}" if identifier is not None else "for all platform domains"
-        raise NotFound(
-            f"The pattern `{shown(text)}` is not blocked {where}; `sublet label blocked` lists them."
-        )
+        raise NotFound(f"The pattern `{shown(text)}` is not blocked {where}. See `sublet label blocked`.")
     pattern_store.delete_pattern(tx, found.id)
     audit.record(tx, actor, "label_pattern.unblock", "label_pattern", found.id, before=describe(found))
     return found

@@ -25,7 +25,9 @@ def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
     else:
         listed = store.find_label(tx, platform_domain.id, label)
     if listed is None:
-        raise NotFound(f"The label `{shown(label)}` is not listed for {platform_domain.domain}.")
+        raise NotFound(
+            f"The label `{shown(label)}` is not listed for {platform_domain.domain}. See `sublet label list`."
+        )
     store.delete_label(tx, platform_domain.id, label)
     audit.record(tx, actor, "label.unset", "platform_domain", platform_domain.id, before=describe(listed))
     return listed

@@ -22,9 +22,11 @@ def withdraw_offer(tx: Tx, actor: Actor, identifier: str, mode: str) -> Offer:
     platform_domain = find_platform_domain(tx, identifier)
     offer = next((each for each in store.list_offers(tx, platform_domain.id) if each.mode == mode), None)
     if offer is None:
-        raise NotFound(f"{platform_domain.domain} does not offer the mode {shown(mode)}.")
+        raise NotFound(
+            f"{platform_domain.domain} does not offer the mode {shown(mode)}. See `sublet domain show`."
+        )
     if offer.withdrawn_at is not None:
-        raise Conflict(f"The mode {mode} of {platform_domain.domain} is withdrawn already.")
+        raise Conflict(f"The mode {mode} of {platform_domain.domain} is withdrawn already. No action needed.")
     withdrawn = replace(offer, withdrawn_at=tx.now)
     store.replace_offer(tx, withdrawn)
     audit.record(

@@ -2,7 +2,7 @@
 
 It is a zone like any other server's: it does not know which records are the registry's. Apex SOA and NS are not in it; they
 are made from the platform domain's settings and serial. Of a zone on a primary of one's own it has what the last check found there
-that is not ours: such names can't be registered.
+that is not ours: such names can't be registered. It also has the DNSKEY records of that zone's apex, which tell that the zone is signed.
 """
 
 from collections import defaultdict
@@ -94,6 +94,19 @@ def has_names_at_or_below(
     if besides:
         return _ANY_OTHER_AT_OR_BELOW.one_or_none(tx, **meant, besides=list(besides)) is not None
     return _ANY_AT_OR_BELOW.one_or_none(tx, **meant) is not None
+
+
+def find_apex_keys(tx: Tx, platform_domain_id: int, zone: str) -> tuple[Record, ...]:
+    """Which DNSKEY records did the last check find at the apex of a zone on a primary?"""
+    at_apex = find_records(tx, platform_domain_id, [zone]).get(zone, ())
+    return tuple(record for record in at_apex if record.type == "DNSKEY")
+
+
+def replace_apex_keys(tx: Tx, platform_domain_id: int, zone: str, keys: Collection[Record]) -> None:
+    """Store which DNSKEY records a check found at the apex of a zone on a primary."""
+    before = find_apex_keys(tx, platform_domain_id, zone)
+    delete_these_records(tx, platform_domain_id, set(before) - set(keys))
+    insert_records(tx, platform_domain_id, sorted(set(keys) - set(before)))
 
 
 _key = zone_records.c.owner_key

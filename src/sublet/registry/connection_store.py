@@ -23,7 +23,7 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
         Unavailable: it isn't there, is served, or can't be read.
     """
     if path is not None and not path.exists():
-        raise Unavailable(f"There is no registry at the source: {path} does not exist.")
+        raise Unavailable(f"There is no registry at the source: {path} does not exist. Check the address.")
     engine = open_engine(url)
     options = (
         {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}

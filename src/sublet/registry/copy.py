@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.invariants import Violation
@@ -40,7 +41,7 @@ def copy_registry(source: str, target: str, check: Check, *, force: bool = False
     """
     path, other = sqlite_path(source), sqlite_path(target)
     if source == target or (path and other and path.resolve() == other.resolve()):
-        raise Conflict("Both addresses are the same registry.")
+        raise Conflict("Both addresses are the same registry. Give an empty database as the target.")
     with open_source(source, path) as reading, open_target(target, other) as writing:
         copy_store.prepare_reading(reading)
         _refuse_other_schema(reading, "source")
@@ -58,8 +59,8 @@ def copy_registry(source: str, target: str, check: Check, *, force: bool = False
         if violations and not force:
             first = violations[0]
             raise Conflict(
-                f"The registry breaks {len(violations)} invariants, the first {first.invariant} at {first.object_type} "
-                f"{first.object_id}: {first.message}. Nothing was copied; with --force it is copied as it is."
+                f"The registry breaks {counted(len(violations), 'invariant')}, the first {first.invariant} at {first.object_type} "
+                f"{first.object_id}: {first.message}. Nothing was copied. Give --force to copy it as it is."
             )
         return Copied(tuple(ours), violations, already=False)
 
@@ -102,7 +103,7 @@ def _refuse_different(ours: list[TableDigest], theirs: list[TableDigest]) -> Non
         one, other = different[0]
         raise Conflict(
             f"{one.table} came out different: {one.rows} rows with the digest {one.digest[:12]} were sent, {other.rows} with "
-            f"{other.digest[:12]} are there. Nothing was copied."
+            f"{other.digest[:12]} are there. Nothing was copied. Try again, and report it if it stays so."
         )
 
 
@@ -111,7 +112,7 @@ def _refuse_other_schema(tx: Tx, side: str) -> None:
     if revision == needed_revision():
         return
     if revision is None:
-        raise Unavailable(f"There is no registry at the {side}.")
+        raise Unavailable(f"There is no registry at the {side}. Check the address.")
     what = (
         "run `sublet migrate` there first" if revision in known_revisions() else "use that version of sublet"
     )

@@ -226,5 +226,7 @@ def as_refusal(doing: str, error: Exception) -> Refusal:
     original = error.orig if isinstance(error, DBAPIError) else error
     told = " ".join(str(original).split())
     if isinstance(original, psycopg.DataError | sqlite3.IntegrityError | psycopg.IntegrityError):
-        return Conflict(f"{doing}: a row does not fit: {told}. Nothing was copied.")
-    return Unavailable(f"{doing}: {told}. Nothing was copied.")
+        return Conflict(
+            f"{doing}: a row does not fit: {told}. Nothing was copied. Check the database, then try again."
+        )
+    return Unavailable(f"{doing}: {told}. Nothing was copied. Check the database, then try again.")

@@ -186,7 +186,7 @@ OPERATOR = Role(
         "tickets": {
             "SELECT": WHOLE,
             "INSERT": WHOLE,
-            "UPDATE": ("status", "last_message_at", "updated_at"),
+            "UPDATE": ("status", "priority", "last_message_at", "updated_at"),
         },
         "messages": _ADD,
         "mails": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("attempts", "next_attempt_at", "given_up_at")},

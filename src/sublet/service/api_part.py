@@ -48,7 +48,9 @@ def http_socket(address: str, setting: str, *, listens: bool = True) -> socket.s
     try:
         return make(*parse_listen(setting, address))
     except OSError as error:
-        raise Unavailable(f"Can't listen on {address} for HTTP: {error.strerror}.") from error
+        raise Unavailable(
+            f"Can't listen on {address} for HTTP: {error.strerror}. Check `http_listen`."
+        ) from error
 
 
 def origin_of(listening: socket.socket) -> str:
@@ -103,7 +105,7 @@ async def serve_api(
                 on_listening=lambda: on_ready(origin + BASE_PATH),
             )
         except OSError as error:
-            raise Unavailable(f"Can't listen on {origin}: {error.strerror}.") from error
+            raise Unavailable(f"Can't listen on {origin}: {error.strerror}. Check the setting.") from error
     await _flush(context)
 
 

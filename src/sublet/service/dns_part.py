@@ -37,7 +37,9 @@ async def name_server_running(
     try:
         port = await server.start(host, port)
     except OSError as error:
-        raise Unavailable(f"Can't listen on {settings.dns_listen} for DNS: {error.strerror}.") from error
+        raise Unavailable(
+            f"Can't listen on {settings.dns_listen} for DNS: {error.strerror}. Check `dns_listen`."
+        ) from error
     try:
         yield _reached_at(host, port)
     finally:

@@ -29,7 +29,9 @@ def passed_socket() -> socket.socket | None:
         passed = socket.socket(fileno=FIRST_FD)
         is_listening = bool(passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
     except OSError as error:
-        raise Unavailable(f"The socket that was passed can't be used: {error.strerror}.") from error
+        raise Unavailable(
+            f"The socket that was passed can't be used: {error.strerror}. Check the unit of the socket."
+        ) from error
     if not is_listening or passed.family not in (socket.AF_INET, socket.AF_INET6):
         raise Unavailable("The socket that was passed doesn't listen for TCP: give ListenStream=host:port.")
     passed.setblocking(False)

@@ -3,6 +3,7 @@
 from sublet import audit
 from sublet.accounts.model import User
 from sublet.audit import SYSTEM
+from sublet.counted import counted
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import PriceChanged, Refusal
@@ -32,7 +33,7 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
             with tx.savepoint():
                 outcome = extend(tx, SYSTEM, user, subdomain, payable, action="renew", automatic=True)
         except PriceChanged as refusal:
-            why = f"It would cost {refusal.quote.price} credits, and the ceiling is {subdomain.auto_renew_max_credits}."
+            why = f"It would cost {counted(refusal.quote.price, 'credit')}, and the ceiling is {subdomain.auto_renew_max_credits}."
         except Refusal as refusal:
             why = refusal.message
         else:
@@ -45,7 +46,7 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
 def _tell_renewed(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int) -> None:
     subject, text = renewed_mail(subdomain, user.name, charged_credits)
     mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
-    detail = f"Renewed for {charged_credits} credits until {subdomain.expires_at:%Y-%m-%d}."
+    detail = f"Renewed for {counted(charged_credits, 'credit')} until {subdomain.expires_at:%Y-%m-%d}."
     milestone_store.insert_milestone(tx, subdomain.id, "auto_renewed", tx.now, detail=detail, mail_id=mail_id)
 
 

@@ -76,13 +76,15 @@ def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
 def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> SubdomainUnavailable:
     """Return the refusal of a name that can't be had, with its reason; `restorable` tells that a restore would bring it back."""
     messages = {
-        "reserved": "This name is reserved.",
-        "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved.",
-        "taken": "You hold this name already." if owned else "This name is taken.",
-        "in_trash": "This name is in your trash; POST …/restore brings it back."
+        "reserved": "This name is reserved. Take another one.",
+        "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved. Take another one.",
+        "taken": "You hold this name already. Change it with PUT …/nameservers."
+        if owned
+        else "This name is taken. Take another one.",
+        "in_trash": "This name is in your trash. Send POST …/restore to bring it back."
         if restorable
-        else "This name is in the trash and not free yet.",
-        "cooling_off": "This name was held until a short while ago and is not free yet.",
+        else "This name is in the trash and not free yet. Take another one, or try again later.",
+        "cooling_off": "This name was held until a short while ago and is not free yet. Take another one, or try again later.",
     }
     # For whoever asks it is a kind of reserved: there is nothing to do but to take another name.
     told = "reserved" if reason == "look_alike" else reason

@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+from sublet.counted import counted
+
 JUMP_MAX = timedelta(hours=1)
 """How far the wall clock may go apart from the monotonic one between two looks at them."""
 AWAY_MAX = timedelta(days=7)
@@ -58,7 +60,7 @@ def losses_reason(
         return None
     said = "no forecast was made yet" if forecast is None else f"a day ago the dates said {forecast}"
     return (
-        f"Of {names} names {to_trash} would go to the trash now and {to_purge} be purged, after {lost} within a day; "
+        f"Of {counted(names, 'name')} {to_trash} would go to the trash now and {to_purge} be purged, after {lost} within a day; "
         f"{said}. A clock or a setting may be wrong."
     )
 
@@ -66,4 +68,4 @@ def losses_reason(
 def shown(span: timedelta) -> str:
     """Return a span as a sentence has it: days, or hours where it is less than two days."""
     hours = round(span / timedelta(hours=1))
-    return f"{hours // 24} days" if hours >= 48 else f"{hours} hours"
+    return counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from sublet.accounts.model import User
+from sublet.counted import counted
 from sublet.credits import coupon_store
 from sublet.credits import store as ledger_store
 from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
@@ -62,7 +63,7 @@ def quote_and_check(
     registration_mode: str,
     period_days: int,
     list_price: int,
-    expires_at: datetime,
+    new_expires_at: datetime,
 ) -> Quote:
     """Return the quote of an operation that may go on.
 
@@ -77,7 +78,7 @@ def quote_and_check(
         list_price=list_price,
         coupon=apply_coupon(coupon, list_price) if coupon else None,
         balance=ledger_store.lock_balance(tx, user.id) if list_price > 0 else 0,  # what is free isn't quoted
-        expires_at=expires_at,
+        new_expires_at=new_expires_at,
     )
     check_payment(quote, payable)
     return quote
@@ -107,7 +108,7 @@ def charge(
                 kind="charge",
                 credits=-quote.price,
                 reference=charge_reference(quote.action, subdomain_id, starts_at),
-                description=f"{word} of {quote.fqdn} ({quote.registration_mode}, {quote.period_days} days)",
+                description=f"{word} of {quote.fqdn} ({quote.registration_mode}, {counted(quote.period_days, 'day')})",
                 subdomain_id=subdomain_id,
                 subdomain=quote.fqdn,
             ),
@@ -121,7 +122,7 @@ def charge(
         subdomain_id=subdomain_id,
         action=quote.action,
         starts_at=starts_at,
-        ends_at=quote.expires_at,
+        ends_at=quote.new_expires_at,
         charged_credits=quote.price,
         transfer_id=transfer_id,
     )

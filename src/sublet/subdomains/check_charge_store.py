@@ -5,6 +5,7 @@ from itertools import groupby
 
 from sqlalchemy import func, select
 
+from sublet.counted import counted
 from sublet.credits.coupon_store import coupon_uses, coupons
 from sublet.credits.store import transfers
 from sublet.db import Tx
@@ -50,7 +51,9 @@ def list_wrong_charges(tx: Tx) -> Iterator[Violation]:
         if wanted is None:
             problem = "the charge belongs to no registration, renewal or restore"
         elif charged != wanted or of != term_of or at != term_at:
-            problem = f"{charged} credits for the subdomain {of}; its term says {wanted} for {term_of}"
+            problem = (
+                f"{counted(charged, 'credit')} for the subdomain {of}; its term says {wanted} for {term_of}"
+            )
         elif reference != charge_reference(action, term_of, starts_at):
             problem = f"its reference {reference} is not that of its term"
         if problem is not None:
@@ -66,7 +69,7 @@ def list_unpaid_terms(tx: Tx) -> Iterator[Violation]:
     for term_id, charged, kind in tx.connection.execute(
         query.where(~free & (transfers.c.kind.is_(None) | (transfers.c.kind != "charge")))
     ):
-        sentence = f"it cost {charged} credits and is paid by {f'a {kind}' if kind else 'nothing'}"
+        sentence = f"it cost {counted(charged, 'credit')} and is paid by {f'a {kind}' if kind else 'nothing'}"
         yield Violation("charge_has_its_term", "term", term_id, sentence)
     shared = (
         select(terms.c.transfer_id, func.count())

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.subdomains import check_store, sweep_store
@@ -25,7 +26,7 @@ def check_sweep(tx: Tx) -> list[Violation]:
     late = sweep_store.find_late(tx, LATE_MAX)
     if late is not None:
         count, first = late
-        sentence = f"the dates of {count} names wait for the sweep, this is the first; is the worker running?"
+        sentence = f"the dates of {counted(count, 'name')} wait for the sweep, this is the first; is the worker running?"
         found.append(Violation("sweep_is_in_time", "subdomain", first, sentence))
     return found
 

@@ -1,6 +1,6 @@
 """Hold a live zone against the registry (`sublet zone check`, and the worker's watch)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -33,8 +33,8 @@ class Repairs:
     """What of a check a repair needs, of a zone in which `names` names are ours.
 
     `wrong_ids` are the rows of what is missing or different. `leftovers` are the owners of what is orphaned, and `reclaimed` those
-    of a rebuilt zone at or below names that wait. `is_settled` tells that nothing was published while the check ran, so that
-    another one at the same serial would find the same.
+    of a rebuilt zone at or below names that wait. `apex_keys` are the DNSKEY records at the apex; a signed zone has some. `is_settled`
+    tells that nothing was published while the check ran, so that another one at the same serial would find the same.
     """
 
     names: int
@@ -44,6 +44,7 @@ class Repairs:
     wrong_ids: tuple[int, ...]
     leftovers: tuple[Leftover, ...]
     reclaimed: tuple[Leftover, ...]
+    apex_keys: tuple[Record, ...]
     is_settled: bool
 
 
@@ -106,6 +107,8 @@ def check_zone(
             desired[subdomain.fqdn] = records
             ids[subdomain.fqdn] = subdomain.id
     former: dict[str, int] = {}
+    apex_keys: set[Record] = set()
+    live = _note_apex_keys(live, zone, apex_keys)
     if rebuilt:
         live = list(live)
         sent = owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
@@ -124,9 +127,18 @@ def check_zone(
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
         leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
         reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in unjudged), former),
+        apex_keys=tuple(sorted(apex_keys)),
         is_settled=not just_published,
     )
     return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
+
+
+def _note_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]) -> Iterator[Record]:
+    """Give the records on, and add those of them to `apex_keys` that are DNSKEYs at the apex: a large zone is read once."""
+    for record in live:
+        if record.type == "DNSKEY" and record.owner == zone:
+            apex_keys.add(record)
+        yield record
 
 
 def _former_owners(

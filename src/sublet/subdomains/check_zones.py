@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.dns.primary import CAUSES
 from sublet.invariants import Violation
@@ -31,7 +32,7 @@ def check_zones(tx: Tx) -> Iterator[Violation]:
 def _by_last_check(state: ZoneState | None) -> Iterator[str]:
     if state is not None and (state.missing or state.different or state.orphaned):
         yield (
-            f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found {state.missing} names missing, "
+            f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found {counted(state.missing, 'name')} missing, "
             f"{state.different} otherwise, {state.orphaned} left over"
         )
 

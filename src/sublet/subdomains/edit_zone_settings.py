@@ -1,6 +1,7 @@
 """Edit a platform domain and let the DNS of its names follow (the operator's `sublet domain edit`)."""
 
 from sublet.audit import Actor
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.dns.verify import DELEGATION_TYPES
@@ -61,7 +62,7 @@ def _leave_server(tx: Tx, before: PlatformDomain, *, force: bool) -> None:
     noted = [] if before.primary else _not_ours(tx, before.id)
     if noted and not force:
         raise Conflict(
-            f"The built-in name server has {len(noted)} records of {before.domain} that no registrant's delegation accounts for "
+            f"The built-in name server has {counted(len(noted), 'record')} of {before.domain} that no registrant's delegation accounts for "
             f"(`sublet zone check {before.domain}` lists them), and this would lose them. Put them into the zone on the new "
             "server first, then give --force."
         )
@@ -96,6 +97,6 @@ def _refuse_losses(before: tuple[int, int], after: tuple[int, int]) -> None:
     to_trash, to_purge = (max(0, now - then) for then, now in zip(before, after, strict=True))
     if to_trash or to_purge:
         raise Conflict(
-            f"By these days {to_trash} names would go to the trash at once, and {to_purge} in the trash would be purged, "
+            f"By these days {counted(to_trash, 'name')} would go to the trash at once, and {to_purge} in the trash would be purged, "
             "which nothing brings back. Give --force if that is meant."
         )

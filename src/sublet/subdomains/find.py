@@ -18,7 +18,7 @@ S = TypeVar("S", bound=ShownSubdomain)
 
 def not_found() -> SubdomainNotFound:
     """Return the one answer for another's, another's deleted, a purged and a missing name: they can't be told apart."""
-    return SubdomainNotFound("You have no such subdomain.")
+    return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
 
 
 def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
@@ -50,7 +50,7 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
         raise SubdomainNotFound(
             "This subdomain is in the trash, and suspended; open a ticket to have it looked at."
             if held
-            else "This subdomain is in the trash; POST …/restore brings it back.",
+            else "This subdomain is in the trash. Send POST …/restore to bring it back.",
             details={"in_trash": True, "restorable_until": restorable_until(subdomain)},
         )
     return subdomain
@@ -82,7 +82,9 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
         raise SubdomainSuspended(
             f"This subdomain is suspended ({reason}); open a ticket to have it looked at."
         )
-    raise Conflict(f"This subdomain is {derive_status(subdomain, now)}; {verb} is not for that state.")
+    raise Conflict(
+        f"This subdomain is {derive_status(subdomain, now)}; {verb} is not possible in that state. See `allowed_actions` of GET …/timeline."
+    )
 
 
 def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
@@ -117,9 +119,7 @@ def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
     elif fqdn is not None:
         found = store.find_unreleased(tx, fqdn)
     if found is None:
-        raise NotFound(
-            f"There is no subdomain `{shown(identifier)}`; `sublet subdomain list` shows those there are."
-        )
+        raise NotFound(f"There is no subdomain `{shown(identifier)}`. See `sublet subdomain list`.")
     return found
 
 
@@ -130,7 +130,7 @@ def refuse_gone(subdomain: Subdomain) -> None:
         Conflict: it was purged: the row is history, and only keeps the name from being taken at once.
     """
     if subdomain.purged_at is not None:
-        raise Conflict(f"{subdomain.fqdn} was purged; nobody holds it.")
+        raise Conflict(f"{subdomain.fqdn} was purged and has no holder. Give a name that is held.")
 
 
 def reread(tx: Tx, subdomain: Subdomain) -> Subdomain:

@@ -154,7 +154,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """What a registration did, with the name as it then was and its `nameserver_warnings`: whoever shows it needn't ask for them."""
+    """What a registration did, with the name as it then was and its `registry_warnings`, so that the edge needn't ask for them."""
 
     subdomain: Subdomain
     warnings: tuple[str, ...]

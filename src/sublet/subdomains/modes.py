@@ -13,15 +13,13 @@ def mode_errors(requested: str | None) -> list[FieldError]:
     # `admin` is a mode that exists: it is refused where the offer is chosen.
     if requested in (None, "admin", *MODES):
         return []
-    sentence = f"The mode is one of {', '.join(MODES)}."
+    sentence = f"Send one of {', '.join(MODES)}."
     return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
 
 
 def _takes(label_class: str) -> str:
     modes = " or ".join(MODES_BY_CLASS[label_class])
-    return (
-        f"labels of the class {label_class} are registered in the mode {modes}." if modes else "no mode does."
-    )
+    return f"Send {modes}, or no mode." if modes else "No mode does. Take another label."
 
 
 def choose_mode(
@@ -41,15 +39,21 @@ def choose_mode(
             return affordable[0]
         if candidates:
             return quota.refusal()
-        return RegistrationModeNotAllowed("This platform domain offers no mode for this label at present.")
+        return RegistrationModeNotAllowed(
+            "This platform domain offers no mode for this label at present. Take another label."
+        )
     if requested == "admin":
-        return RegistrationModeNotAllowed("The mode admin is not available through the API.")
+        return RegistrationModeNotAllowed(
+            "The mode admin is not available through the API. Send another mode, or none."
+        )
     if requested not in fitting:
         return RegistrationModeNotAllowed(
-            f"The mode {requested} does not take this label; {_takes(label_class)}"
+            f"The mode {requested} does not take this label. {_takes(label_class)}"
         )
     if requested not in offers:
-        return RegistrationModeNotAllowed(f"This platform domain does not offer the mode {requested}.")
+        return RegistrationModeNotAllowed(
+            f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or none."
+        )
     if requested == "free" and not quota.left:
         return quota.refusal()
     return offers[requested]

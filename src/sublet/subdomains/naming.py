@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from sublet.counted import counted
 from sublet.dns.names import InvalidName, is_idn, parse_domain_name, parse_label, to_unicode
 from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain
@@ -44,11 +45,21 @@ def label_of(
     if label is not None and platform_domain is not None:
         field = "label" if command.label is not None else "fqdn"
         if is_idn(label) and not platform_domain.idn:
-            errors.append(FieldError(field, "label_invalid", "This platform domain takes ASCII labels only."))
+            errors.append(
+                FieldError(
+                    field,
+                    "label_invalid",
+                    "This platform domain takes ASCII labels only. Take another label.",
+                )
+            )
         if len(to_unicode(label)) < platform_domain.label_length_min:
             shortest = platform_domain.label_length_min
             errors.append(
-                FieldError(field, "label_too_short", f"Labels here have at least {shortest} characters.")
+                FieldError(
+                    field,
+                    "label_too_short",
+                    f"Labels here have at least {counted(shortest, 'character')}. Take a longer one.",
+                )
             )
     return label, errors
 
@@ -71,7 +82,7 @@ def _label_from_fqdn(text: str, platform_domain: PlatformDomain, errors: list[Fi
     suffix = "." + platform_domain.domain
     if fqdn == platform_domain.domain:
         errors.append(
-            FieldError("fqdn", "label_required", "This is the platform domain itself; put a label before it.")
+            FieldError("fqdn", "label_required", "This is the platform domain itself. Put a label before it.")
         )
         return None
     if fqdn is None or not fqdn.endswith(suffix):
@@ -80,7 +91,9 @@ def _label_from_fqdn(text: str, platform_domain: PlatformDomain, errors: list[Fi
             return _parse(text.removesuffix(".").removesuffix(suffix), "fqdn", errors)
         errors.append(
             FieldError(
-                "fqdn", "fqdn_mismatch", "`fqdn` does not lie under the platform domain that is selected."
+                "fqdn",
+                "fqdn_mismatch",
+                "`fqdn` does not lie under the platform domain that is selected. Send one of the two.",
             )
         )
         return None

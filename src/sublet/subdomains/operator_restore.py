@@ -20,11 +20,11 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
     if subdomain.trashed_at is None:
-        raise Conflict(f"{subdomain.fqdn} is not in the trash.")
+        raise Conflict(f"{subdomain.fqdn} is not in the trash. No action needed.")
     if is_grace_over(subdomain, tx.now):
         raise Conflict(
             f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over; "
-            "its user can restore it, which renews it."
+            "its user can restore it, which renews it. Ask the user to do that."
         )
     bring_back(tx, actor, subdomain)
     return reread(tx, subdomain)

@@ -22,9 +22,9 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
     """
     subdomain = lock_for_operator(tx, identifier)
     if subdomain.trashed_at is None:
-        raise Conflict(f"{subdomain.fqdn} is not in the trash; its user's DELETE puts it there.")
+        raise Conflict(f"{subdomain.fqdn} is not in the trash. Ask its user to delete it first.")
     if subdomain.released_at is not None or (subdomain.purged_at is not None and not release):
-        raise Conflict(f"{subdomain.fqdn} was purged already.")
+        raise Conflict(f"{subdomain.fqdn} was purged already. See `sublet subdomain show`.")
     if release and subdomain.generation != subdomain.published_generation:
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: its removal from the DNS is not published; try again shortly."

@@ -27,10 +27,10 @@ from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
 from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
-from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.naming import label_of
 from sublet.subdomains.pricing import registration_price
 from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.select_platform_domain import select_platform_domain
 
 
@@ -59,7 +59,9 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     user = lock_acting_user(tx, actor)
     platform_domain, errors = select_platform_domain(tx, user, command)
     if platform_domain is not None and not platform_domain.registration_open:
-        raise RegistrationClosed("This platform domain takes no new registrations at present.")
+        raise RegistrationClosed(
+            "This platform domain takes no new registrations at present. Take another one."
+        )
     label, label_errors = label_of(command, platform_domain)
     delegation, above, delegation_errors = _check_delegation(tx, command, platform_domain, label)
     name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
@@ -102,7 +104,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         registration_mode=offer.mode,
         period_days=offer.period_days,
         list_price=list_price,
-        expires_at=term_end(tx.now, offer.period_days),
+        new_expires_at=term_end(tx.now, offer.period_days),
     )
     # From here on it must succeed, but for another process that was faster with the same name.
     subdomain = _insert(tx, user, platform_domain, name, offer, delegation)
@@ -110,7 +112,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     after |= store.delegation_columns(delegation)
     audit.record(tx, actor, "subdomain.register", "subdomain", subdomain.id, after=after)
-    warnings = nameserver_warnings(tx, subdomain, above)
+    warnings = registry_warnings(tx, subdomain, above)
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
     )

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from sublet.counted import counted
 from sublet.subdomains.lifecycle import grace_ends_at, restorable_until
 from sublet.subdomains.model import Subdomain
 
@@ -20,7 +21,7 @@ def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str,
 
 def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> tuple[str, str]:
     """Return subject and text of the mail that tells of an automatic renewal."""
-    cost = f"It cost {charged_credits} credits." if charged_credits else "It cost nothing."
+    cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
     lines = [f"{subdomain.fqdn} was renewed by itself, as you asked.", cost]
     lines.append(f"It now expires on {_moment(subdomain.expires_at)}.")
     return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)], _ASKED_FOR)

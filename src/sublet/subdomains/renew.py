@@ -33,7 +33,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     refuse_unless_allowed(subdomain, "renew", tx.now)
     if not is_renewal_open(subdomain, tx.now):
         raise RenewalNotAvailable(
-            "This subdomain can't be renewed yet; `details.opens_at` says from when.",
+            "This subdomain can't be renewed yet. Wait until `details.opens_at`.",
             details={
                 "opens_at": renewal_opens_at(subdomain),
                 "expires_at": subdomain.expires_at,
@@ -85,7 +85,7 @@ def extend(
         registration_mode=offer.mode,
         period_days=offer.period_days,
         list_price=list_price,
-        expires_at=expires_at,
+        new_expires_at=expires_at,
     )
     # From here on it must succeed.
     store.update_subdomain(

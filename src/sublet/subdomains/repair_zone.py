@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sublet import audit
 from sublet.audit import Actor
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.dns.plan import implausible_deletions
 from sublet.dns.types import Record
@@ -50,7 +51,7 @@ def stop_reason(found: Repairs) -> str | None:
     if not implausible_deletions(count, found.names):
         return None
     return (
-        f"{count} names would lose their records, which is implausible; look at `sublet zone check`, "
+        f"{counted(count, 'name')} would lose their records, which is implausible; look at `sublet zone check`, "
         "then repeat with --force if that is right."
     )
 
@@ -66,7 +67,7 @@ def begin_repair(
     zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        raise Conflict("The zone was moved to another server while it was checked.")
+        raise Conflict("The zone was moved to another server while it was checked. Check it again.")
     reason = None if force else stop_reason(found)
     before = zone_state_store.find_zone_state(tx, platform_domain_id)
     zone_state_store.update_zone_state(
@@ -81,6 +82,7 @@ def begin_repair(
         repair_stopped_at=None if reason is None else before.repair_stopped_at or tx.now,
         repair_stopped_reason=reason,
     )
+    zone_store.replace_apex_keys(tx, platform_domain_id, platform_domain.domain, found.apex_keys)
     _record(tx, actor, platform_domain_id, found, stopped=reason is not None)
     if reason is not None and before.repair_stopped_at is None:
         after = {"reason": reason}

@@ -18,7 +18,7 @@ def resume_sweep(tx: Tx, actor: Actor) -> Clockwork:
     """
     state = sweep_store.lock_clockwork(tx)
     if state.stopped_at is None or state.resumed:
-        raise Conflict("The sweep is not stopped.")
+        raise Conflict("The sweep is not stopped. No action needed.")
     sweep_store.update_clockwork(tx, resumed=True)
     before = {"reason": state.stopped_reason, "losses": state.stopped_losses}
     audit.record(tx, actor, "sweep.resume", "sweep", 1, before=before)

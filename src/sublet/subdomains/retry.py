@@ -26,9 +26,13 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
-        raise NameserverRequired("There is nothing to publish: set a nameserver first (PUT …/nameservers).")
+        raise NameserverRequired(
+            "There is nothing to publish. Set a nameserver first, with PUT …/nameservers."
+        )
     if not provisioning_failed(subdomain):
-        raise RetryNotAvailable("Provisioning has not failed, so there is nothing to retry.")
+        raise RetryNotAvailable(
+            "Provisioning has not failed, so there is nothing to retry. See `status` of the subdomain."
+        )
     try_zone_now(tx, subdomain.platform_domain_id)  # before the name, as the publisher locks them
     store.update_subdomain(tx, subdomain.id, provision_error=None, attempts=0, next_attempt_at=None)
     audit.record(

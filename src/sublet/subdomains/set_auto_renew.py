@@ -34,7 +34,7 @@ def set_auto_renew(
         raise validation_failed(errors)
     if max_credits and not may_spend:
         raise InsufficientScope(
-            "This token may not spend credits: it lacks the scope credits:spend.",
+            "This token may not spend credits: it lacks the scope credits:spend. Use a token that has it.",
             details={"required_scope": "credits:spend"},
         )
     before = subdomain.auto_renew_max_credits

@@ -23,7 +23,7 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
     if errors:
         raise validation_failed(errors)
     if state.stopped_at is not None and not state.resumed:
-        raise Conflict("The sweep is stopped already; `sublet sweep status` says why.")
+        raise Conflict("The sweep is stopped already. See `sublet sweep status`.")
     why = text or "The operator stopped it."
     sweep_store.update_clockwork(
         tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False

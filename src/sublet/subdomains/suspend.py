@@ -19,7 +19,7 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
     Raises, in this order:
         NotFound: no such name.
         ValidationFailed: the reason is too long or doesn't print.
-        Conflict: its time in the trash is over; it is suspended already.
+        Conflict: its time in the trash is over; it is suspended already. No action needed.
     """
     subdomain = lock_for_operator(tx, identifier)
     reason, errors = check_reason(reason)
@@ -27,7 +27,7 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
         raise validation_failed(errors)
     refuse_gone(subdomain)
     if subdomain.suspended_at is not None:
-        raise Conflict(f"{subdomain.fqdn} is suspended already.")
+        raise Conflict(f"{subdomain.fqdn} is suspended already. No action needed.")
     followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
     audit.record(

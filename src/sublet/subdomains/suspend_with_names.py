@@ -44,7 +44,7 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
     if user.suspended_at is None:
         suspend_user(tx, actor, str(user.id), reason)
     elif not held:
-        raise Conflict(f"{user.email} is suspended already, and so are all its names.")
+        raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
     # From here on it must succeed.
     suspension_store.suspend_all(tx, user.id, REASON)
     said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}

@@ -10,6 +10,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from sublet.audit import Change
+from sublet.counted import counted
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
     cooling_off_ends_at,
@@ -182,7 +183,7 @@ def _ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
     attempt_at = auto_renew_at(subdomain)
     if attempt_at is not None:
         ceiling = subdomain.auto_renew_max_credits
-        detail = f"For at most {ceiling} credits." if ceiling else "Only while it costs nothing."
+        detail = f"For at most {counted(ceiling, 'credit')}." if ceiling else "Only while it costs nothing."
         yield ahead("auto_renew", attempt_at, detail)
     until = restorable_until(subdomain)
     if now < subdomain.expires_at and (until is None or subdomain.expires_at < until):

@@ -16,12 +16,12 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
     Raises, in this order:
         NotFound: no such name.
-        Conflict: its time in the trash is over; it is not suspended.
+        Conflict: its time in the trash is over; it is not suspended. No action needed.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
     if subdomain.suspended_at is None:
-        raise Conflict(f"{subdomain.fqdn} is not suspended.")
+        raise Conflict(f"{subdomain.fqdn} is not suspended. No action needed.")
     followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(
         tx,

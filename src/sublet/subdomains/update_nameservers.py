@@ -83,7 +83,7 @@ def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
     if oldest_at is None or oldest_at + DAY <= tx.now:
         return
     raise RateLimited(
-        f"The nameservers of this name were changed {changes_per_day} times within 24 hours; that is as often as they may be.",
+        f"The nameservers of this name were changed {changes_per_day} times within 24 hours, which is the limit. Wait for `Retry-After` seconds.",
         # A clock that was set back must not keep anybody waiting for longer than a day.
         retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
     )

@@ -21,12 +21,13 @@ def add_ticket(
     author_name: str,
     message: str,
     message_format: str,
+    priority: str | None = None,
 ) -> tuple[int, int]:
     """Add a ticket of a user, all of it checked, with its event; return its id and its message's.
 
-    It keeps the user's address of now as `requester_email`.
+    It keeps the user's address of now as `requester_email`. Without a priority it has that of its type.
     """
-    priority = first_priority(ticket_type)
+    priority = priority or first_priority(ticket_type)
     ticket_id = store.insert_ticket(
         tx,
         user_id=user.id,

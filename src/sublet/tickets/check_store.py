@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from sqlalchemy import and_, func, select
 
 from sublet.audit import audit_events, list_rowless, list_untold
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.mail.store import mails
@@ -59,7 +60,7 @@ def list_unaudited(tx: Tx) -> Iterator[Violation]:
     differing = added.c.number.is_(None) | (added.c.number != told.c.number)
     for query in (unsaid.where(differing), untold.where(told.c.number.is_(None))):
         for ticket_id, at, events_then, messages_then in tx.connection.execute(query):
-            sentence = f"{messages_then or 0} messages of {at.isoformat()}, and {events_then or 0} events"
+            sentence = f"{counted(messages_then or 0, 'message')} of {at.isoformat()}, and {counted(events_then or 0, 'event')}"
             yield Violation("audited", "ticket", ticket_id, sentence)
 
 

@@ -19,7 +19,7 @@ def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
     ticket_id = _ticket_id(identifier)
     ticket = store.find_ticket(tx, ticket_id, user_id=user_id) if ticket_id is not None else None
     if ticket is None:
-        raise TicketNotFound("You have no such ticket.")
+        raise TicketNotFound("You have no such ticket. Check the number; GET /support/tickets lists yours.")
     return ticket
 
 
@@ -32,7 +32,7 @@ def find_for_staff(tx: Tx, identifier: str) -> Ticket:
     ticket_id = _ticket_id(identifier)
     ticket = store.find_ticket(tx, ticket_id) if ticket_id is not None else None
     if ticket is None:
-        raise TicketNotFound("There is no such ticket.")
+        raise TicketNotFound("There is no such ticket. See `sublet ticket list`.")
     return ticket
 
 

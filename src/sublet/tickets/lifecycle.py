@@ -8,7 +8,7 @@ A closed ticket is archived: it stays readable, and nothing is added to it any m
 import unicodedata
 
 from sublet.errors import Conflict, FieldError, TicketClosed
-from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
+from sublet.tickets.model import MESSAGE_FORMATS, PRIORITIES, TICKET_TYPES
 
 MESSAGES_MAX = 200
 """With so many messages, of whoever, a ticket takes no more of its user: it is read, and shown, whole."""
@@ -83,7 +83,9 @@ def check_line(field: str, text: str | None, characters_max: int) -> list[FieldE
     errors = _check_length(field, text, characters_max)
     if text is not None and any(unicodedata.category(char) in _NOT_IN_A_LINE for char in text):
         errors.append(
-            FieldError(field, "value_invalid", "This is one line: no line breaks or control characters.")
+            FieldError(
+                field, "value_invalid", "This is one line. Leave line breaks and control characters out."
+            )
         )
     return errors
 
@@ -97,7 +99,11 @@ def check_message(text: str | None) -> list[FieldError]:
     errors = _check_length("message", text, MESSAGE_CHARACTERS_MAX)
     if text is not None and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
         errors.append(
-            FieldError("message", "value_invalid", "The message holds a NUL or half of a surrogate pair.")
+            FieldError(
+                "message",
+                "value_invalid",
+                "The message holds a NUL or half of a surrogate pair. Leave it out.",
+            )
         )
     return errors
 
@@ -106,29 +112,32 @@ def check_type(ticket_type: str | None) -> list[FieldError]:
     """Return what is wrong with a ticket's type (spec, part 2): `value_invalid`; None means the default."""
     if ticket_type is None or ticket_type in TICKET_TYPES:
         return []
-    return [FieldError("type", "value_invalid", f"The type is one of {', '.join(TICKET_TYPES)}.")]
+    return [FieldError("type", "value_invalid", f"Send one of {', '.join(TICKET_TYPES)}.")]
+
+
+def check_priority(priority: str | None) -> list[FieldError]:
+    """Return what is wrong with a ticket's priority: `value_invalid`; None means that of its type."""
+    if priority is None or priority in PRIORITIES:
+        return []
+    return [FieldError("priority", "value_invalid", f"Give one of {', '.join(PRIORITIES)}.")]
 
 
 def check_message_format(message_format: str | None) -> list[FieldError]:
     """Return what is wrong with a message's format: `value_invalid`; None means the default, text."""
     if message_format is None or message_format in MESSAGE_FORMATS:
         return []
-    return [
-        FieldError(
-            "message_format", "value_invalid", f"The message format is one of {', '.join(MESSAGE_FORMATS)}."
-        )
-    ]
+    return [FieldError("message_format", "value_invalid", f"Send one of {', '.join(MESSAGE_FORMATS)}.")]
 
 
 def _check_length(field: str, text: str | None, characters_max: int) -> list[FieldError]:
     if text is None or not text.strip():
-        return [FieldError(field, "required", "This is missing or blank.")]
+        return [FieldError(field, "required", "This is missing or blank. Write something.")]
     if len(text) > characters_max:
         return [
             FieldError(
                 field,
                 "too_long",
-                f"At most {characters_max:,} characters are allowed; this has {len(text):,}.",
+                f"This has {len(text):,} characters. Shorten it to {characters_max:,}.",
             )
         ]
     return []

@@ -36,7 +36,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     """
     user = account_store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
-        raise NotFound("There is no such user.")
+        raise NotFound("There is no such user. Check the token.")
     errors = [
         *check_line("subject", command.subject, SUBJECT_CHARACTERS_MAX),
         *check_message(command.message),
@@ -79,7 +79,11 @@ def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldE
         found = _find_own(tx, user, identifier)
         if found is None:
             errors.append(
-                FieldError(field, "ticket_subdomain_invalid", "This is not one of your subdomains.")
+                FieldError(
+                    field,
+                    "ticket_subdomain_invalid",
+                    "This is not one of your subdomains. Check the name, or leave it out.",
+                )
             )
         elif first is None:
             first = (field, found)

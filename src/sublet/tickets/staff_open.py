@@ -15,6 +15,7 @@ from sublet.tickets.lifecycle import (
     check_line,
     check_message,
     check_message_format,
+    check_priority,
     check_type,
     status_after_message,
 )
@@ -31,6 +32,7 @@ def staff_open(
     *,
     ticket_type: str = "abuse",
     message_format: str | None = None,
+    priority: str | None = None,
 ) -> Outcome:
     """Open a ticket of the user who holds a name (live or in the trash), about that name; return the ticket's id.
 
@@ -40,7 +42,7 @@ def staff_open(
     Raises, in this order:
         NotFound: no such name.
         Conflict: it was purged: nobody holds it.
-        ValidationFailed: all wrong fields: subject, author_name, message, type, message_format.
+        ValidationFailed: all wrong fields: subject, author_name, message, type, message_format, priority.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
@@ -50,6 +52,7 @@ def staff_open(
         *check_message(message),
         *check_type(ticket_type),
         *check_message_format(message_format),
+        *check_priority(priority),
     ]
     if errors or subject is None or message is None:
         raise validation_failed(errors)
@@ -68,6 +71,7 @@ def staff_open(
         author_name=author_name,
         message=message,
         message_format=message_format or MESSAGE_FORMAT_DEFAULT,
+        priority=priority,
     )
     mail_requester(tx, find_for_staff(tx, str(ticket_id)), message_id, author_name, message)
     return Outcome(ticket_id)

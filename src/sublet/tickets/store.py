@@ -203,3 +203,9 @@ def insert_message(
 def update_status(tx: Tx, ticket_id: int, status: str) -> None:
     """Store the status that a ticket has after a message that was added now."""
     _SPOKEN_IN.run(tx, ticket_id=ticket_id, to=status, at=tx.now)
+
+
+def update_priority(tx: Tx, ticket_id: int, priority: str) -> None:
+    """Store another priority of a ticket."""
+    changed = update(tickets).where(tickets.c.id == ticket_id).values(priority=priority, updated_at=tx.now)
+    tx.connection.execute(changed)

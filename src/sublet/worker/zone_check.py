@@ -85,7 +85,7 @@ async def check_on_primary(
 def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        raise Conflict("The zone stands on another server by now.")
+        raise Conflict("The zone stands on another server by now. Check it again.")
     return platform_domain.domain
 
 
@@ -98,7 +98,8 @@ def _compare(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
     foreign = set(check.differences.foreign)
-    noted = set(zone_store.list_zone_records(tx, platform_domain_id))
+    apex = platform_domain.domain  # what is noted of it is no name that could be registered
+    noted = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
     waiting = set(check.waiting)
     # At a name that waits nothing was judged, so of what was noted there nothing is known to be gone.
     gone = {

@@ -1,0 +1,41 @@
+"""README.md: the commands of "Run it for real" work as printed, with another prefix and another place for the database."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "README.md"
+PREFIX, FOLDER = "/opt/sublet", "/var/lib/sublet"
+
+
+def commands() -> list[str]:
+    """Return the lines to paste of the section, in their order."""
+    section = README.read_text(encoding="utf-8").split("\n## Run it for real\n", 1)[1].split("\n## ", 1)[0]
+    return [line.strip() for line in re.findall(r"^    \S.*$", section, re.MULTILINE)]
+
+
+def test_the_commands_of_run_it_for_real_make_a_registry(tmp_path: Path) -> None:
+    """From the installed program to the token. What pip does is `tests/supply/test_locks.py`; serving needs the port 53."""
+    found = commands()
+    assert found[0] == f"python3 -m venv {PREFIX}"
+    assert found[-1] == "sublet serve"
+    (tmp_path / "opt" / "bin").mkdir(parents=True)
+    (tmp_path / "opt" / "bin" / "sublet").symlink_to(Path(sys.executable).parent / "sublet")
+    lines = [line for line in found if not line.startswith(("python3", f"{PREFIX}/bin/pip", "sublet serve"))]
+    script = (
+        "\n".join(lines).replace(PREFIX, str(tmp_path / "opt")).replace(FOLDER, str(tmp_path / "var" / "lib"))
+    )
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        ["bash", "-e", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"\bsublet_\w{38}\b", ran.stdout)
+    assert (tmp_path / "var" / "lib" / "sublet.db").exists()
