@@ -149,6 +149,44 @@ def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
 
 
+def test_a_removed_delegation_is_told_until_the_name_servers_have_let_go(outage: Outage) -> None:
+    """Choices, "Subdomain states": a name without nameservers is inactive once the removal is read back."""
+    shop = outage.service
+    user = shop.add_user()
+    fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
+    wait_until(lambda: listed(shop, user) == {"active"})
+    with outage.held():
+        outage.down()
+        removed = shop.call(user, "PUT", f"/subdomains/{fqdn}/nameservers", {"nameservers": []}).json()
+        assert (removed["subdomain"]["status"], removed["provisioning"]["status"]) == (
+            "provisioning",
+            "pending",
+        )
+        assert listed(shop, user) == {"provisioning"}
+        assert shop.delegation(fqdn) == set(NS)
+    wait_until(lambda: listed(shop, user) == {"failed"})
+    found = shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]
+    assert (found["status"], found["status_label"]) == ("failed", "Failed")
+    assert "can't be read back" in found["provision_error"]
+    refused = shop.call(user, "POST", f"/subdomains/{fqdn}/retry")
+    assert (refused.status_code, refused.json()["error"]) == (409, "nameserver_required")
+    outage.up()
+    wait_until(lambda: listed(shop, user) == {"inactive"})
+    assert shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]["provision_error"] is None
+    assert shop.delegation(fqdn) == set()
+
+
+def listed(shop: RunningService, who: Registrant) -> set[str]:
+    """Under which of these statuses both lists have the user's only name; a change between two looks gives none or two."""
+    found = set()
+    for status in ("active", "inactive", "provisioning", "failed"):
+        own = shop.call(who, "GET", f"/subdomains?status={status}").json()["subdomains"]
+        every = shop.operator("subdomain", "list", "--status", status)
+        if own and every:
+            found.add(status)
+    return found
+
+
 @pytest.mark.slow
 def test_secondaries_that_give_no_answer_are_entries(outage: Outage) -> None:
     """One that nobody listens at, and one that takes the connection and says nothing."""

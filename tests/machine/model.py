@@ -63,9 +63,9 @@ class Model:
             ("trashed", name.trashed_at),
             ("suspended", name.suspended_at),
             ("expired", name.expires_at <= self.now),
-            ("inactive", not name.nameservers),
             ("failed", name.failed),
             ("provisioning", name.generation > name.published_generation),
+            ("inactive", not name.nameservers),
         )
         return next((status for status, holds in facts if holds), "active")
 

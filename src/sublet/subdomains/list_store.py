@@ -137,10 +137,10 @@ def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
     """`lifecycle.derive_status` in SQL, for filtering; a test holds the two together."""
     suspended = subdomains.c.suspended_at.is_not(None)
     expired = subdomains.c.expires_at <= tx.now
-    inactive = subdomains.c.nameserver_count == 0
     failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
-    chain = [("suspended", suspended), ("expired", expired), ("inactive", inactive), ("failed", failed)]
-    chain += [("provisioning", UNPUBLISHED), ("active", ~UNPUBLISHED)]
+    inactive = subdomains.c.nameserver_count == 0
+    chain = [("suspended", suspended), ("expired", expired), ("failed", failed)]
+    chain += [("provisioning", UNPUBLISHED), ("inactive", inactive), ("active", ~inactive)]
     names = [name for name, _ in chain]
     position = names.index(status)
     return and_(chain[position][1], *(~condition for _, condition in chain[:position]))

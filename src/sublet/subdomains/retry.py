@@ -26,7 +26,10 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
-        raise NameserverRequired("There is nothing to publish: set a nameserver first (PUT …/nameservers).")
+        raise NameserverRequired(
+            "This subdomain has no nameserver to publish. Set one first (PUT …/nameservers). The removal of an old delegation is "
+            "retried automatically."
+        )
     if not provisioning_failed(subdomain):
         raise RetryNotAvailable("Provisioning has not failed, so there is nothing to retry.")
     try_zone_now(tx, subdomain.platform_domain_id)  # before the name, as the publisher locks them
