@@ -403,6 +403,14 @@ def unavailable(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def clock_implausible(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    service.clock.advance(days=-2)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+    service.clock.advance(days=2)
+
+
+@_refused
 def internal_error(service: RunningService) -> Iterator[Send]:
     """An instant in the database that is none: what only a fault, or a hand in the database, can bring about."""
     user = newcomer(service)
