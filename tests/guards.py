@@ -132,8 +132,9 @@ def check_wrong_clock_loses_nothing(service: RunningService) -> None:
     wait_until(lambda: service.operator("sweep", "status")["seen_at"] is not None)
     service.clock.advance(days=400)
     wait_until(lambda: bool(_gone(service) or service.operator("sweep", "status")["stopped"]))
+    assert _gone(service) == 0
     refused = service.call(ada, "POST", "/subdomains", {"fqdn": NAME})
-    assert (refused.status_code, refused.json()["error"]) == (503, "clock_implausible")
+    assert (refused.status_code, refused.json().get("error")) == (503, "clock_implausible")
     service.call(ada, "PUT", f"/subdomains/{names[1]}/nameservers", {"nameservers": ["ns2.provider.example"]})
     wait_until(lambda: service.delegation(names[1]) == {"ns2.provider.example"})
     assert _gone(service) == 0
