@@ -132,16 +132,20 @@ def check_wrong_clock_loses_nothing(service: RunningService) -> None:
     wait_until(lambda: service.operator("sweep", "status")["seen_at"] is not None)
     service.clock.advance(days=400)
     wait_until(lambda: bool(_gone(service) or service.operator("sweep", "status")["stopped"]))
-    service.register(ada, NAME, nameservers=["ns1.provider.example"])
-    wait_until(lambda: service.delegation(NAME) == {"ns1.provider.example"})
+    assert _gone(service) == 0
+    refused = service.call(ada, "POST", "/subdomains", {"fqdn": NAME})
+    assert (refused.status_code, refused.json().get("error")) == (503, "clock_implausible")
+    service.call(ada, "PUT", f"/subdomains/{names[1]}/nameservers", {"nameservers": ["ns2.provider.example"]})
+    wait_until(lambda: service.delegation(names[1]) == {"ns2.provider.example"})
     assert _gone(service) == 0
     assert service.delegation(names[0]) == {"ns1.provider.example"}
     assert "400 days" in service.operator("sweep", "status")["stopped_reason"]
     assert [each.invariant for each in service.read(check_running)] == ["sweep_runs"]
     # The operator's word that the clock is right; and a second one, since 30 names are more than the dates forecast.
     service.operator("sweep", "resume")
-    wait_until(lambda: "Of 31 names 30 would" in str(service.operator("sweep", "status")["stopped_reason"]))
+    wait_until(lambda: "Of 30 names 30 would" in str(service.operator("sweep", "status")["stopped_reason"]))
     assert _gone(service) == 0
+    service.register(ada, NAME, nameservers=["ns1.provider.example"])
     service.operator("sweep", "resume")
     wait_until(lambda: _gone(service) == len(names))
     wait_until(lambda: zone_is_right(service))

@@ -202,7 +202,8 @@ def account_suspended(service: RunningService) -> Iterator[Send]:
 def rate_limited(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     for _ in range(SETTINGS["rate_limit_ticket_per_minute"]):
-        assert service.call(user, "POST", "/support/tickets", {}).status_code == 422
+        sent = service.call(user, "POST", "/support/tickets", {"subject": "One", "message": "of many"})
+        assert sent.status_code == 201
     yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "One", "message": "more"})
 
 
@@ -400,6 +401,14 @@ def unavailable(service: RunningService) -> Iterator[Send]:
             return service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
 
     yield send
+
+
+@_refused
+def clock_implausible(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    service.clock.advance(days=-2)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+    service.clock.advance(days=2)
 
 
 @_refused

@@ -132,11 +132,15 @@ def newest_at(tx: Tx) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor; not who, not why."""
+    """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor, and what was stored.
+
+    Not who did it, and not the reason that the audit keeps.
+    """
 
     at: datetime
     action: str
     actor_kind: str
+    after: Mapping[str, Any] | None = None
 
 
 _CHANGES = Prepared(

@@ -155,7 +155,7 @@ DESCRIPTIONS: dict[str, str] = {
     "rate_limits": "on or off, the limits on failed authentication and on changes of one name included.",
     "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
     "rate_limit_write_per_minute": "Changing requests of one token in a minute.",
-    "rate_limit_ticket_per_minute": "Tickets and replies of one token in a minute.",
+    "rate_limit_ticket_per_minute": "Tickets and replies that one token may create in a minute; a refused request counts as a changing one.",
     "rate_limit_address_per_minute": "Requests from one address (IPv6: one /64) in a minute, whatever their tokens.",
     "rate_limit_network_per_minute": "Requests from one network (/24, IPv6: /48) in a minute.",
     "rate_limit_failed_auth_per_minute": "Requests with a bad token from one address in a minute.",

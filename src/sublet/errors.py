@@ -332,6 +332,13 @@ class Unavailable(Refusal):
     category = Category.UNAVAILABLE
 
 
+class ClockImplausible(Refusal):
+    """The clock is more than 400 days ahead of the newest stored instant, or a day behind it: no dates are taken from it."""
+
+    code = "clock_implausible"
+    category = Category.UNAVAILABLE
+
+
 def validation_failed(errors: Sequence[FieldError]) -> ValidationFailed:
     """Return the refusal that carries these wrong fields; its message is the first one's, or counts them."""
     first = errors[0]

@@ -20,17 +20,18 @@ def ticket_number(ticket_id: int) -> str:
 
 
 def parse_ticket_number(text: str) -> int | None:
-    """Return the ticket's id from its number, or None when it isn't one."""
+    """Return the ticket's id from its number, in either case, or None when it isn't one."""
     match = _TICKET_NUMBER.fullmatch(text)
-    return int(match[1]) if match else None
+    ticket_id = int(match[1]) if match else None
+    return ticket_id if ticket_id is not None and ticket_number(ticket_id) == text.upper() else None
 
 
 def parse_id(text: str) -> int | None:
-    """Return an object's id from a path or argument: decimal digits in the range of a stored id, or None."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+    """Return an object's id from a path or argument: decimal digits without leading zeros in the range of a stored id, or None."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 19) or text.startswith("0"):
         return None
     value = int(text)
-    return value if 0 < value <= MAX_ID else None
+    return value if value <= MAX_ID else None
 
 
 def new_request_id() -> str:

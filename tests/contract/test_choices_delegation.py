@@ -37,10 +37,11 @@ def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, An
     answer = shop.call(who, "GET", f"/subdomains/{fqdn}/delegation")
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
-    assert list(body) == ["ok", "delegation"]
+    assert list(body) == ["ok", "delegation", "provisioning"]
     assert list(body["delegation"]) == MEMBERS
     assert all(list(each) == SERVER_MEMBERS for each in body["delegation"]["servers"])
-    return dict(body["delegation"])
+    shown: dict[str, Any] = {**body["delegation"], "provisioning": body["provisioning"]}
+    return shown
 
 
 def test_stored_published_and_served_are_told(shop: RunningService) -> None:
@@ -53,6 +54,7 @@ def test_stored_published_and_served_are_told(shop: RunningService) -> None:
     stored = {name: added["subdomain"][name] for name in ("nameservers", "glue", "ds_records")}
     assert found["stored"] == {**stored, "generation": 1}
     provisioning = added["provisioning"]
+    assert found["provisioning"] == provisioning
     assert found["published"] == {
         "zone": "example.test",
         "serial": provisioning["serial"],
@@ -80,6 +82,15 @@ def test_a_name_that_was_never_in_the_dns(shop: RunningService) -> None:
     found = seen(shop, user, shop.register(user, fresh())["subdomain"]["fqdn"])
     assert (found["published"], found["in_agreement"]) == (None, True)
     assert found["summary"].startswith("The name has no nameservers, so the name server has no delegation")
+
+
+def test_the_warnings_are_told_as_in_the_answer_to_the_change(shop: RunningService) -> None:
+    user = newcomer(shop)
+    inactive = shop.register(user, fresh())["subdomain"]["fqdn"]
+    added = shop.register(user, fresh(), nameservers=[f"ns1.{inactive}"])
+    found = seen(shop, user, added["subdomain"]["fqdn"])
+    assert len(found["provisioning"]["warnings"]) == 2
+    assert found["provisioning"]["warnings"] == added["provisioning"]["warnings"]
 
 
 def test_the_trash_shows_whether_the_dns_has_let_go(shop: RunningService) -> None:
@@ -147,6 +158,51 @@ def test_a_change_that_is_not_published_yet_is_told_as_the_reason(outage: Outage
         )
         assert found["summary"].endswith("ask again in a few seconds.")
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
+
+
+def test_a_removed_delegation_is_told_until_the_name_servers_have_let_go(outage: Outage) -> None:
+    """Choices, "Subdomain states": a name without nameservers is inactive once the removal is read back."""
+    shop = outage.service
+    user = shop.add_user()
+    fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
+    wait_until(lambda: listed(shop, user) == {"active"})
+    with outage.held():
+        outage.down()
+        removed = shop.call(user, "PUT", f"/subdomains/{fqdn}/nameservers", {"nameservers": []}).json()
+        assert (removed["subdomain"]["status"], removed["provisioning"]["status"]) == (
+            "provisioning",
+            "pending",
+        )
+        assert listed(shop, user) == {"provisioning"}
+        assert shop.delegation(fqdn) == set(NS)
+    wait_until(lambda: listed(shop, user) == {"failed"})
+    found = shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]
+    assert (found["status"], found["status_label"]) == ("failed", "Failed")
+    waiting = seen(shop, user, fqdn)
+    assert waiting["provisioning"]["status"] == "failed"
+    assert waiting["provisioning"]["next_attempt_at"] is not None
+    assert waiting["provisioning"]["error"] == found["provision_error"]
+    assert waiting["summary"].endswith(
+        f"The last change is not published: the {found['provision_error'][4:]}"
+    )
+    assert "can't be read back" in found["provision_error"]
+    refused = shop.call(user, "POST", f"/subdomains/{fqdn}/retry")
+    assert (refused.status_code, refused.json()["error"]) == (409, "nameserver_required")
+    outage.up()
+    wait_until(lambda: listed(shop, user) == {"inactive"})
+    assert shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]["provision_error"] is None
+    assert shop.delegation(fqdn) == set()
+
+
+def listed(shop: RunningService, who: Registrant) -> set[str]:
+    """Under which of these statuses both lists have the user's only name; a change between two looks gives none or two."""
+    found = set()
+    for status in ("active", "inactive", "provisioning", "failed"):
+        own = shop.call(who, "GET", f"/subdomains?status={status}").json()["subdomains"]
+        every = shop.operator("subdomain", "list", "--status", status)
+        if own and every:
+            found.add(status)
+    return found
 
 
 @pytest.mark.slow

@@ -66,6 +66,7 @@ def test_restore_after_the_expiry_is_a_paid_renewal(shop: RunningService) -> Non
     fqdn = held(shop, user, registration_mode="plus", confirm=True)
     expires_at = instant(get(shop, user, fqdn).json()["subdomain"]["expires_at"])
     shop.clock.advance(days=360)
+    shop.believe_clock()
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
     shop.clock.advance(days=6)
     quoted = shop.call(user, "POST", f"/subdomains/{fqdn}/restore")
@@ -143,6 +144,7 @@ def test_an_expired_name_may_be_renewed_changed_or_deleted(shop: RunningService)
     user = newcomer(shop)
     fqdn = held(shop, user)
     shop.clock.advance(days=365, seconds=1)
+    shop.believe_clock()
     expired = get(shop, user, fqdn).json()["subdomain"]
     assert (expired["status"], expired["status_label"], expired["renewal_available"]) == (
         "expired",
@@ -165,6 +167,7 @@ def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
     fqdn = held(shop, user)
     shop.operator("subdomain", "suspend", fqdn, "--reason", "Phishing")
     shop.clock.advance(days=330)
+    shop.believe_clock()
     shown = get(shop, user, fqdn).json()["subdomain"]
     assert (shown["status"], shown["renewal_available"], shown["nameservers"]) == ("suspended", False, [NS1])
     assert until_delegation(shop, fqdn, set()) == set()
@@ -194,6 +197,7 @@ def test_a_suspended_user_may_read_and_open_tickets_and_nothing_else(shop: Runni
         "id"
     ]
     shop.clock.advance(days=330)
+    shop.believe_clock()
     shop.operator("user", "suspend", user.email, "--reason", "Unpaid")
     for path in ("/me", "/credits", "/payments", "/platform-domains", "/usage/free-subdomains", "/subdomains",
                  f"/subdomains/{fqdn}", "/support/tickets", f"/support/tickets/{ticket}"):  # fmt: skip

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -366,3 +367,34 @@ def test_timestamps_are_utc(shop: RunningService) -> None:
     user = newcomer(shop)
     found = shop.register(user, fresh())["subdomain"]
     assert abs((instant(found["created_at"]) - shop.clock()).total_seconds()) < 30
+
+
+def test_q_finds_a_name_by_its_unicode_form(shop: RunningService) -> None:
+    """Decisions, "Lists": `q` matches the name as the DNS has it and its Unicode form."""
+    user = newcomer(shop)
+    label = f"bücher-{fresh().partition('.')[0]}"
+    fqdn = shop.register(user, f"{label}.example.test")["subdomain"]["fqdn"]
+    assert fqdn.startswith("xn--")
+    for q in (label, "bücher", "ücher", f"{label}.example", fqdn[:8]):
+        found = shop.call(user, "GET", f"/subdomains?{urlencode({'q': q})}").json()["subdomains"]
+        assert [each["fqdn"] for each in found] == [fqdn], q
+    assert shop.operator("subdomain", "list", "--containing", label)[0]["fqdn"] == fqdn
+    assert shop.call(user, "GET", f"/subdomains?{urlencode({'q': 'büchse'})}").json()["subdomains"] == []
+
+
+def test_an_id_has_one_form(shop: RunningService) -> None:
+    """Decisions, "Values": leading zeros make it another text, which names nothing."""
+    user = newcomer(shop)
+    number = shop.register(user, fresh())["subdomain"]["id"]
+    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
+        "id"
+    ]
+    assert shop.call(user, "GET", f"/subdomains/{number}").status_code == 200
+    assert shop.call(user, "GET", f"/support/tickets/{ticket}").status_code == 200
+    for path, code in (
+        (f"/subdomains/0{number}", "subdomain_not_found"),
+        (f"/subdomains/000{number}/timeline", "subdomain_not_found"),
+        (f"/support/tickets/0{ticket}", "ticket_not_found"),
+    ):
+        answer = shop.call(user, "GET", path)
+        assert (answer.status_code, answer.json()["error"]) == (404, code), path

@@ -54,15 +54,18 @@ def words(body: dict[str, Any], *, past: bool) -> list[tuple[str, str | None]]:
     return [(each["event"], each["by"]) for each in body["timeline"] if each["past"] is past]
 
 
-def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_why(shop: RunningService) -> None:
+def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_the_audit_s_reasons(
+    shop: RunningService,
+) -> None:
     user = newcomer(shop, credit_count=100)
     fqdn = plus(shop, user)
     path = f"/subdomains/{fqdn}"
     shop.call(user, "PUT", f"{path}/nameservers", {"nameservers": [NS1, "ns2.provider.example"]})
-    shop.operator("subdomain", "suspend", fqdn, "--reason", "a secret reason")
+    shop.operator("subdomain", "suspend", fqdn, "--reason", "Phishing, see T-000002")
     held = seen(shop, user, fqdn)
     assert held["allowed_actions"] == []
     assert words(held, past=False) == [("expires", None)]
+    assert held["timeline"][2]["detail"].startswith("Reason: Phishing, see T-000002. While it is suspended ")
     assert "looked at" in held["timeline"][2]["detail"]
     shop.operator("subdomain", "unsuspend", fqdn, "--reason", "another secret reason")
     shop.call(user, "DELETE", path)
@@ -81,11 +84,21 @@ def test_a_life_is_told_with_its_dates_and_costs_and_without_who_and_why(shop: R
         ("deleted", "user"),
         ("restored", "user"),
     ]
+    assert whole["timeline"][2]["detail"] == "Reason: Phishing, see T-000002."
     first = whole["timeline"][0]
     subdomain = shop.call(user, "GET", path).json()["subdomain"]
     assert (first["at"], first["expires_at"]) == (subdomain["registered_at"], subdomain["expires_at"])
     assert first["charged_credits"] == 10
     assert "secret" not in str(held) + str(whole)
+
+
+def test_why_a_user_was_suspended_is_not_told_of_its_names(shop: RunningService) -> None:
+    user = newcomer(shop)
+    fqdn = shop.register(user, fresh())["subdomain"]["fqdn"]
+    shop.operator("user", "suspend", user.email, "--with-names", "--reason", "a secret complaint")
+    held = seen(shop, user, fqdn)
+    assert held["timeline"][1]["detail"].startswith("Reason: its account was suspended. ")
+    assert "secret" not in str(held)
 
 
 def test_what_is_ahead_is_what_the_service_then_does(shop: RunningService) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -137,23 +138,51 @@ def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory
     settings = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
     with opened(tmp_path_factory.mktemp("rates"), rate_limits="on", **settings) as service:
         user, other = newcomer(service), newcomer(service)
-        requests = {
+        requests: dict[str, tuple[Any, ...]] = {
             "read": ("GET", "/me"),
             "write": ("POST", "/subdomains"),
-            "ticket": ("POST", "/support/tickets"),
+            "ticket": ("POST", "/support/tickets", {"subject": "a", "message": "b"}),
         }
         for name, limit in limits.items():
             for used in range(1, limit + 1):
                 answer = service.call(user, *requests[name])
-                assert answer.status_code in (200, 422)
+                assert answer.status_code in (200, 201, 422)
                 assert answer.headers["ratelimit-policy"] == f'"{name}";q={limit};w=60'
                 assert answer.headers["ratelimit"].startswith(f'"{name}";r={limit - used};t=')
             refused = service.call(user, *requests[name])
             assert (refused.status_code, refused.json()["error"]) == (429, "rate_limited")
             assert 1 <= int(refused.headers["retry-after"]) <= 60
             assert refused.headers["ratelimit"].startswith(f'"{name}";r=0;t={refused.headers["retry-after"]}')
-            assert service.call(other, *requests[name]).status_code in (200, 422)
-            assert service.call(service.issue_token(user.email), *requests[name]).status_code in (200, 422)
+            assert service.call(other, *requests[name]).status_code in (200, 201, 422)
+            assert service.call(service.issue_token(user.email), *requests[name]).status_code in (
+                200,
+                201,
+                422,
+            )
+
+
+def test_the_ticket_limit_counts_what_was_created(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Decisions, part 8: a refused ticket or reply counts as a write, and as a ticket once the token has no write left."""
+    settings = {"rate_limit_ticket_per_minute": 3, "rate_limit_write_per_minute": 8}
+    with opened(tmp_path_factory.mktemp("tickets"), rate_limits="on", **settings) as service:
+        user = newcomer(service)
+        good = {"subject": "a", "message": "b"}
+
+        def send(body: Any, path: str = "", **headers: str) -> tuple[int, str]:
+            answer = service.call(user, "POST", f"/support/tickets{path}", body, **headers)
+            assert answer.headers["ratelimit-policy"] == '"ticket";q=3;w=60'
+            return answer.status_code, answer.headers["ratelimit"].partition(";t=")[0]
+
+        assert [send({}) for _ in range(3)] == [(422, '"ticket";r=3')] * 3
+        assert send(good, idempotency_key="k") == (201, '"ticket";r=2')
+        assert send(good, idempotency_key="k") == (201, '"ticket";r=2')  # the same ticket
+        assert send({"message": "c"}, "/T-999999/reply") == (404, '"ticket";r=2')
+        assert send({"nonsense": 1}) == (400, '"ticket";r=2')
+        assert send(good) == (201, '"ticket";r=1')
+        assert [send({}) for _ in range(2)] == [(422, '"ticket";r=1')] * 2  # the last two writes
+        assert send({}) == (422, '"ticket";r=0')
+        assert send(good) == (429, '"ticket";r=0')
+        assert service.call(user, "POST", "/subdomains", {}).status_code == 429
 
 
 def test_failed_authentication_is_limited_by_address(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -37,7 +37,7 @@ STATUS_IN_THE_SPEC = {
     "idempotency_in_progress": 409,
     "payload_too_large": 413, "unsupported_media_type": 415,
     "validation_failed": 422, "idempotency_key_reused": 422,
-    "rate_limited": 429, "internal_error": 500, "unavailable": 503,
+    "rate_limited": 429, "internal_error": 500, "unavailable": 503, "clock_implausible": 503,
 }  # fmt: skip
 """The status of each code as the public list has it (decisions, "Status by category"), written out once more."""
 

@@ -242,6 +242,7 @@ def test_free_renewal(shop: RunningService) -> None:
     user = newcomer(shop)
     found = shop.register(user, fresh())["subdomain"]
     shop.clock.advance(days=306)
+    shop.believe_clock()
     path = f"/subdomains/{found['fqdn']}"
     assert shop.call(user, "GET", path).json()["subdomain"]["renewal_available"] is True
     answer = shop.call(user, "POST", path + "/renew")
@@ -265,6 +266,7 @@ def test_paid_renewal_is_quoted_then_confirmed(shop: RunningService) -> None:
     user = newcomer(shop, credit_count=25)
     found = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
     shop.clock.advance(days=306)
+    shop.believe_clock()
     path = f"/subdomains/{found['fqdn']}"
     quoted = shop.call(user, "POST", path + "/renew", {})
     assert code_of(quoted) == (402, "payment_confirmation_required")
@@ -284,6 +286,7 @@ def test_renewal_takes_a_coupon_code(shop: RunningService) -> None:
     shop.operator("coupon", "add", "RENEW30", "--percent", "35", "--action", "renew")
     found = shop.register(user, fresh(), registration_mode="plus", confirm=True)["subdomain"]
     shop.clock.advance(days=306)
+    shop.believe_clock()
     body = {"confirm": True, "coupon_code": "renew30"}
     done = shop.call(user, "POST", f"/subdomains/{found['fqdn']}/renew", body).json()
     assert done["renewal"]["charged_credits"] == 7  # floor(10 x 35 / 100) = 3 off
@@ -303,6 +306,7 @@ def test_renewal_goes_on_where_the_mode_is_withdrawn(shop: RunningService) -> No
     shop.operator("domain", "offer", "withdrawn.test", "--mode", "plus", "--withdraw")
     shop.operator("domain", "edit", "withdrawn.test", "--closed")
     shop.clock.advance(days=306)
+    shop.believe_clock()
     body = {"confirm": True}
     assert (
         shop.call(user, "POST", f"/subdomains/{found['fqdn']}/renew", body).json()["renewal"][

@@ -15,7 +15,7 @@ FAULTS = {
     "Processes": 13,
     "DNS": 7,
     "Input": 4,
-    "Time": 4,
+    "Time": 5,
     "Security": 3,
     "Broken twins": 13,
 }

@@ -48,6 +48,7 @@ STATUS = {
     "rate_limited": 429,
     "internal_error": 500,
     "unavailable": 503,
+    "clock_implausible": 503,
 }
 
 

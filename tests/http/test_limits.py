@@ -74,6 +74,21 @@ def test_looking_costs_nothing() -> None:
     assert not some.look(limits.FAILED_AUTHENTICATION, "a").allowed  # type: ignore[union-attr]
 
 
+def test_what_was_given_back_may_be_taken_again_in_its_window() -> None:
+    some, clock = make(rate_limit_ticket_per_minute=2)
+    first = at_once(some.take(limits.TICKET, "a"))
+    assert first is not None
+    some.give_back(first, "a")
+    assert [taken(some, "a", limits.TICKET) for _ in range(3)] == [True, True, False]
+    some.give_back(first, "a")
+    assert [taken(some, "a", limits.TICKET) for _ in range(2)] == [True, False]
+    clock.now += 61
+    assert taken(some, "a", limits.TICKET)
+    late = first._replace(reset_seconds=1)
+    some.give_back(late, "a")  # that window is over, and this one is another
+    assert [taken(some, "a", limits.TICKET) for _ in range(2)] == [True, False]
+
+
 def test_the_headers_count_down() -> None:
     some, clock = make(rate_limit_read_per_minute=3)
     taken(some, "a")

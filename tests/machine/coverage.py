@@ -8,14 +8,14 @@ _OPERATOR = "(done) (crash)"
 WANTED: dict[str, frozenset[str]] = {
     verb: frozenset(codes.split())
     for verb, codes in {
-        "register": f"{_KEYED} account_suspended platform_domain_not_found registration_closed validation_failed "
+        "register": f"{_KEYED} account_suspended clock_implausible platform_domain_not_found registration_closed validation_failed "
         f"subdomain_unavailable registration_mode_not_allowed free_quota_exceeded {_PAID}",
         "update_nameservers": f"{_OWN} validation_failed",
         "retry": f"{_OWN} nameserver_required retry_not_available",
-        "renew": f"{_OWN} renewal_not_available validation_failed {_PAID}",
+        "renew": f"{_OWN} clock_implausible renewal_not_available validation_failed {_PAID}",
         "set_auto_renew": f"{_OWN} validation_failed insufficient_scope",
         "delete": _OWN,
-        "restore": f"{_OWN} conflict free_quota_exceeded validation_failed {_PAID}",
+        "restore": f"{_OWN} clock_implausible conflict free_quota_exceeded validation_failed {_PAID}",
         "open_ticket": f"{_KEYED} validation_failed",
         "reply": f"{_OPERATOR} account_suspended ticket_not_found ticket_closed validation_failed",
         "staff_reply": f"{_OPERATOR} ticket_not_found ticket_closed validation_failed",

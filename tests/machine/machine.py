@@ -25,6 +25,7 @@ from machine.draws import (
     coupon,
     wish,
 )
+from machine.model import CLOCK_AHEAD_MAX
 from machine.moves import all_moves, move
 from machine.publisher import Held, begin, finish
 from machine.real import START, Real
@@ -75,6 +76,7 @@ class _Moves(RuleBasedStateMachine):
         self.held: Held | None = None
         self.last: Request = ("renew", "ann", {"what": "nothing.one.test", "pay": Pay()}, None)
         self.last_keyed: Request = self.last
+        sweep_all(self.real, self.model)
         TALLY.example += 1
         TALLY.step = 0
 
@@ -293,6 +295,24 @@ class _Moves(RuleBasedStateMachine):
         if name is not None and self.model.waits(name):
             self.publish(name.domain, "not_read_back")
         self._named("retry", None, pick, how)
+
+    @move(
+        2,
+        who=WHO,
+        number=NUMBERS,
+        pick=PICKS,
+        how=HOWS,
+        verb=st.sampled_from(("register", "renew", "restore")),
+    )
+    def ask_by_a_wrong_clock(self, who: str, number: int, pick: int, how: How, verb: str) -> None:
+        """The clock jumps so far ahead that no name gets dates from it, and back."""
+        right = self.model.now
+        self._pass_till(self.model.swept_at + CLOCK_AHEAD_MAX + timedelta(microseconds=1))
+        if verb == "register":
+            self.register_free(who, number, how)
+        else:
+            self._named(verb, None, pick, how, pay=Pay(confirm=True))
+        self._pass(right - self.model.now)
 
     @move(8, how=HOWS, same=st.booleans())
     def send_again(self, how: How, same: bool) -> None:

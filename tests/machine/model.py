@@ -32,6 +32,8 @@ from machine.world import (
 
 MODES = ("free", "plus", "premium", "special")
 FITTING = {"standard": ("free", "plus"), "premium": ("premium",), "special": ("special",)}
+CLOCK_AHEAD_MAX = 400 * DAY
+"""How far after the last sweep the clock may be for names to get dates from it."""
 RESERVED = ("www", "ns1")
 """Those of the labels used here that are reserved everywhere, unless the operator lists them."""
 
@@ -41,6 +43,7 @@ class Model:
 
     def __init__(self, now: datetime) -> None:
         self.now = now
+        self.swept_at = now
         self.places = places_at_first()
         self.people = people_at_first()
         self.coupons = coupons_at_first()
@@ -63,9 +66,9 @@ class Model:
             ("trashed", name.trashed_at),
             ("suspended", name.suspended_at),
             ("expired", name.expires_at <= self.now),
-            ("inactive", not name.nameservers),
             ("failed", name.failed),
             ("provisioning", name.generation > name.published_generation),
+            ("inactive", not name.nameservers),
         )
         return next((status for status, holds in facts if holds), "active")
 
@@ -127,6 +130,7 @@ class Model:
     ) -> Effect:
         """POST /subdomains."""
         person = self._acting(who)
+        self._refuse_wrong_clock()
         place = self.places.get(domain)
         if place is None or not self.sees(person, place):
             raise Refused("platform_domain_not_found")
@@ -223,6 +227,8 @@ class Model:
 
     def renew(self, who: str, *, what: str, pay: Pay) -> Effect:
         """POST …/renew."""
+        self._acting(who)
+        self._refuse_wrong_clock()
         name = self._own(who, what)
         if name.suspended_at:
             raise Refused("subdomain_suspended")
@@ -247,6 +253,7 @@ class Model:
     def restore(self, who: str, *, what: str, pay: Pay) -> Effect:
         """POST …/restore: free within the paid time, by quote after it."""
         self._acting(who)
+        self._refuse_wrong_clock()
         name = next((each for each in self._meant(who, what) if not each.purged_at), None)
         if name is None or (name.trashed_at and not self.restorable(name)):
             raise Refused("subdomain_not_found")
@@ -271,6 +278,10 @@ class Model:
         if self.people[who].suspended:
             raise Refused("account_suspended")
         return self.people[who]
+
+    def _refuse_wrong_clock(self) -> None:
+        if self.now - self.swept_at > CLOCK_AHEAD_MAX or self.swept_at - self.now > DAY:
+            raise Refused("clock_implausible")
 
     def _meant(self, who: str, what: str | None) -> list[Name]:
         return [

@@ -1,7 +1,7 @@
 """The model's part of time: what the sweep does, and automatic renewal (docs/spec-choices.md, "Subdomain states")."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from machine.operator_model import OperatorModel
@@ -16,10 +16,6 @@ PAUSE = timedelta(minutes=1)
 
 class Registry(OperatorModel):
     """The whole model."""
-
-    def __init__(self, now: datetime) -> None:
-        super().__init__(now)
-        self.swept_at: datetime | None = None
 
     def set_auto_renew(self, who: str, *, what: str, ceiling: int | None, may_spend: bool) -> Effect:
         """PUT …/auto-renew: a ceiling in credits, or None for off; another one is tried at once."""
@@ -42,7 +38,7 @@ class Registry(OperatorModel):
 
     def sweep_stops(self) -> bool:
         """Whether the sweep has to ask first: the clock lies far after where it last was."""
-        return self.swept_at is not None and self.now - self.swept_at > AWAY
+        return self.now - self.swept_at > AWAY
 
     def tries(self) -> set[int]:
         """Which names are to be renewed by themselves now."""
@@ -64,7 +60,7 @@ class Registry(OperatorModel):
 
     def sweep(self, order: Sequence[int]) -> list[str]:
         """Do what time does; `order` is that of the attempts to renew, which draw on one balance. Gives what came of them."""
-        if self.sweep_stops() or self.swept_at is None or self.now - self.swept_at >= SEEN:
+        if self.sweep_stops() or self.now - self.swept_at >= SEEN:
             self.swept_at = self.now
         came = [self._try(self.names[number - 1]) for number in order]
         for name in self.names:

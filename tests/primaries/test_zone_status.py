@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from name_servers import NameServerProcess, fresh_key, missing_programs, secondary
-from service_on import ZONE, ServiceOn, service_on
+from service_on import ZONE, ServiceOn, serve_process_on, service_on
 from serving import free_address, wait_until
 from sublet.cli import zone_probe
 from sublet.cli.main import app
@@ -209,6 +209,36 @@ def test_a_rebuilt_primary(site: Site) -> None:
     assert [each["what"] for each in zone["wrong"]] == ["fence", "secondary_ahead"]
     assert zone["fence"] == "moved"
     site.wait_for_metric(f'sublet_secondary_ahead{{server="{HOST}",zone="{ZONE}"}}', 1)
+
+
+def test_after_a_first_set_up_the_lines_on_the_fence_agree(tmp_path: Path) -> None:
+    """The zone came to the primary, and no check has compared it yet: that is no other hand."""
+    with serve_process_on("knot", tmp_path) as (on, serving):
+        service = on.service
+        for place in ("built-in", "main"):
+            service.operator("domain", "edit", ZONE, "--primary", place)
+
+        def status() -> tuple[list[str], str]:
+            (zone,) = service.operator("zone", "status", expect=None)["zones"]
+            return [each["what"] for each in zone["wrong"]], zone["fence"]
+
+        assert status() == (["unchecked"], "as_left")
+        environment = {"SUBLET_DATABASE_URL": service.settings.database_url, **service.environment}
+        told = CliRunner().invoke(app, ["zone", "status"], env=environment).output
+        assert "fence: as it was left" in " ".join(told.split())
+        assert "something else has changed it" not in told
+        serving.start()
+        wait_until(lambda: status() == ([], "as_left"))
+        serving.stop()
+
+        def found_rebuilt(tx: Any) -> None:
+            domain_id = find_platform_domain(tx, ZONE).id
+            zone_state_store.update_zone_state(tx, domain_id, rebuilt_at=tx.now)
+
+        service.write(
+            found_rebuilt
+        )  # as the worker does before it compares a zone that another hand has changed
+        assert status() == (["fence"], "moved")
 
 
 def test_what_the_last_check_found(site: Site) -> None:

@@ -108,7 +108,19 @@ def test_a_ticket_s_number_leads_back_to_it(ticket_id: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "T-", "T-1", "T-12345", "T000123", "000123", "T-00012x", "T-000123 ", "T-000123\n", "T-٠٠٠١٢٣"],
+    [
+        "",
+        "T-",
+        "T-1",
+        "T-12345",
+        "T000123",
+        "000123",
+        "T-00012x",
+        "T-000123 ",
+        "T-000123\n",
+        "T-٠٠٠١٢٣",
+        "T-0000123",
+    ],
 )
 def test_other_texts_are_no_ticket_numbers(text: str) -> None:
     assert parse_ticket_number(text) is None
@@ -118,7 +130,10 @@ def test_other_texts_are_no_ticket_numbers(text: str) -> None:
     ("text", "meant"),
     [
         ("1", 1),
-        ("007", 7),
+        ("10", 10),
+        ("01", None),
+        ("007", None),
+        ("0" * 18 + "7", None),
         (str(MAX_ID), MAX_ID),
         (str(MAX_ID + 1), None),
         ("0", None),

@@ -50,9 +50,10 @@ names = st.builds(
         (UNPUBLISHED, "provisioning", "pending"),
         (FAILED, "failed", "failed"),
         (INACTIVE, "inactive", "none"),
-        # Its nameservers were taken away, and the zone still has to follow.
-        (replace(UNPUBLISHED, delegation=Delegation()), "inactive", "pending"),
-        (replace(FAILED, delegation=Delegation()), "inactive", "failed"),
+        # Its nameservers were removed, and the zone still has the old delegation.
+        (replace(UNPUBLISHED, delegation=Delegation()), "provisioning", "pending"),
+        (replace(FAILED, delegation=Delegation()), "failed", "failed"),
+        (replace(NAME, delegation=Delegation()), "inactive", "none"),
         # An error of a generation that has been published since is history.
         (replace(NAME, provision_error="refused"), "active", "published"),
         (replace(NAME, expires_at=NOW), "expired", "published"),
@@ -72,9 +73,9 @@ def test_the_first_fact_that_holds_gives_the_state(subdomain: Subdomain) -> None
         ("trashed", subdomain.trashed_at is not None),
         ("suspended", subdomain.suspended_at is not None),
         ("expired", subdomain.expires_at <= NOW),
-        ("inactive", not subdomain.delegation.nameservers),
         ("failed", behind and subdomain.provision_error is not None),
         ("provisioning", behind),
+        ("inactive", not subdomain.delegation.nameservers),
         ("active", True),
     ]
     assert derive_status(subdomain, NOW) == next(status for status, holds in facts if holds)

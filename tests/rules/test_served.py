@@ -117,7 +117,7 @@ def test_all_agree() -> None:
     found = report(primary(), secondary())
     assert found.in_agreement
     assert [(each.matches, each.difference, each.error) for each in found.servers] == [(True, None, None)] * 2
-    assert found.summary == "All 2 name servers answer with what is stored; nothing is to be done."
+    assert found.summary == "All 2 name servers answer with what is stored; no action is needed."
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,10 @@ def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
         "so the change is still on its way to it."
     )
     assert not behind.in_agreement
-    assert "still on its way to ns2.example.test; ask again in a minute" in behind.summary
+    assert behind.summary == (
+        "ns1.example.test answers with what is stored, and ns2.example.test does not have the last change yet; "
+        "ask again in a minute, and if it stays so, open a ticket."
+    )
     wrong = report(primary(), secondary(42, without("DS")))
     assert wrong.servers[1].difference == f"DS 2371 13 2 {DIGEST} is missing."
     assert "ns2.example.test answers with something else" in wrong.summary
@@ -169,7 +172,7 @@ def test_a_hand_edit_on_the_primary() -> None:
     found = report(primary(43, without("A")), secondary(43, without("A")))
     assert [each.difference for each in found.servers] == [f"Glue {HOST} 8.8.4.4 is missing."] * 2
     assert found.summary.startswith(
-        "ns1.example.test does not answer with what was published, so the zone was changed past"
+        "ns1.example.test, ns2.example.test answer with something else; the zone was changed past the registry"
     )
 
 
@@ -186,10 +189,15 @@ def test_a_change_that_is_not_published_yet_may_be_why() -> None:
     assert {each.difference for each in found.servers} == {
         f"DS 2371 13 2 {DIGEST} is missing; the last change of the name is not published yet, which may be why."
     }
-    assert "on its way to the name servers" in found.summary
+    assert found.summary == (
+        "ns1.example.test, ns2.example.test answer with something else. The last change of the name is not published yet; "
+        "ask again in a few seconds."
+    )
     failed = report(primary(42, ()), published_generation=2, provision_error="The zone is away.")
     assert "could not be published yet, which may be why." in str(failed.servers[0].difference)
-    assert failed.summary == "The last change is not published: the zone is away."
+    assert failed.summary == (
+        "ns1.example.test answers with something else. The last change is not published: the zone is away."
+    )
     raced = report(primary(42, ()), changed_meanwhile=True)
     assert "changed while the servers were asked, which may be why." in str(raced.servers[0].difference)
 
@@ -201,7 +209,8 @@ def test_no_answer_is_a_sentence_and_says_nothing_of_the_delegation(failure: str
     assert str(found.servers[0].error).endswith(".")
     assert found.servers[1].matches is True
     assert not found.in_agreement
-    assert found.summary.startswith("ns1.example.test, through which the zone is changed, says nothing now (")
+    assert found.summary.startswith("ns1.example.test gives no answer (")
+    assert "ns2.example.test answers with what is stored; ask again in a while" in found.summary
     away = report(primary(), ServerAnswer(SECONDARY, failure=failure))
     assert "ns2.example.test gives no answer" in away.summary
 
@@ -214,3 +223,50 @@ def test_without_the_primary_a_secondary_is_behind_the_publication() -> None:
 def test_nobody_to_ask() -> None:
     assert report().in_agreement is False
     assert "operator" in report().summary
+
+
+AWAY = {"published_generation": 2, "provision_error": "The zone is away."}
+PENDING = {"published_generation": 2}
+REMOVED = {"delegation": Delegation()}
+
+
+@pytest.mark.parametrize("state", [{}, PENDING, AWAY, {"changed_meanwhile": True}])
+@pytest.mark.parametrize(
+    "first", [primary(), primary(records=()), ServerAnswer(PRIMARY, failure="unreachable")]
+)
+@pytest.mark.parametrize(
+    "second", [secondary(), secondary(41, ()), ServerAnswer(SECONDARY, failure="no_answer")]
+)
+def test_the_summary_says_what_each_server_answers(
+    state: dict[str, Any], first: ServerAnswer, second: ServerAnswer
+) -> None:
+    """Whatever the registry knows of the publication, the summary has the verdict of each entry of `servers`."""
+    found = report(first, second, **state)
+    if found.in_agreement:
+        assert found.summary.startswith("All 2 name servers answer with what is stored")
+        assert ("no action is needed" in found.summary) == (state == {})
+        return
+    answers = found.summary.partition("; ")[0].partition(". ")[0].split(", and ")
+    for each in found.servers:
+        (part,) = [part for part in answers if each.answer.server.server in part]
+        assert ("no answer" in part) == (each.error is not None)
+        assert (" with what is stored" in part) == (each.matches is True)
+        assert ("something else" in part or "last change" in part) == (each.matches is False)
+    assert ("The last change is not published: the zone is away." in found.summary) == (state == AWAY)
+
+
+def test_a_removal_that_is_not_confirmed_contradicts_no_answer() -> None:
+    """The old delegation is served: the summary doesn't say that the name has none."""
+    served = report(primary(), desired=(), **REMOVED, **AWAY)
+    assert served.summary == (
+        "ns1.example.test answers with something else. The last change is not published: the zone is away."
+    )
+    half = report(primary(records=()), secondary(41), desired=(), **REMOVED)
+    assert half.summary.startswith(
+        "ns1.example.test has no delegation of it, as intended, and ns2.example.test does not have the last change yet;"
+    )
+    gone = report(primary(records=()), desired=(), **REMOVED, **PENDING)
+    assert gone.summary == (
+        "The name has no nameservers, so the name server has no delegation of it. "
+        "The last change of the name is not published yet; ask again in a few seconds."
+    )

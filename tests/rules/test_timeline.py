@@ -166,15 +166,29 @@ def test_a_restore_that_renews_is_one_event_and_a_plain_one_has_no_term() -> Non
 def test_the_present_suspension_says_that_time_stands_still() -> None:
     first, second = NOW + DAY, NOW + 3 * DAY
     changes = [
-        Change(first, "subdomain.suspend", "operator"),
+        Change(first, "subdomain.suspend", "operator", {"suspended_reason": None}),
         Change(NOW + 2 * DAY, "subdomain.unsuspend", "operator"),
-        Change(second, "subdomain.suspend", "operator"),
+        Change(second, "subdomain.suspend", "operator", {"suspended_reason": None}),
     ]
-    held = replace(NAME, suspended_at=second, suspended_reason="a secret of the operator's")
+    held = replace(NAME, suspended_at=second)
     events = timeline(held, NOW + 4 * DAY, terms=[], milestones=[], changes=changes)
     assert behind(events) == [("suspended", 1), ("unsuspended", 2), ("suspended", 3)]
-    assert [bool(each.detail) for each in events if each.past] == [False, False, True]
-    assert "secret" not in str(events)
+    still = "While it is suspended it is neither renewed nor lost; open a ticket to have it looked at."
+    assert [each.detail for each in events if each.past] == [None, None, still]
+
+
+def test_the_reason_that_the_user_reads_is_told_of_each_suspension() -> None:
+    first, second = NOW + DAY, NOW + 3 * DAY
+    changes = [
+        Change(first, "subdomain.suspend", "operator", {"suspended_reason": "Phishing, see T-000002"}),
+        Change(NOW + 2 * DAY, "subdomain.unsuspend", "operator", {"suspended_reason": "of another event"}),
+        Change(second, "subdomain.suspend", "operator", {"suspended_reason": "Serves malware."}),
+    ]
+    held = replace(NAME, suspended_at=second, suspended_reason="Serves malware.")
+    events = timeline(held, NOW + 4 * DAY, terms=[], milestones=[], changes=changes)
+    before, lifted, present = (each.detail for each in events if each.past)
+    assert (before, lifted) == ("Reason: Phishing, see T-000002.", None)
+    assert str(present).startswith("Reason: Serves malware. While it is suspended ")
 
 
 def test_time_s_trash_is_told_apart_from_the_user_s() -> None:

@@ -13,7 +13,7 @@ from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
-from sublet.dns.types import DsRecord, GlueEntry, GlueInput
+from sublet.dns.types import Delegation, DsRecord, GlueEntry, GlueInput
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -36,8 +36,10 @@ from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.lifecycle import derive_status, renewal_available
-from sublet.subdomains.model import Subdomain, UpdateNameservers
+from sublet.subdomains.evidence import evidence_of
+from sublet.subdomains.lifecycle import allowed_actions, derive_status, renewal_available
+from sublet.subdomains.list_store import list_all
+from sublet.subdomains.model import Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
@@ -155,6 +157,56 @@ def test_clearing_the_nameservers_needs_the_ds_records_cleared_too(registry: Reg
         change(registry, nameservers=())
     assert [each.code for each in caught[0].errors] == ["ds_without_nameservers"]
     change(registry, nameservers=(), ds_records=())
+    assert registry.subdomain(held.id).delegation == Delegation()
+
+
+def test_a_name_is_inactive_once_the_removal_of_its_delegation_is_confirmed(registry: Registry) -> None:
+    held = _delegated(registry)
+    registry.publish()
+    change(registry, nameservers=(), ds_records=())
+
+    def found() -> tuple[str, str | None, list[str]]:
+        name = registry.subdomain(held.id)
+        status = derive_status(name, registry.now)
+        listed = [
+            each
+            for each in ("inactive", "provisioning", "failed")
+            if registry.read(list_all, SubdomainFilter(status=each), 10)
+        ]
+        assert status == evidence_of(name, registry.now)["status"]
+        actions = allowed_actions(name, registry.now, user_suspended=False, quota_left=True)
+        assert actions == ("update_nameservers", "set_auto_renew", "delete")
+        return status, name.provision_error, listed
+
+    assert found() == ("provisioning", None, ["provisioning"])
+    registry.publish(error="refused")
+    assert found() == ("failed", "refused", ["failed"])
+    with registry.refuses(NameserverRequired) as caught:
+        registry.write(retry, registry.actor(), SHOP)
+    assert "retried automatically" in caught[0].message
+    registry.advance(minutes=1)
+    assert registry.publish() == [held.id]  # without a request of the user
+    assert found() == ("inactive", None, ["inactive"])
+    # The same holds on the way back from the trash and from a suspension.
+    registry.write(delete, registry.actor(), SHOP)
+    registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
+    assert found() == ("provisioning", None, ["provisioning"])
+    registry.write(suspend, OPERATOR, SHOP)
+    registry.publish(error="refused")
+    assert derive_status(registry.subdomain(held.id), registry.now) == "suspended"
+    registry.write(unsuspend, OPERATOR, SHOP)
+    assert found() == ("provisioning", None, ["provisioning"])
+    registry.publish()
+    assert found() == ("inactive", None, ["inactive"])
+    assert registry.doctor() == []
+
+
+def test_a_name_that_never_had_nameservers_is_inactive_at_once(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    assert derive_status(held, registry.now) == "inactive"
+    change(registry, nameservers=())
+    registry.write(delete, registry.actor(), SHOP)
+    registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
     assert derive_status(registry.subdomain(held.id), registry.now) == "inactive"
 
 

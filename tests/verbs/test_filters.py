@@ -9,6 +9,7 @@ from sqlalchemy import insert, select
 
 from registry import OPERATOR, START, Registry
 from sublet.db import Tx
+from sublet.dns.names import to_unicode
 from sublet.ids import Position
 from sublet.platform_domains.grant_platform_domain import grant_platform_domain
 from sublet.platform_domains.model import PlatformDomain
@@ -205,3 +206,36 @@ def test_the_platform_domains_that_are_listed_are_those_that_the_rule_shows(regi
             paged += some
         assert paged == by_rule
     assert len(granted_ids) == 4
+
+
+def test_a_text_finds_the_unicode_form_too(registry: Registry) -> None:
+    """Whatever is typed, in whatever form; page by page as without a filter."""
+    registry.add_user("carl", free_quota=100)
+    unicode_names = ["bücher", "bücherei", "büro", "straße", "日本", "über-cher"]
+    for label in [*unicode_names, "bucher", "cher", "plain"]:
+        registry.register(f"{label}.example.test", "carl")
+        registry.advance(seconds=1)
+    carl = registry.users["carl"]
+
+    def found(q: str, limit: int = 100) -> list[str]:
+        pages: list[ShownSubdomain] = []
+        while True:
+            after = Position(pages[-1].created_at, pages[-1].id) if pages else None
+            page = registry.read(list_own, carl, SubdomainFilter(q=q), limit, after)
+            pages += page
+            if len(page) < limit:
+                break
+        everyones = registry.read(list_all, SubdomainFilter(q=q), 100)
+        assert [each.fqdn for each in everyones] == [each.fqdn for each in pages]
+        return [to_unicode(each.fqdn).removesuffix(".example.test") for each in pages][::-1]
+
+    assert found("bücher") == found("BÜCHER") == found("bu\u0308cher") == ["bücher", "bücherei"]
+    assert found("büch") == found("\uff42üch") == ["bücher", "bücherei"]
+    assert found("ü") == found("ü", limit=1) == ["bücher", "bücherei", "büro", "über-cher"]
+    assert found("ß") == ["straße"]
+    assert found("本.example") == ["日本"]
+    assert found("cher.exam") == ["bücher", "über-cher", "bucher", "cher"]
+    assert found("cher") == ["bücher", "bücherei", "über-cher", "bucher", "cher"]
+    assert found("xn--bcher-kva") == ["bücher"]
+    assert found("ü%") == found("ü ") == found("ä") == []
+    assert len(found(".example.test", limit=4)) == 9

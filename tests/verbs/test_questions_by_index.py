@@ -10,6 +10,7 @@ from sqlalchemy import Table, text
 from databases import driver_of
 from postgresql import fresh_database
 from registry import Prepared, Registry, open_registry
+from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
@@ -17,6 +18,7 @@ from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import free_name_store, look_alike_store, publish_store, store, sweep_store
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import SubdomainFilter
+from sublet.subdomains.plausible_clock import find_implausible_reason
 
 ZONE = "example.test"
 COPIES = 20_000
@@ -26,7 +28,7 @@ STEPS_MAX = 3_000
 _NUMBERS = "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < :copies) "
 _READ = (
     "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
-    "WHERE relname IN ('subdomains', 'platform_domains')"
+    "WHERE relname IN ('subdomains', 'platform_domains', 'audit_events')"
 )
 
 
@@ -59,6 +61,7 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     ),
     "how many free names has somebody else": lambda tx, _: store.count_free(tx, 2),
     "what is the sweep to look at": lambda tx, _: sweep_store.list_due(tx, 25),
+    "may the clock date a name, before the first sweep": lambda tx, _: find_implausible_reason(tx),
     "what do dates take": lambda tx, _: sweep_store.list_losses(tx, 25),
 }
 
@@ -71,6 +74,8 @@ def _copy(tx: Tx) -> None:
         domain="'zone' || number || '.test'",
         owner_key="'test.zone' || number",
     )
+
+    _copy_rows(tx, audit_events)
 
 
 def _copy_rows(tx: Tx, table: Table, **other: str) -> None:

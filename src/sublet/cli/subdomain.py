@@ -77,7 +77,7 @@ def list_subdomains(
         str | None, typer.Option("--status", metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")
     ] = None,
     containing: Annotated[
-        str | None, typer.Option("--containing", metavar="TEXT", help="Part of the name.")
+        str | None, typer.Option("--containing", metavar="TEXT", help="Part of the name, in Unicode too.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100_000, help="Most rows.")] = 100,
 ) -> Answer:

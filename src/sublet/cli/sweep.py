@@ -9,6 +9,7 @@ from sublet.cli.session import Session, change, question
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains import sweep_store
+from sublet.subdomains.plausible_clock import find_implausible_reason
 from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.stop_sweep import stop_sweep
 
@@ -31,6 +32,7 @@ def _describe(tx: Tx) -> dict[str, Any]:
         "seen_at": state.seen_at,
         "stopped_at": state.stopped_at,
         "stopped_reason": state.stopped_reason,
+        "clock_implausible": find_implausible_reason(tx),
         "names": sweep_store.count_names(tx),
         "ahead": ahead,
     }
@@ -44,6 +46,8 @@ def _lines(found: dict[str, Any]) -> tuple[str, ...]:
     else:
         state = "not running: no `sublet serve` has looked at the names lately"
     shown = {name: found[name] for name in ("seen_at", "stopped_at", "stopped_reason", "names")}
+    if found["clock_implausible"] is not None:
+        shown["registrations"] = f"refused; {found['clock_implausible']}"
     return facts(sweep=state, **shown)
 
 
@@ -76,7 +80,7 @@ def stop(session: Session) -> Answer:
 
 @change(app, "resume")
 def resume(session: Session) -> Answer:
-    """Let the sweep go on: the clock is right, and the names it stopped before losing may be lost."""
+    """Let the sweep go on: the clock is right, and the names it stopped before losing may be lost. Registrations go on too."""
     session.write(resume_sweep)
     return _answer(
         session, "The sweep goes on at the worker's next look; see `sublet sweep status` in a minute."

@@ -22,6 +22,7 @@ OF_CAUSE = {
 
 OF_SYMPTOM = {
     "waiting": "Is `sublet serve` running? `sublet subdomain list --status failed` has the names that are refused alone.",
+    "unchecked": "`sublet serve` compares it within a minute: is it running? Until then no name that was ever published there can be registered.",
     "drift": "`sublet zone check` lists it. It is repaired by itself, unless that was stopped.",
     "check": "Does this host have enough memory and processor time to compare the zone? The worker tries again; the log says how the check ended.",
     "repair_stopped": "Look with `sublet zone check`; `sublet zone repair --force` lets it happen.",

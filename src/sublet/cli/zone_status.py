@@ -112,6 +112,13 @@ def _fence(probe: ZoneProbe | None, fences: set[str | None]) -> str:
     return "as_left" if probe.fence.value in fences else "moved"
 
 
+def _standing(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> str:
+    """Return how the fence stands, as `_fence`; "moved" too where the worker has found that and not compared the zone since."""
+    found = _fence(probe, fences)
+    is_rebuilt = known.state.rebuilt_at is not None and known.state.checked_at is not None
+    return "moved" if is_rebuilt and found == "as_left" else found
+
+
 def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> dict[str, Any]:
     """Return what is told of a zone with --json; lines and table for people are made of it."""
     state, waiting = known.state, known.waiting
@@ -122,7 +129,7 @@ def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> d
         "well": not wrong,
         "wrong": [asdict(each) for each in wrong],
         "primary": None if primary is None else asdict(primary),
-        "fence": None if probe is None else _fence(probe, fences),
+        "fence": None if probe is None else _standing(known, probe, fences),
         "waiting": waiting.names,
         "oldest_waiting_at": waiting.oldest_at,
         "next_attempt_at": state.next_attempt_at,
@@ -149,10 +156,13 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
     if state.problem is not None:
         wrong.append(_of_cause(state.problem, state.problem_detail, state.problem_at))
     wrong += _of_looks(state, probe)
-    if probe is not None:
-        moved = _fence(probe, fences) == "moved" or state.rebuilt_at is not None
-        if moved and state.problem != "fence":
-            wrong.append(_of_cause("fence", None, state.rebuilt_at))
+    fence = _standing(known, probe, fences)
+    if fence == "moved" and state.problem != "fence":
+        wrong.append(_of_cause("fence", None, state.rebuilt_at))
+    elif fence == "as_left" and state.rebuilt_at is not None:
+        wrong.append(
+            _of_symptom("unchecked", "the zone was not compared on this server yet", state.rebuilt_at)
+        )
     if waiting.oldest_at is not None and known.now - waiting.oldest_at > WAITING_MAX:
         wrong.append(
             _of_symptom(

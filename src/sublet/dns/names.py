@@ -99,9 +99,38 @@ def map_part(text: str) -> str:
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no label has (dots too), empty once mapped.
     """
-    mapped = _mapped(text)
+    mapped = map_text(text)
     if "." in mapped:
         raise InvalidName(f"`{shown(text)}` has a dot. Give the label alone, without the domain.")
+    return mapped
+
+
+def map_text(text: str) -> str:
+    """Return a part of a name as `parse_domain_name` would map it (UTS 46): lower case, full-width forms and ideographic dots as ASCII.
+
+    Raises:
+        InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters.
+    """
+    if not text:
+        raise InvalidName("The name is empty. Give one.")
+    if len(text) > INPUT_CHARACTERS_MAX:
+        raise InvalidName(
+            f"`{shown(text)}` is too long for a name: it has {len(text)} characters. Give a shorter one."
+        )
+    if _MAPPED_ALREADY.fullmatch(
+        text
+    ):  # as nearly all names are written; the library looks at each character
+        return text
+    _refuse_foreign_characters(text, text)
+    try:
+        mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
+    except ValueError as error:
+        raise _refused_by_idna(text, error) from None
+    _refuse_foreign_characters(mapped, text)  # a full-width at sign and the like are ASCII by now
+    if not mapped:
+        raise InvalidName(
+            "The name has only characters that are not visible. Give letters, digits or hyphens."
+        )
     return mapped
 
 
@@ -190,7 +219,7 @@ def owner_key(name: str) -> str:
 def _parse_name(text: str, *, strict: bool) -> str:
     if _is_address(text):
         raise InvalidName(f"`{shown(text)}` is an address. Give the name of the host.")
-    mapped = _mapped(text)
+    mapped = map_text(text)
     labels = mapped.removesuffix(".").split(".")
     if not all(labels):
         raise InvalidName(
@@ -223,31 +252,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _mapped(text: str) -> str:
-    """Return the text as UTS 46 maps it: lower case, full-width forms and ideographic dots as ASCII, invisible ones gone."""
-    if not text:
-        raise InvalidName("The name is empty. Give one.")
-    if len(text) > INPUT_CHARACTERS_MAX:
-        raise InvalidName(
-            f"`{shown(text)}` is too long for a name: it has {len(text)} characters. Give a shorter one."
-        )
-    if _MAPPED_ALREADY.fullmatch(
-        text
-    ):  # as nearly all names are written; the library looks at each character
-        return text
-    _refuse_foreign_characters(text, text)
-    try:
-        mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
-    except ValueError as error:
-        raise _refused_by_idna(text, error) from None
-    _refuse_foreign_characters(mapped, text)  # a full-width at sign and the like are ASCII by now
-    if not mapped:
-        raise InvalidName(
-            "The name has only characters that are not visible. Give letters, digits or hyphens."
-        )
-    return mapped
 
 
 def _refuse_foreign_characters(text: str, typed: str) -> None:

@@ -195,7 +195,14 @@ class SubdomainsQuery(PageQuery, kw_only=True):
         Annotated[str, Meta(max_length=254, description="Only those under this platform domain.")] | None
     ) = None
     q: (
-        Annotated[str, Meta(max_length=254, description="Only those whose fqdn contains this text.")] | None
+        Annotated[
+            str,
+            Meta(
+                max_length=254,
+                description="Only those whose fqdn contains this text, as the DNS has it or in Unicode.",
+            ),
+        ]
+        | None
     ) = None
     registration_type: Literal["free", "plus", "premium", "special"] | None = None
     expires_before: Annotated[datetime, Meta(tz=True, description="RFC 3339.")] | None = None

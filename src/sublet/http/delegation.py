@@ -19,7 +19,7 @@ ASKING_MAX_OF_USER = 4
 
 
 async def get_delegation(call: Call[None, None]) -> Answer:
-    """One of the user's own delegations, live or in the trash: stored, published, and as each name server answers now."""
+    """One of the user's own delegations, live or in the trash: stored, published, as each name server answers now, and its provisioning."""
     db, user_id, identifier = call.context.db, call.registrant.user.id, call.path["fqdn"]
     before = await db.read(view_delegation, user_id, identifier)
     with _place(call):
@@ -39,7 +39,7 @@ async def get_delegation(call: Call[None, None]) -> Answer:
         or view.subdomain.generation != before.subdomain.generation
         or view.subdomain.published_generation != before.subdomain.published_generation,
     )
-    answer: DelegationAnswer = delegation_answer(view.subdomain, report)
+    answer: DelegationAnswer = delegation_answer(view.subdomain, report, view.warnings)
     return Answer(answer)
 
 

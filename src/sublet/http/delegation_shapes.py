@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sublet.http.shapes import Count, DsShape, GlueShape, HostName, Moment
+from sublet.http.shapes import Count, DsShape, GlueShape, HostName, Moment, ProvisioningShape
 
 Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
 
@@ -59,7 +59,8 @@ class DelegationShape(Struct, kw_only=True, frozen=True):
 
 
 class DelegationAnswer(Struct, kw_only=True, frozen=True):
-    """The delegation of a subdomain."""
+    """The delegation of a subdomain, and how far its publication is, as in the answer to a change."""
 
     ok: Literal[True] = True
     delegation: DelegationShape
+    provisioning: ProvisioningShape

@@ -6,6 +6,7 @@ Route, method, token, rate, scope, media type, size, form; whatever comes after 
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,13 +39,15 @@ from sublet.http.errors import (
     render_refusal,
 )
 from sublet.http.header_fields import HeaderFields
-from sublet.http.idempotency import fingerprint, read_key
+from sublet.http.idempotency import REPLAYED, fingerprint, read_key
 from sublet.http.json_body import BodyTooSlow, declared_type, parse_object, read_body
 from sublet.http.limits import (
     ADDRESS,
     FAILED_AUTHENTICATION,
     FAILED_OF_NETWORK,
     NETWORK,
+    TICKET,
+    WRITE,
     Allowance,
     address_key,
     client_address,
@@ -156,14 +159,20 @@ class Resource:
         request.endpoint = endpoint.name
         registrant = await self._authenticate(request)
         request.user_id = registrant.user.id
-        await self._count(request, endpoint, registrant)
-        if endpoint.scope is not None and endpoint.scope not in registrant.token.scopes:
-            raise InsufficientScope(
-                f"This token lacks the scope {endpoint.scope}. Use a token that has it, or ask the operator for one.",
-                details={"required_scope": endpoint.scope},
-            )
-        call = await self._read(request, endpoint, registrant)
-        answer = await endpoint.handler(call)
+        counted = await self._count(request, endpoint, registrant)
+        try:
+            if endpoint.scope is not None and endpoint.scope not in registrant.token.scopes:
+                raise InsufficientScope(
+                    f"This token lacks the scope {endpoint.scope}. Use a token that has it, or ask the operator for one.",
+                    details={"required_scope": endpoint.scope},
+                )
+            call = await self._read(request, endpoint, registrant)
+            answer = await endpoint.handler(call)
+        except Refusal:
+            await self._count_as_write(request, counted, registrant)
+            raise
+        if answer.headers.items() >= REPLAYED.items():
+            await self._count_as_write(request, counted, registrant)
         request.headers |= answer.headers
         return answer.status or endpoint.status, msgspec.json.encode(answer.body)
 
@@ -221,16 +230,30 @@ class Resource:
                     retry_after_seconds=allowance.reset_seconds,
                 )
 
-    async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> None:
+    async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
         allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
         if allowance is None:
-            return
+            return None
         request.headers |= limit_headers(allowance)
         if not allowance.allowed:
             raise RateLimited(
                 f"More than {allowance.limit} requests of this kind in a minute; wait {allowance.reset_seconds} s.",
                 retry_after_seconds=allowance.reset_seconds,
             )
+        return allowance
+
+    async def _count_as_write(
+        self, request: _Request, counted: Allowance | None, registrant: Registrant
+    ) -> None:
+        """Count a request that created no ticket and no reply as a write instead; as a ticket where the token has no write left."""
+        if counted is None or counted.policy != TICKET:
+            return
+        limits, key = self._context.limits, str(registrant.token.id)
+        with suppress(Unavailable):  # the request has an answer already
+            write = await limits.take(WRITE, key)
+            if write is not None and write.allowed:
+                limits.give_back(counted, key)
+                request.headers |= limit_headers(limits.look(TICKET, key) or counted)
 
     async def _read(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
         """Media type, size, form: everything malformed in body, query and headers is told at once."""

@@ -248,10 +248,11 @@ DELEGATION = {
             ],
             "in_agreement": False,
             "summary": (
-                "ns1.example.net answers with what is stored, but ns2.example.net gives no answer; "
-                "ask again in a while, and if it stays so, open a ticket."
+                "ns1.example.net answers with what is stored, and ns2.example.net gives no answer (it did not answer in "
+                "time); ask again in a while, and if it stays so, open a ticket."
             ),
         },
+        "provisioning": _PROVISIONING,
     }
 }
 _EVENT = {"past": False, "detail": None, "by": None, "expires_at": None, "charged_credits": None}

@@ -30,6 +30,8 @@ FIRST_SHARE = 64
 LOANS_BETWEEN_FORGETTING = 64
 ENDED_MAX = 128
 """Most ended windows that are deleted at once: twice as many as can have begun since the last time."""
+READ, WRITE, TICKET = "read", "write", "ticket"
+"""The classes of requests of a token; `Endpoint.rate_class` is one of them."""
 ADDRESS, NETWORK = "address", "network"
 COUNTED_HERE = (ADDRESS, NETWORK)
 """What each process counts for itself: it comes before the token, and a flood must not become work for the database."""
@@ -100,9 +102,9 @@ class Limits:
     ) -> None:
         self._on = settings.rate_limits == "on"
         self._limits = {
-            "read": settings.rate_limit_read_per_minute,
-            "write": settings.rate_limit_write_per_minute,
-            "ticket": settings.rate_limit_ticket_per_minute,
+            READ: settings.rate_limit_read_per_minute,
+            WRITE: settings.rate_limit_write_per_minute,
+            TICKET: settings.rate_limit_ticket_per_minute,
             ADDRESS: settings.rate_limit_address_per_minute,
             NETWORK: settings.rate_limit_network_per_minute,
             FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,
@@ -142,6 +144,14 @@ class Limits:
             window.left -= 1
             window.spent += 1
         return self._allowance(policy, window, now, allowed=allowed)
+
+    def give_back(self, taken: Allowance, key: str) -> None:
+        """Take back one request that `take` allowed, unless its window is over."""
+        window = self._windows.get((taken.policy, key))
+        # The window of that request ends no later than was said then; the next one does.
+        if window is not None and 0 < window.ends_at - self._clock() <= taken.reset_seconds:
+            window.left += 1
+            window.spent -= 1
 
     def look(self, policy: str, key: str) -> Allowance | None:
         """Tell what is left, as far as this process knows, without counting anything; None when limits are off."""

@@ -123,8 +123,10 @@ def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.
     )
 
 
-def delegation_answer(subdomain: Subdomain, report: ServedReport) -> delegation_shapes.DelegationAnswer:
-    """Return a name's delegation as it is stored, was published, and is served."""
+def delegation_answer(
+    subdomain: Subdomain, report: ServedReport, warnings: Sequence[str]
+) -> delegation_shapes.DelegationAnswer:
+    """Return a name's delegation as it is stored, was published, and is served, with its provisioning."""
     stored = delegation_shapes.StoredDelegationShape(
         generation=subdomain.generation, **_delegation_members(subdomain.delegation)
     )
@@ -143,7 +145,8 @@ def delegation_answer(subdomain: Subdomain, report: ServedReport) -> delegation_
             servers=[_parent_server_shape(subdomain.fqdn, each) for each in report.servers],
             in_agreement=report.in_agreement,
             summary=report.summary,
-        )
+        ),
+        provisioning=provisioning_shape(subdomain, warnings),
     )
 
 

@@ -26,6 +26,7 @@ _OWN: tuple[type[Refusal], ...] = (
     errors.SubdomainNotFound,
     errors.SubdomainSuspended,
 )
+_OWN_DATED: tuple[type[Refusal], ...] = (_OWN[0], errors.ClockImplausible, *_OWN[1:])
 
 ACCOUNT_AND_CREDITS = (
     Endpoint(
@@ -144,6 +145,7 @@ SUBDOMAINS = (
         handler=subdomains.register_subdomain,
         refusals=(
             errors.AccountSuspended,
+            errors.ClockImplausible,
             errors.PlatformDomainNotFound,
             errors.RegistrationClosed,
             errors.ValidationFailed,
@@ -220,7 +222,7 @@ SUBDOMAINS = (
         body=bodies.RenewBody,
         answer=shapes.RenewAnswer,
         handler=subdomains.renew_subdomain,
-        refusals=(*_OWN, errors.RenewalNotAvailable, errors.ValidationFailed, *_PAYMENT),
+        refusals=(*_OWN_DATED, errors.RenewalNotAvailable, errors.ValidationFailed, *_PAYMENT),
         examples=examples.RENEW,
     ),
     Endpoint(
@@ -234,7 +236,7 @@ SUBDOMAINS = (
         body=bodies.RenewBody,
         answer=shapes.RegisterAnswer,
         handler=subdomains.restore_subdomain,
-        refusals=(*_OWN, errors.Conflict, errors.FreeQuotaExceeded, errors.ValidationFailed, *_PAYMENT),
+        refusals=(*_OWN_DATED, errors.Conflict, errors.FreeQuotaExceeded, errors.ValidationFailed, *_PAYMENT),
         examples=examples.RESTORE,
     ),
     Endpoint(

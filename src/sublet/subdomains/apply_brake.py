@@ -6,6 +6,7 @@ user has just deleted, and a short time in the trash, no forecast could know.
 
 from datetime import datetime, timedelta
 
+from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.subdomains import sweep_store
@@ -18,6 +19,7 @@ from sublet.subdomains.brake import (
     behind_reason,
     losses_reason,
 )
+from sublet.subdomains.plausible_clock import implausible_reason
 from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.sweep_store import Clockwork
 
@@ -50,10 +52,26 @@ def take_word(tx: Tx, state: Clockwork) -> Clockwork:
 def stop_for_the_clock(tx: Tx, state: Clockwork) -> str | None:
     """Stop where the clock is implausible after what was last seen, and return why; else remember that the sweep runs."""
     reason = away_reason(state.seen_at, tx.now) or behind_reason(state.seen_at, tx.now)
+    if state.seen_at is None:
+        reason = _look_first(tx)
     if reason is not None:
         stop_sweep(tx, SYSTEM, reason)
     elif state.seen_at is None or abs(tx.now - state.seen_at) >= SEEN_EVERY:
         sweep_store.update_clockwork(tx, seen_at=tx.now)
+    return reason
+
+
+def _look_first(tx: Tx) -> str | None:
+    """Return why the first sweep of a registry without names must not take the clock for right, or None.
+
+    What it sees is what registrations are held against from now on. Where there are names already, losses are what counts.
+    """
+    newest_at = audit.newest_at(tx)
+    reason = implausible_reason(newest_at, tx.now)
+    if reason is None or sweep_store.count_names(tx) > 0:
+        return None
+    # The stop is an audit event of the implausible clock, so the newest instant before it is kept here.
+    sweep_store.update_clockwork(tx, seen_at=newest_at)
     return reason
 
 

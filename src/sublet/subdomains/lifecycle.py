@@ -1,7 +1,7 @@
 """The life of a name: its states, and what may be done in each. One table; states are derived from facts, not stored.
 
-Derived in this order, the first that holds (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, inactive, failed,
-provisioning, active. `expired` follows from the date; trashed, purged and released are facts on the row.
+Derived in this order, the first that holds (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, failed,
+provisioning, inactive, active. `expired` follows from the date; trashed, purged and released are facts on the row.
 """
 
 from datetime import datetime, timedelta
@@ -49,13 +49,11 @@ def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
         return "suspended"
     if subdomain.expires_at <= now:
         return "expired"
-    if not has_nameserver(subdomain):
-        return "inactive"
     if provisioning_failed(subdomain):
         return "failed"
     if subdomain.generation != subdomain.published_generation:
         return "provisioning"
-    return "active"
+    return "active" if has_nameserver(subdomain) else "inactive"
 
 
 def is_let_through(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
@@ -83,7 +81,7 @@ def allowed_actions(
 
 
 def has_nameserver(subdomain: Placed) -> bool:
-    """Tell whether nameserver 1 is set: without it there is nothing to publish, and nothing to retry."""
+    """True if nameserver 1 is set. A retry needs it: the publisher retries the removal of an old delegation without being asked."""
     return bool(subdomain.delegation.nameservers)
 
 

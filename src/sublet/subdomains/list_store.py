@@ -1,8 +1,10 @@
 """All SQL of lists of subdomains: the filters of GET /subdomains, and of the operator's list."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, literal, not_, or_, select, true
 
@@ -13,7 +15,10 @@ from sublet.platform_domains.store import platform_domains
 from sublet.schema import STREAMED, Instant, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
+from sublet.subdomains.search import contains, needs_unicode, search_text
 from sublet.subdomains.store import NOT_PURGED, UNPUBLISHED, read_subdomains, select_subdomains, subdomains
+
+S = TypeVar("S", bound=ShownSubdomain)
 
 _TRASHED = subdomains.c.trashed_at.is_not(None)
 _IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
@@ -35,15 +40,23 @@ def list_own(
         query = query.where(_restorable_condition(tx))
     if after is not None:
         query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
-    newest_first = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
-    return read_subdomains(ShownSubdomain, tx.connection.execute(newest_first.limit(limit)))
+    return _newest(tx, ShownSubdomain, query, wanted, limit)
 
 
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
     """Which subdomains, of all users or of one, pass these filters? Newest first."""
-    query = _filtered(tx, select_subdomains(), wanted, user_id)
-    newest_first = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
-    return read_subdomains(Subdomain, tx.connection.execute(newest_first.limit(limit)))
+    return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
+
+
+def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
+    """Return the newest names of a filtered query. The database has no Unicode forms: a search that needs them reads on until it has enough."""
+    query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
+    text = search_text(wanted.q or "")
+    if not needs_unicode(text):
+        return read_subdomains(of, tx.connection.execute(query.limit(limit)))
+    with closing(tx.connection.execute(query.execution_options(**STREAMED))) as rows:
+        found = (row for row in rows if contains(row.fqdn, text))
+        return read_subdomains(of, islice(found, limit))
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
@@ -73,7 +86,9 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
     if wanted.domain is not None:
         query = query.where(platform_domains.c.domain == wanted.domain)
     if wanted.q is not None:
-        query = query.where(subdomains.c.fqdn.contains(wanted.q.lower(), autoescape=True))
+        text = search_text(wanted.q)
+        found = subdomains.c.fqdn.contains(text, autoescape=True)
+        query = query.where(found | subdomains.c.fqdn.contains("xn--") if needs_unicode(text) else found)
     if wanted.registration_type is not None:
         query = query.where(subdomains.c.registration_type == wanted.registration_type)
     if wanted.expires_before is not None:
@@ -133,10 +148,10 @@ def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
     """`lifecycle.derive_status` in SQL, for filtering; a test holds the two together."""
     suspended = subdomains.c.suspended_at.is_not(None)
     expired = subdomains.c.expires_at <= tx.now
-    inactive = subdomains.c.nameserver_count == 0
     failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
-    chain = [("suspended", suspended), ("expired", expired), ("inactive", inactive), ("failed", failed)]
-    chain += [("provisioning", UNPUBLISHED), ("active", ~UNPUBLISHED)]
+    inactive = subdomains.c.nameserver_count == 0
+    chain = [("suspended", suspended), ("expired", expired), ("failed", failed)]
+    chain += [("provisioning", UNPUBLISHED), ("inactive", inactive), ("active", ~inactive)]
     names = [name for name, _ in chain]
     position = names.index(status)
     return and_(chain[position][1], *(~condition for _, condition in chain[:position]))

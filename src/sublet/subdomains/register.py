@@ -28,6 +28,7 @@ from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
 from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
 from sublet.subdomains.naming import label_of
+from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.pricing import registration_price
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.registry_warnings import registry_warnings
@@ -49,6 +50,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
+        ClockImplausible: the name's dates would be wrong.
         PlatformDomainNotFound: what selects the platform domain selects none that the user sees.
         RegistrationClosed: it takes no new registrations.
         ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon.
@@ -57,6 +59,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
     user = lock_acting_user(tx, actor)
+    refuse_implausible_clock(tx)
     platform_domain, errors = select_platform_domain(tx, user, command)
     if platform_domain is not None and not platform_domain.registration_open:
         raise RegistrationClosed(

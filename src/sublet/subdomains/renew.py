@@ -14,6 +14,7 @@ from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_renewal_open, next_term_start, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.pricing import renewal_price
 
 
@@ -22,6 +23,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
+        ClockImplausible: the name's new expiry could be wrong.
         SubdomainNotFound: the user has no such name (or it is in the trash).
         SubdomainSuspended: the operator holds it.
         RenewalNotAvailable: its window is not open; `details.opens_at` says when it will be.
@@ -29,6 +31,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
     user = lock_acting_user(tx, actor)
+    refuse_implausible_clock(tx)
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
     if not is_renewal_open(subdomain, tx.now):

@@ -10,6 +10,7 @@ from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account_or_trash, refuse_unless_allowed
 from sublet.subdomains.lifecycle import fits_quota
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import extend
 
@@ -19,6 +20,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
+        ClockImplausible: by a wrong clock a name would be lost, or renewed or not renewed, that isn't.
         SubdomainNotFound: the user has no such name, or its time in the trash is over.
         SubdomainSuspended: the operator holds it.
         Conflict: it is not in the trash.
@@ -27,6 +29,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
             where its paid time is over.
     """
     user = lock_acting_user(tx, actor)
+    refuse_implausible_clock(tx)
     subdomain = find_in_account_or_trash(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "restore", tx.now)
     _refuse_beyond_quota(tx, user, subdomain, free_quota)

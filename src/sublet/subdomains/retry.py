@@ -27,7 +27,8 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
         raise NameserverRequired(
-            "There is nothing to publish. Set a nameserver first, with PUT …/nameservers."
+            "This subdomain has no nameserver to publish. Set one first, with PUT …/nameservers. The removal of an old delegation is "
+            "retried automatically."
         )
     if not provisioning_failed(subdomain):
         raise RetryNotAvailable(

@@ -14,7 +14,7 @@ from sublet.subdomains.lifecycle import is_delegated, provisioning_failed
 from sublet.subdomains.model import Subdomain
 
 FAILURES = {
-    "not_set_up": "The registry does not know where this server is; the operator has to look at it.",
+    "not_set_up": "The registry has no address for it. The operator has to set one.",
     "unreachable": "It can't be reached.",
     "no_answer": "It did not answer in time.",
     "bad_response": "It does not answer for this zone as a name server of it does.",
@@ -75,8 +75,7 @@ def report_served(
         for answer, difference in zip(answers, differences, strict=True)
     )
     in_agreement = bool(verdicts) and all(each.matches for each in verdicts)
-    summary = _summary(subdomain, verdicts, pending=bool(pending), in_agreement=in_agreement)
-    return ServedReport(verdicts, in_agreement, summary)
+    return ServedReport(verdicts, in_agreement, _summary(subdomain, verdicts, pending))
 
 
 def _verdict(
@@ -109,61 +108,75 @@ def _verdict(
     return ServerVerdict(answer, matches=False, difference=_sentence(difference + why), explained=explained)
 
 
-def _summary(
-    subdomain: Subdomain, verdicts: Sequence[ServerVerdict], *, pending: bool, in_agreement: bool
-) -> str:
+def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: str) -> str:
+    """Return what the servers answer, as `verdicts` have it, then why and what to do."""
     if not verdicts:
         return "No name server of the zone is known here; the operator has to look at it."
-    if in_agreement:
-        return _agreeing(subdomain, len(verdicts))
+    agreeing = all(each.matches for each in verdicts)
+    answers = _agreeing(subdomain, len(verdicts)) if agreeing else _differing(subdomain, verdicts)
     if provisioning_failed(subdomain):
-        return f"The last change is not published: {_lowered(subdomain.provision_error or '')}"
+        return f"{answers}. The last change is not published: {_lowered(subdomain.provision_error or '')}"
     if pending:
-        return "The last change of this name is on its way to the name servers; ask again in a few seconds."
-    first = verdicts[0]
-    host = first.answer.server.server
-    if first.error is not None:
-        return f"{host}, through which the zone is changed, says nothing now ({_lowered(first.error)[:-1]}); ask again in a while, and {_OPEN_A_TICKET}."
-    if not first.matches:
-        return f"{host} does not answer with what was published, so the zone was changed past the registry; {_OPEN_A_TICKET}."
-    return _secondaries(verdicts)
+        return f"{answers}. {_sentence(pending)[:-1]}; ask again in a few seconds."
+    return f"{answers}; {_agreed_advice(subdomain) if agreeing else _advice(verdicts)}."
 
 
 def _agreeing(subdomain: Subdomain, count: int) -> str:
     every = "The name server answers" if count == 1 else f"All {count} name servers answer"
     none = "the name server has" if count == 1 else f"all {count} name servers have"
     if is_delegated(subdomain):
-        return f"{every} with what is stored; nothing is to be done."
-    if subdomain.suspended_at is not None:
-        return f"The name is suspended, so {none} no delegation of it; open a ticket to have it looked at."
+        return f"{every} with what is stored"
+    state = "has no nameservers"
     if subdomain.trashed_at is not None:
-        return f"The name is in the trash, so {none} no delegation of it; POST …/restore brings it back."
-    return f"The name has no nameservers, so {none} no delegation of it; PUT …/nameservers gives it one."
+        state = "is in the trash"
+    if subdomain.suspended_at is not None:
+        state = "is suspended"
+    return f"The name {state}, so {none} no delegation of it"
 
 
-def _secondaries(verdicts: Sequence[ServerVerdict]) -> str:
-    """Return the sentence on servers of which the first one answers with what is stored, and others do not."""
-    different = [each for each in verdicts if each.matches is False and each.explained is None]
-    behind = [each for each in verdicts if each.explained is not None]
-    silent = [each for each in verdicts if each.error is not None]
-    parts = []
-    if different:
-        parts.append(f"{_hosts(different)} {_verb(different, 'answers', 'answer')} with something else")
-    if behind:
-        parts.append(f"the last change is still on its way to {_hosts(behind)}")
-    if silent:
-        parts.append(f"{_hosts(silent)} {_verb(silent, 'gives', 'give')} no answer")
-    host = verdicts[0].answer.server.server
-    do = "ask again in a minute" if behind and not different else "ask again in a while"
-    return f"{host} answers with what is stored, but {' and '.join(parts)}; {do}, and {_OPEN_A_TICKET}."
+def _agreed_advice(subdomain: Subdomain) -> str:
+    if is_delegated(subdomain):
+        return "no action is needed"
+    if subdomain.suspended_at is not None:
+        return "open a ticket to have it looked at"
+    if subdomain.trashed_at is not None:
+        return "POST …/restore brings it back"
+    return "PUT …/nameservers gives it one"
 
 
-def _hosts(verdicts: Sequence[ServerVerdict]) -> str:
-    return ", ".join(each.answer.server.server for each in verdicts)
+def _differing(subdomain: Subdomain, verdicts: Sequence[ServerVerdict]) -> str:
+    """Return what each server answers: hosts with the same answer together, beginning with the server that is written to."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for each in verdicts:
+        parts.setdefault(_answer(subdomain, each), []).append(each.answer.server.server)
+    return ", and ".join(
+        f"{', '.join(hosts)} {one if len(hosts) == 1 else several}" for (one, several), hosts in parts.items()
+    )
 
 
-def _verb(verdicts: Sequence[ServerVerdict], one: str, several: str) -> str:
-    return one if len(verdicts) == 1 else several
+def _answer(subdomain: Subdomain, verdict: ServerVerdict) -> tuple[str, str]:
+    """Return what one server does, and the same for several servers."""
+    if verdict.error is not None:
+        why = _lowered(verdict.error)[:-1]
+        return f"gives no answer ({why})", f"give no answer ({why})"
+    if verdict.matches and is_delegated(subdomain):
+        return "answers with what is stored", "answer with what is stored"
+    if verdict.matches:
+        return "has no delegation of it, as intended", "have no delegation of it, as intended"
+    if verdict.explained == "behind":
+        return "does not have the last change yet", "do not have the last change yet"
+    return "answers with something else", "answer with something else"
+
+
+def _advice(verdicts: Sequence[ServerVerdict]) -> str:
+    """Return why the servers differ although the last change is published, and what to do."""
+    primary = verdicts[0]
+    if primary.matches is False:
+        return f"the zone was changed past the registry; {_OPEN_A_TICKET}"
+    behind = any(each.explained == "behind" for each in verdicts)
+    different = any(each.matches is False and each.explained is None for each in verdicts)
+    wait = "minute" if behind and not different and primary.error is None else "while"
+    return f"ask again in a {wait}, and {_OPEN_A_TICKET}"
 
 
 def _sentence(text: str) -> str:

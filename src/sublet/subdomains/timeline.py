@@ -125,10 +125,8 @@ def _changes(
         told.add((event, change.at))
         term = _term(terms, _TERMS[event], change.at) if event in _TERMS else None
         detail = None
-        if event == "suspended" and change.at == subdomain.suspended_at:
-            detail = (
-                "While it is suspended it is neither renewed nor lost; open a ticket to have it looked at."
-            )
+        if event == "suspended":
+            detail = _suspension_detail(change, is_present=change.at == subdomain.suspended_at)
         yield TimelineEvent(
             event,
             change.at,
@@ -138,6 +136,17 @@ def _changes(
             expires_at=term.ends_at if term else None,
             charged_credits=term.charged_credits if term else None,
         )
+
+
+def _suspension_detail(change: Change, *, is_present: bool) -> str | None:
+    """Return the reason that the operator gave for the user (`suspended_reason`), and what a present suspension means."""
+    reason = (change.after or {}).get("suspended_reason")
+    sentences = [f"Reason: {str(reason).rstrip('.')}."] if reason else []
+    if is_present:
+        sentences.append(
+            "While it is suspended it is neither renewed nor lost; open a ticket to have it looked at."
+        )
+    return " ".join(sentences) or None
 
 
 def _dates(

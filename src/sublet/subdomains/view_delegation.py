@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sublet.db import Tx
+from sublet.dns.delegation import delegation_warnings
 from sublet.dns.records import owners_of
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
@@ -10,6 +11,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import owner_store
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.publishing import desired_records
 
 ABSENT_OWNERS_MAX = 30
@@ -18,12 +20,13 @@ ABSENT_OWNERS_MAX = 30
 
 @dataclass(frozen=True, slots=True)
 class DelegationView:
-    """A name with its platform domain, the records that are to stand in the zone, and owners at which nothing is to be."""
+    """A name with its platform domain, the records that are to stand in the zone, owners at which nothing is to be, and warnings."""
 
     subdomain: Subdomain
     platform_domain: PlatformDomain
     desired: tuple[Record, ...]
     also_absent: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def view_delegation(tx: Tx, user_id: int, identifier: str) -> DelegationView:
@@ -42,4 +45,7 @@ def view_delegation(tx: Tx, user_id: int, identifier: str) -> DelegationView:
         subdomain.fqdn, subdomain.delegation
     )
     absent = ever - {record.owner for record in desired} - {subdomain.fqdn}
-    return DelegationView(subdomain, platform_domain, desired, tuple(sorted(absent))[:ABSENT_OWNERS_MAX])
+    warnings = (*delegation_warnings(subdomain.delegation), *nameserver_warnings(tx, subdomain))
+    return DelegationView(
+        subdomain, platform_domain, desired, tuple(sorted(absent))[:ABSENT_OWNERS_MAX], warnings
+    )

@@ -1,0 +1,142 @@
+"""No name gets its dates from an implausible clock; on both engines, without a trace."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from registry import FREE_QUOTA, OPERATOR, START, Registry
+from sublet.accounts.suspend_user import suspend_user
+from sublet.credits.model import Payable
+from sublet.errors import AccountSuspended, ClockImplausible
+from sublet.subdomains.check_sweep import check_sweep
+from sublet.subdomains.delete import delete
+from sublet.subdomains.model import UpdateNameservers
+from sublet.subdomains.plausible_clock import (
+    AHEAD_MAX,
+    BEHIND_MAX,
+    find_implausible_reason,
+    implausible_reason,
+)
+from sublet.subdomains.renew import renew
+from sublet.subdomains.restore import restore
+from sublet.subdomains.resume_sweep import resume_sweep
+from sublet.subdomains.stop_sweep import stop_sweep
+from sublet.subdomains.update_nameservers import update_nameservers
+
+HELD, TRASHED = "held.example.test", "trashed.example.test"
+TICK = timedelta(microseconds=1)
+PAID = Payable(confirm=True)
+VERBS: dict[str, Callable[[Registry], object]] = {
+    "register": lambda registry: registry.register("new.example.test"),
+    "quote": lambda registry: registry.register(
+        "new.example.test", registration_mode="plus", payable=Payable()
+    ),
+    "renew": lambda registry: registry.write(renew, registry.actor(), HELD, PAID),
+    "restore": lambda registry: registry.write(
+        restore, registry.actor(), TRASHED, PAID, free_quota=FREE_QUOTA
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("since_newest", "plausible"),
+    [
+        (timedelta(), True),
+        (AHEAD_MAX, True),
+        (AHEAD_MAX + TICK, False),
+        (-BEHIND_MAX, True),
+        (-BEHIND_MAX - TICK, False),
+    ],
+)
+def test_the_bounds(since_newest: timedelta, *, plausible: bool) -> None:
+    assert (timedelta(days=400), timedelta(days=1)) == (AHEAD_MAX, BEHIND_MAX)
+    assert (implausible_reason(START, START + since_newest) is None) == plausible
+    assert implausible_reason(None, START + since_newest) is None
+
+
+@pytest.mark.parametrize("swept", [False, True], ids=["never swept", "swept"])
+@pytest.mark.parametrize("wrong", [AHEAD_MAX + TICK, -BEHIND_MAX - TICK], ids=["ahead", "behind"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_dates_are_refused_from_an_implausible_clock(
+    registry: Registry, verb: str, wrong: timedelta, *, swept: bool
+) -> None:
+    """The newest instant is when the sweep last ran, and before the first sweep that of the newest audit event."""
+    registry.advance(days=2)
+    registry.register(HELD)
+    registry.register(TRASHED)
+    registry.write(delete, registry.actor(), TRASHED)
+    right = registry.now
+    if swept:
+        registry.sweep()
+    registry.now += wrong
+    if swept:
+        assert registry.sweep().stopped_reason is not None  # an audit event by the wrong clock
+        # Nor does a change that takes no dates make the wrong clock right.
+        registry.write(
+            update_nameservers, registry.actor(), HELD, UpdateNameservers(nameservers=("ns1.example.org",))
+        )
+    with registry.refuses(ClockImplausible) as caught:
+        VERBS[verb](registry)
+    assert "The registry's clock says " in caught[0].message
+    assert "operator" in caught[0].message
+    assert caught[0].retry_after_seconds is not None
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        VERBS[verb](registry)
+    if swept:
+        registry.now = right
+        assert registry.read(find_implausible_reason) is None
+        registry.register("new.example.test", "ben")
+
+
+@pytest.mark.parametrize("wrong", [AHEAD_MAX + TICK, -timedelta(days=30)], ids=["ahead", "behind"])
+def test_the_operator_confirms_a_right_clock(registry: Registry, wrong: timedelta) -> None:
+    registry.advance(days=30)
+    registry.register(HELD)
+    registry.sweep()
+    registry.now += wrong
+    assert registry.sweep().stopped_reason is not None
+    registry.write(resume_sweep, OPERATOR)
+    with registry.refuses(ClockImplausible):  # until the worker has taken the word
+        registry.register("new.example.test")
+    assert registry.sweep().stopped_reason is None
+    registered = registry.register("new.example.test")
+    assert registered.expires_at == registry.now + timedelta(days=365)
+    assert registry.read(check_sweep) == []
+
+
+def test_a_registry_that_was_off_for_a_year_needs_no_word(registry: Registry) -> None:
+    registry.register(HELD)
+    registry.sweep()
+    registry.advance(days=400)
+    assert registry.sweep().stopped_reason is not None
+    registry.write(renew, registry.actor(), HELD, PAID)
+
+
+def test_a_sweep_that_was_stopped_for_so_long_has_to_be_resumed(registry: Registry) -> None:
+    registry.sweep()
+    registry.write(stop_sweep, OPERATOR, "maintenance")
+    for _ in range(5):
+        registry.advance(days=80)
+        registry.register(f"n{registry.now.toordinal()}.example.test", registration_mode="plus")
+    registry.advance(days=1)
+    with registry.refuses(ClockImplausible):
+        registry.register("new.example.test")
+    registry.write(resume_sweep, OPERATOR)
+    registry.sweep()
+    registry.register("new.example.test")
+
+
+def test_the_first_sweep_of_a_new_registry_does_not_take_a_wrong_clock_for_right(registry: Registry) -> None:
+    """It was set up at the right time, and first served with the clock far ahead."""
+    registry.now += AHEAD_MAX + TICK
+    assert "after it was last known to be right" in str(registry.sweep().stopped_reason)
+    with registry.refuses(ClockImplausible):
+        registry.register("new.example.test")
+    registry.now = START
+    registry.register("new.example.test")
+    registry.now += AHEAD_MAX + TICK
+    registry.write(resume_sweep, OPERATOR)
+    assert registry.sweep().stopped_reason is None
+    registry.register("other.example.test")
