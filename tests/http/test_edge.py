@@ -195,6 +195,34 @@ def test_a_body_needs_its_type_and_none_needs_none(service: RunningService, ada:
     refused(send(service, "POST", "/subdomains", b"{}", **rights, **gzip), 415, "unsupported_media_type")
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content_type": "application/x-www-form-urlencoded"},
+        {"content_type": "application/json; charset=latin-1"},
+        {"content_type": ""},
+        {"content_encoding": "gzip"},
+    ],
+)
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_an_empty_body_is_no_body_whatever_its_type(
+    service: RunningService, ada: Registrant, headers: dict[str, str], *, in_chunks: bool
+) -> None:
+    headers["authorization"] = f"Bearer {ada.token}"
+    empty = iter([b""]) if in_chunks else b""
+    refused(send(service, "POST", "/subdomains", empty, **headers), 422, "validation_failed")
+    named = iter([b"a=b"]) if in_chunks else b"a=b"
+    refused(send(service, "POST", "/subdomains", named, **headers), 415, "unsupported_media_type")
+
+
+def test_a_large_body_in_chunks_of_another_type_is_of_another_type_first(
+    service: RunningService, ada: Registrant
+) -> None:
+    chunks = iter([b" " * 4096] * 40)
+    rights = {"authorization": f"Bearer {ada.token}", "content_type": "text/plain"}
+    refused(send(service, "POST", "/subdomains", chunks, **rights), 415, "unsupported_media_type")
+
+
 def test_a_get_ignores_its_body(service: RunningService, ada: Registrant) -> None:
     answer = send(
         service, "GET", "/me", b"\xff", authorization=f"Bearer {ada.token}", content_type="text/plain"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from sublet.accounts.model import Registrant
 from sublet.errors import (
@@ -33,13 +33,12 @@ from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
     MethodNotAllowed,
-    UnsupportedMediaType,
     accepted_request_id,
     render_refusal,
 )
 from sublet.http.header_fields import HeaderFields
 from sublet.http.idempotency import fingerprint, read_key
-from sublet.http.json_body import BodyTooSlow, declared_type, parse_object, read_body
+from sublet.http.json_body import BodyTooSlow, parse_object, read_body
 from sublet.http.limits import (
     ADDRESS,
     FAILED_AUTHENTICATION,
@@ -77,6 +76,12 @@ class _Request:
     user_id: int | None = None
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
+
+    async def receive_body(self) -> Message:
+        """Return the next part of the body, and remember whether it was the last one."""
+        message = await self.receive()
+        self.body_read = not message.get("more_body", False)
+        return message
 
 
 class Resource:
@@ -232,11 +237,7 @@ class Resource:
         reading = Reading()
         body = None
         if takes_body(endpoint):
-            declared = declared_type(request.fields)
-            raw = await read_body(request.fields, request.receive)
-            request.body_read = True
-            if raw and declared is None:
-                raise UnsupportedMediaType("Say what the body is: `Content-Type: application/json`.")
+            raw = await read_body(request.fields, request.receive_body)
             if raw:
                 members, duplicates = parse_object(raw)
                 reading.malformed += duplicates
@@ -289,9 +290,8 @@ async def _drain(request: _Request, refusal: Refusal) -> None:
             taken = DRAIN_MAX_BYTES
         async with asyncio.timeout(DRAIN_SECONDS):
             while taken < DRAIN_MAX_BYTES:
-                message = await request.receive()
-                taken += len(message.get("body", b""))
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                taken += len((await request.receive_body()).get("body", b""))
+                if request.body_read:
                     return
     except TimeoutError:
         pass
