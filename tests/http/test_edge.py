@@ -187,6 +187,43 @@ def test_a_body_in_chunks_that_is_too_large(service: RunningService, ada: Regist
     assert refused(answer, 413, "payload_too_large")["details"] == {"limit_bytes": 65536}
 
 
+def test_an_answer_lists_50_wrong_fields_and_counts_the_others(
+    service: RunningService, ada: Registrant
+) -> None:
+    body: dict[str, Any] = {f"member_{number}": 1 for number in range(3000)} | {"confirm": "true"}
+    malformed = refused(service.call(ada, "POST", "/subdomains", body), 400, "invalid_request")
+    assert len(malformed["errors"]) == 50
+    assert malformed["details"] == {"errors_omitted": 2951}
+    assert malformed["message"].startswith("3001 fields can't be read; the first: member_0: ")
+    body = {"fqdn": "many.example.test", "nameservers": [f"-{number}.example" for number in range(60)]}
+    invalid = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
+    assert len(invalid["errors"]) == 50
+    assert invalid["details"] == {"errors_omitted": 11}  # the last one is `too_many_nameservers`
+    assert invalid["message"].startswith("61 fields need a change; the first: nameservers[0]: ")
+    body = {"fqdn": "many.example.test", "glue": [{}] * 60}
+    missing = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
+    assert (len(missing["errors"]), missing["details"]) == (50, {"errors_omitted": 10})
+    twice = "{" + ",".join(f'"{number % 60}": 1' for number in range(120)) + "}"
+    rights = {"authorization": f"Bearer {ada.token}"}
+    answer = send(service, "POST", "/subdomains", twice.encode(), **JSON_HEADERS, **rights)
+    duplicate = refused(answer, 400, "invalid_request")
+    assert (len(duplicate["errors"]), duplicate["details"]) == (50, {"errors_omitted": 70})
+
+
+def test_fifty_wrong_fields_are_all_listed(service: RunningService, ada: Registrant) -> None:
+    answer = service.call(ada, "POST", "/subdomains", {f"member_{number}": 1 for number in range(50)})
+    assert len(refused(answer, 400, "invalid_request")["errors"]) == 50
+    assert answer.json()["details"] == {}
+
+
+def test_a_list_of_too_many_items_is_not_read(service: RunningService, ada: Registrant) -> None:
+    lists: dict[str, list[Any]] = {"nameservers": [1] * 1001, "ds_records": [{}] * 20_000}
+    for field, items in lists.items():
+        body = {"fqdn": "many.example.test", field: items}
+        found = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
+        assert [(each["field"], each["code"]) for each in found["errors"]] == [(field, "too_long")]
+
+
 def test_a_body_needs_its_type_and_none_needs_none(service: RunningService, ada: Registrant) -> None:
     rights = {"authorization": f"Bearer {ada.token}"}
     refused(send(service, "POST", "/subdomains", b"{}", **rights), 415, "unsupported_media_type")

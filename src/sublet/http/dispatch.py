@@ -239,15 +239,14 @@ class Resource:
         if takes_body(endpoint):
             raw = await read_body(request.fields, request.receive_body)
             if raw:
-                members, duplicates = parse_object(raw)
-                reading.malformed += duplicates
+                members, reading.malformed = parse_object(raw)
             body = read_members(members, endpoint.body or NoBody, reading)
         query = read_query(request.scope.get("query_string", b""), endpoint.query, reading)
         key = read_key(request.fields, reading) if takes_body(endpoint) else None
         if reading.malformed:
             raise invalid_request(reading.malformed)
         if reading.missing:
-            raise validation_failed(reading.missing)
+            raise validation_failed(reading.missing, reading.missing.omitted)
         path = request.scope["path"]
         return Call(
             context=self._context,
@@ -290,8 +289,9 @@ async def _drain(request: _Request, refusal: Refusal) -> None:
             taken = DRAIN_MAX_BYTES
         async with asyncio.timeout(DRAIN_SECONDS):
             while taken < DRAIN_MAX_BYTES:
-                taken += len((await request.receive_body()).get("body", b""))
-                if request.body_read:
+                message = await request.receive_body()
+                taken += len(message.get("body", b""))
+                if not message.get("more_body", False):
                     return
     except TimeoutError:
         pass

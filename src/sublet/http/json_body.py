@@ -9,17 +9,20 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.types import Receive
 
-from sublet.errors import FieldError, InvalidJson, InvalidRequest
+from sublet.errors import FieldErrors, InvalidJson, InvalidRequest
 from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
 from sublet.http.header_fields import HeaderFields
 
 BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
 DEPTH_MAX = 32
+FIELD_CHARACTERS_MAX = 200
+"""Most characters of a wrong field's name that the answer repeats."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _BLANKS = " \t"
 
@@ -114,7 +117,7 @@ class _Object(dict[str, Any]):
     duplicates: tuple[str, ...] = ()
 
 
-def parse_object(raw: bytes) -> tuple[dict[str, Any], list[FieldError]]:
+def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
     """Return the one JSON object of a body, and its duplicate members (`duplicate_field`) at any depth.
 
     Raises:
@@ -143,7 +146,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], list[FieldError]]:
         raise _too_deep() from None
     if not isinstance(value, dict):
         raise InvalidJson("The body must be a JSON object.")
-    duplicates: list[FieldError] = []
+    duplicates = FieldErrors()
     _inspect(value, "", 1, duplicates)
     return value, duplicates
 
@@ -179,28 +182,25 @@ def _constant(name: str) -> Any:
     raise InvalidJson(f"{name} is not JSON.")
 
 
-def _inspect(value: Any, path: str, depth: int, duplicates: list[FieldError]) -> None:
-    if isinstance(value, str):
-        _refuse_unstorable(value)
-    elif isinstance(value, list | dict):
-        if depth > DEPTH_MAX:
-            raise _too_deep()
-        if isinstance(value, list):
-            for index, item in enumerate(value):
-                _inspect(item, f"{path}[{index}]", depth + 1, duplicates)
-            return
-        prefix = f"{path}." if path else ""
-        if isinstance(value, _Object):
-            for key in value.duplicates:
-                _refuse_unstorable(key)
-                duplicates.append(
-                    FieldError(
-                        f"{prefix}{key}"[:200], "duplicate_field", "is given more than once; send it once"
-                    )
-                )
-        for key, item in value.items():
+def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:
+    """Look at all texts and objects within; `path` has at most `FIELD_CHARACTERS_MAX` characters, or the work would be quadratic."""
+    if depth > DEPTH_MAX:
+        raise _too_deep()
+    prefix = f"{path}." if path else ""
+    if isinstance(value, _Object):
+        for key in value.duplicates:
+            name = f"{prefix}{key}"[:FIELD_CHARACTERS_MAX]
+            duplicates.add(name, "duplicate_field", "is given more than once; send it once")
+    is_object = isinstance(value, dict)
+    members: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in members:
+        if is_object:
             _refuse_unstorable(key)
-            _inspect(item, f"{prefix}{key}", depth + 1, duplicates)
+        if isinstance(item, str):
+            _refuse_unstorable(item)
+        elif isinstance(item, (dict, list)):
+            inner = f"{prefix}{key}" if is_object else f"{path}[{key}]"
+            _inspect(item, inner[:FIELD_CHARACTERS_MAX], depth + 1, duplicates)
 
 
 def _refuse_unstorable(text: str) -> None:

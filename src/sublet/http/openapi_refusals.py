@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from sublet import errors
-from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Category, Refusal
+from sublet.errors import FIELD_CODES, FIELD_ERRORS_MAX, MALFORMED_FIELD_CODES, Category, Refusal
 from sublet.http import errors as http_errors
 from sublet.http.endpoints import BASE_PATH
 from sublet.http.examples import QUOTE
@@ -89,8 +89,23 @@ def envelope_schemas() -> dict[str, Schema]:
             "error": {"type": "string", "description": "The code, for programs."},
             "message": {"type": "string", "description": "One sentence that a person can act on."},
             "quote": reference(QuoteShape),
-            "errors": {"type": "array", "items": field_error, "description": "All wrong fields at once."},
-            "details": {"type": "object", "description": "Members that the code defines."},
+            "errors": {
+                "type": "array",
+                "items": field_error,
+                "maxItems": FIELD_ERRORS_MAX,
+                "description": "The wrong fields, all at once; `details.errors_omitted` counts those beyond 50.",
+            },
+            "details": {
+                "type": "object",
+                "properties": {
+                    "errors_omitted": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "How many wrong fields `errors` leaves out; absent where it has them all.",
+                    }
+                },
+                "description": "Members that the code defines.",
+            },
             "request_id": {"type": "string", "description": "The same as in `X-Request-Id`."},
         },
         "required": ["ok", "error", "message", "errors", "details", "request_id"],
