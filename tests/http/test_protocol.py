@@ -31,7 +31,6 @@ HOSTS_REFUSED = [
         b"[",
         b"[g::]",
         b"::1",
-        b"a" + b" " * 9000 + b"b",
     ),
 ]
 HOSTS_TAKEN = [

@@ -1,6 +1,6 @@
 """From a request to its answer: one straight line of checks in the documented order (docs/errors.md), then the handler.
 
-Route, method, token, rate, scope, media type, size, form; whatever comes after those is the verb's to check, in its own order.
+Rate of the address, route, method, token, rate of the token, scope, media type, size, form. The verb checks what comes after those.
 """
 
 import asyncio
@@ -154,9 +154,10 @@ class Resource:
             self._deadlines.end(task)
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
+        failing = await self._admit(request)
         endpoint = self._route(request)
         request.endpoint = endpoint.name
-        registrant = await self._authenticate(request)
+        registrant = await self._authenticate(request, failing)
         request.user_id = registrant.user.id
         await self._count(request, endpoint, registrant)
         if endpoint.scope not in registrant.token.scopes:
@@ -178,21 +179,31 @@ class Resource:
             raise MethodNotAllowed(f"This path takes {', '.join(allow)}.", details={"allow": allow})
         return endpoint
 
-    async def _authenticate(self, request: _Request) -> Registrant:
-        limits = self._context.limits
+    async def _admit(self, request: _Request) -> list[tuple[str, str]]:
+        """Count a request for the address and the network that it comes from, whatever its path and token.
+
+        Return the policies and keys that a failed authentication counts against.
+        """
         client = request.scope.get("client")
         address = client[0] if client else ""
         if self._trusted:
             address = client_address(address, request.fields.getlist("x-forwarded-for"), self._trusted)
         network = network_key(address)
         address = address_key(address)
-        if network is not None:
-            await self._admit(request, address, network)
-        failing = [(FAILED_AUTHENTICATION, address)]
-        if network is not None:
-            failing.append((FAILED_OF_NETWORK, network))
-        for policy, key in failing:
-            _refuse_more_failures(limits.look(policy, key))
+        if network is None:
+            return [(FAILED_AUTHENTICATION, address)]
+        for policy, key in ((ADDRESS, address), (NETWORK, network)):
+            allowance = await self._context.limits.take(policy, key)
+            if allowance is not None and not allowance.allowed:
+                request.headers |= limit_headers(allowance)
+                raise RateLimited(
+                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
+                    retry_after_seconds=allowance.reset_seconds,
+                )
+        return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
+
+    async def _authenticate(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
+        """Return whom the token stands for. A valid one passes however many failed before: failures alone are limited."""
         values = request.fields.getlist("authorization")
         if not values:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
@@ -203,22 +214,11 @@ class Resource:
             registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:
-                for policy, key in failing:  # another process, or request, may have had the last one
-                    _refuse_more_failures(await limits.take(policy, key))
+                for policy, key in failing:
+                    _refuse_more_failures(await self._context.limits.take(policy, key))
             raise
         self._context.note_use(registrant.token)
         return registrant
-
-    async def _admit(self, request: _Request, address: str, network: str) -> None:
-        """Count a request for where it comes from, whatever its token."""
-        for policy, key in ((ADDRESS, address), (NETWORK, network)):
-            allowance = await self._context.limits.take(policy, key)
-            if allowance is not None and not allowance.allowed:
-                request.headers |= limit_headers(allowance)
-                raise RateLimited(
-                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
-                    retry_after_seconds=allowance.reset_seconds,
-                )
 
     async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> None:
         allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
@@ -272,7 +272,7 @@ class Resource:
 def _refuse_more_failures(failures: Allowance | None) -> None:
     if failures is not None and not failures.allowed:
         raise RateLimited(
-            "Too many failed attempts to authenticate from here; wait, and check the token.",
+            "Too many attempts to authenticate from here failed. Check the token: a valid one is accepted at once.",
             retry_after_seconds=failures.reset_seconds,
         )
 
