@@ -210,7 +210,7 @@ def _send_packets(
 
 def _run_schemathesis(outcome: Outcome, world: World, folder: Path, asked: Asked, ends_at: float) -> None:
     """Run schemathesis as one of the accounts; its own checks are those that hold for whatever is sent."""
-    url = world.serving.service.base_url + "/openapi.json"
+    url = world.serving.service.base_url.removesuffix("/api/v1") + "/openapi.json"
     config, canaries, findings = (
         folder / "schemathesis.toml",
         folder / "canaries.json",

@@ -13,6 +13,7 @@ from sqlalchemy import text as sql_text
 from sqlalchemy import update
 
 from service import Registrant, RunningService, registry_address, running_service
+from sublet.http.routes import ENDPOINTS
 from sublet.http.store import idempotency_keys
 
 JSON = {"content-type": "application/json"}
@@ -67,6 +68,8 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     [
         "",
         "/",
+        "/docs",
+        "/openapi.json",
         "/me/",
         "/Me",
         "/me/more",
@@ -91,6 +94,31 @@ def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningServi
     refused(service.client.get(root + path), 404, "not_found")
 
 
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
+def test_the_documentation_stands_outside_the_base(
+    service: RunningService, ada: Registrant, path: str
+) -> None:
+    root = service.base_url.removesuffix("/api/v1")
+    found = service.client.get(root + path)
+    assert found.status_code == 200
+    assert found.headers["content-type"].startswith("text/html" if path == "/docs" else "application/json")
+    assert refused(service.client.post(root + path), 405, "method_not_allowed")["details"] == {
+        "allow": ["GET", "HEAD"]
+    }
+    for method in ("GET", "POST"):  # the old paths are as all others without anything
+        refused(service.call(ada, method, path), 404, "not_found")
+        refused(service.call(None, method, path), 404, "not_found")
+    problem = service.call(ada, "GET", path, accept="application/problem+json").json()
+    assert problem["type"] == "/docs#error-not_found"
+    assert 'id="error-not_found"' in service.client.get(root + "/docs").text
+
+
+def test_everything_under_the_base_needs_a_token_and_is_json(service: RunningService) -> None:
+    for endpoint in ENDPOINTS:
+        answer = service.call(None, endpoint.method, endpoint.path.replace("{", "").replace("}", ""))
+        refused(answer, 401, "token_missing")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
@@ -102,8 +130,6 @@ def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningServi
         ("PATCH", "/subdomains/x", "DELETE, GET, HEAD"),
         ("GET", "/subdomains/x/renew", "POST"),
         ("HEAD", "/subdomains/x/renew", "POST"),
-        ("POST", "/docs", "GET, HEAD"),
-        ("POST", "/openapi.json", "GET, HEAD"),
     ],
 )
 def test_another_method_needs_no_token(

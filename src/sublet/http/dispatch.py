@@ -28,7 +28,7 @@ from sublet.http.access_log import Answered
 from sublet.http.afterwards import Afterwards
 from sublet.http.bodies import NoBody
 from sublet.http.deadlines import Deadlines
-from sublet.http.endpoints import BASE_PATH, Call, Context, Endpoint, takes_body
+from sublet.http.endpoints import DOCS_PATH, Call, Context, Endpoint, takes_body
 from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
@@ -172,7 +172,7 @@ class Resource:
     def _route(self, request: _Request) -> Endpoint:
         method = request.scope["method"]
         if not self._methods:
-            raise NotFound("There is nothing at this path; the documents are at /api/v1/docs.")
+            raise NotFound(f"There is nothing at this path; the documentation is at {DOCS_PATH}.")
         endpoint = self._methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})
@@ -264,7 +264,7 @@ class Resource:
     async def _refuse(self, request: _Request, refusal: Refusal) -> tuple[int, bytes]:
         await _drain(request, refusal)
         accept = ",".join(request.fields.getlist("accept"))
-        status, headers, body = render_refusal(refusal, request.request_id, accept, f"{BASE_PATH}/docs")
+        status, headers, body = render_refusal(refusal, request.request_id, accept, DOCS_PATH)
         request.headers |= headers
         return status, body
 

@@ -9,13 +9,12 @@ from typing import Any
 from sublet import errors
 from sublet.errors import FIELD_CODES, FIELD_ERRORS_MAX, MALFORMED_FIELD_CODES, Category, Refusal
 from sublet.http import errors as http_errors
-from sublet.http.endpoints import BASE_PATH
+from sublet.http.endpoints import DOCS_PATH
 from sublet.http.examples import QUOTE
 from sublet.http.json_body import BODY_MAX_BYTES
 from sublet.http.openapi_schemas import Schema, reference
 from sublet.http.shapes import FieldErrorShape, QuoteShape
 
-DOCS_PATH = f"{BASE_PATH}/docs"
 PROBLEM_PREFIX = "problem_"
 REQUEST_ID_EXAMPLE = "4bf92f3577b34da6a3ce929d0e0e4736"
 _QUOTED = (errors.PaymentConfirmationRequired, errors.InsufficientCredits, errors.PriceChanged)
