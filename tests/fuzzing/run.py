@@ -294,8 +294,6 @@ def _ask_again(outcome: Outcome, address: tuple[str, int]) -> None:
 def _judge(outcome: Outcome, asked: Asked) -> None:
     """Add what the figures say against the demands."""
     outcome.findings += outcome.http.findings + outcome.dns.findings
-    if max(outcome.http.longest_seconds, outcome.dns.longest_seconds) > HANG_SECONDS:
-        outcome.findings.append("something took longer than 10 s")
     for what, memory in (("the API", outcome.http_memory), ("the name server", outcome.dns_memory)):
         if memory.growth_mib >= GROWTH_MIB_MAX:
             outcome.findings.append(f"the service behind {what} grew by {memory.growth_mib:.1f} MiB")
