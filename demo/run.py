@@ -148,7 +148,7 @@ Sublet is running. Paste these into another terminal:
   {SUBLET} ticket list
   {SUBLET} doctor
 
-All endpoints: {url}/api/v1/docs     Stop with Ctrl-C; the data stays in {FOLDER}.
+All endpoints: {url}/docs     Stop with Ctrl-C; the data stays in {FOLDER}.
 """
 
 

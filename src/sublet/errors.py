@@ -29,7 +29,7 @@ class Category(Enum):
 
 FIELD_CODES: dict[str, str] = {
     "required": "the field is missing",
-    "too_long": "the text is longer than allowed",
+    "too_long": "the text or the list is longer than allowed",
     "value_invalid": "the value is of the right type, but not one of those allowed",
     "label_required": "no label was given, neither as `label` nor inside `fqdn`",
     "label_invalid": "not a label by the rules of host names and IDNA",
@@ -64,6 +64,10 @@ MALFORMED_FIELD_CODES: dict[str, str] = {
 """The codes of single fields inside `invalid_request` (400), with their meaning."""
 
 
+FIELD_ERRORS_MAX = 50
+"""Most wrong fields that a refusal lists: a body of 64 KiB has room for some ten thousand."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One wrong field: its name (`nameservers[1]`, `glue[0].ipv4`), a code of `FIELD_CODES`, a sentence."""
@@ -77,11 +81,28 @@ class FieldError:
             raise ValueError(f"unknown field code {self.code}")
 
 
+class FieldErrors(list[FieldError]):
+    """Wrong fields in their order: at most `FIELD_ERRORS_MAX` of them. `omitted` counts the others."""
+
+    omitted = 0
+
+    def is_full(self) -> bool:
+        """Return whether one more would only be counted."""
+        return len(self) >= FIELD_ERRORS_MAX
+
+    def add(self, field: str, code: str, message: str) -> None:
+        """Append a wrong field, or count it."""
+        if self.is_full():
+            self.omitted += 1
+        else:
+            self.append(FieldError(field, code, message))
+
+
 class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an error
     """The base of all refusals.
 
     `message` is one sentence that a person can act on. `details` has members only where the code defines
-    them. `errors` lists all malformed fields, or all invalid ones. `quote` is what a paid operation would cost (a struct that the
+    them. `errors` lists malformed fields, or invalid ones, at most `FIELD_ERRORS_MAX`; `details.errors_omitted` counts the others. `quote` is what a paid operation would cost (a struct that the
     edge renders). `retry_after_seconds` is for LIMITED and UNAVAILABLE.
     """
 
@@ -94,13 +115,17 @@ class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an 
         *,
         details: Mapping[str, Any] | None = None,
         errors: Sequence[FieldError] = (),
+        errors_omitted: int = 0,
         quote: Any = None,
         retry_after_seconds: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.details: dict[str, Any] = dict(details or {})
-        self.errors = tuple(errors)
+        self.errors = tuple(errors[:FIELD_ERRORS_MAX])
+        omitted = errors_omitted + len(errors) - len(self.errors)
+        if omitted:
+            self.details["errors_omitted"] = omitted
         self.quote = quote
         self.retry_after_seconds = retry_after_seconds
 
@@ -339,11 +364,11 @@ class ClockImplausible(Refusal):
     category = Category.UNAVAILABLE
 
 
-def validation_failed(errors: Sequence[FieldError]) -> ValidationFailed:
-    """Return the refusal that carries these wrong fields; its message is the first one's, or counts them."""
+def validation_failed(errors: Sequence[FieldError], omitted: int = 0) -> ValidationFailed:
+    """Return the refusal that carries these wrong fields; its message is the first one's, or counts them and the omitted ones."""
     first = errors[0]
-    if len(errors) == 1:
-        return ValidationFailed(f"{first.field}: {first.message}", errors=errors)
-    return ValidationFailed(
-        f"{len(errors)} fields need a change; the first: {first.field}: {first.message}", errors=errors
-    )
+    sentence = f"{first.field}: {first.message}"
+    count = len(errors) + omitted
+    if count > 1:
+        sentence = f"{count} fields need a change; the first: {sentence}"
+    return ValidationFailed(sentence, errors=errors, errors_omitted=omitted)

@@ -238,7 +238,7 @@ def assert_secured(answer: httpx.Response) -> None:
         assert answer.headers.get_list(name) == [SECURITY_HEADERS[name]], name
 
 
-def test_api_alone_is_passed_and_by_tls_alone(
+def test_api_and_its_documentation_are_passed_and_by_tls_alone(
     apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
 ) -> None:
     with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
@@ -246,8 +246,13 @@ def test_api_alone_is_passed_and_by_tls_alone(
             answer = client.get("/api/v1/subdomains", headers=bearer)
             assert answer.status_code == 200, answer.text
             assert_secured(answer)
-        for path in ("/metrics", "/healthz", "/readyz", "/"):
+        for path in ("/docs", "/openapi.json"):
+            answer = client.get(path)
+            assert answer.status_code == 200, answer.text
+            assert_secured(answer)
+        for path in ("/metrics", "/healthz", "/readyz", "/", "/docs/", "/docsx", "/openapi.jsonx"):
             assert client.get(path).status_code == 404
+        assert client.get("/api/v1/docs", headers=bearer).json()["error"] == "not_found"
         assert plain_http.get(f"http://{proxy.http}/api/v1/subdomains", headers=bearer).status_code == 404
 
 

@@ -112,7 +112,7 @@ def test_the_installed_package_serves(clone: Clone, tmp_path: Path) -> None:
             ready = ["curl", "-sf", "--retry", "40", "--retry-connrefused", "--retry-delay", "1"]
             subprocess.run([*ready, f"http://127.0.0.1:{http}/readyz"], check=True, timeout=LINE_SECONDS)
             document = subprocess.run(
-                ["curl", "-sf", f"http://127.0.0.1:{http}/api/v1/openapi.json"],
+                ["curl", "-sf", f"http://127.0.0.1:{http}/openapi.json"],
                 check=True,
                 timeout=LINE_SECONDS,
                 capture_output=True,

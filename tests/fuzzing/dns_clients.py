@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fuzzing.packets import Packets, allowed_bytes, expects_answer, opt_record, query, wire_name
+from fuzzing.slow import SLOW_SECONDS, is_slow
 
 UNDER_WAY = 100
 """Packets sent before their answers are waited for; the server drops what is beyond 1,000."""
@@ -91,8 +92,14 @@ class Sender:
                 waiting[packet[:2]] = packet
             udp.send(packet)
         started = time.monotonic()
+        asked = list(waiting.values())
         self._receive(udp, waiting, 2.0)
         again = time.monotonic()
+        if not waiting and is_slow(again - started, lambda: self._ask_again(udp, asked)):
+            packets = " ".join(packet.hex() for packet in asked)
+            self.tally.find(
+                f"answers over UDP take longer than {SLOW_SECONDS:g} s each time to {packets[:20000]}"
+            )
         for packet in waiting.values():
             self.tally.sent_again += 1
             udp.send(packet)
@@ -101,6 +108,11 @@ class Sender:
         for packet in waiting.values():
             self.tally.find(f"no answer in {time.monotonic() - again:.1f} s over UDP to {packet.hex()}")
         self.tally.longest_seconds = max(self.tally.longest_seconds, time.monotonic() - started)
+
+    def _ask_again(self, udp: socket.socket, packets: list[bytes]) -> None:
+        for packet in packets:
+            udp.send(packet)
+        self._receive(udp, {packet[:2]: packet for packet in packets}, HANG_SECONDS)
 
     def _receive(self, udp: socket.socket, waiting: dict[bytes, bytes], seconds: float) -> None:
         """Take answers until none is missing, or none has come for so long."""
@@ -154,6 +166,17 @@ class Sender:
         self.tally.over_tcp += count
         self.tally.connections += 1
         started = time.monotonic()
+        received = self._exchange(octets)
+        seconds = time.monotonic() - started
+        self.tally.longest_seconds = max(self.tally.longest_seconds, seconds)
+        if is_slow(seconds, lambda: self._exchange(octets)):
+            self.tally.find(
+                f"a TCP connection takes longer than {SLOW_SECONDS:g} s each time: {octets.hex()[:20000]}"
+            )
+        self._check_stream({packet[:2]: packet for packet in packets} if whole else {}, received)
+
+    def _exchange(self, octets: bytes) -> bytes:
+        """Send octets over a connection of their own, and return what comes until it is closed."""
         received = b""
         try:
             with (
@@ -166,8 +189,7 @@ class Sender:
                     received += chunk
         except TimeoutError:
             self.tally.find(f"a TCP connection hangs that began with {octets[:200].hex()}")
-        self.tally.longest_seconds = max(self.tally.longest_seconds, time.monotonic() - started)
-        self._check_stream({packet[:2]: packet for packet in packets} if whole else {}, received)
+        return received
 
     def _check_stream(self, packets: dict[bytes, bytes], received: bytes) -> None:
         while len(received) >= 2:

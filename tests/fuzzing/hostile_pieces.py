@@ -81,6 +81,12 @@ HOSTILE_VALUES: list[Any] = [
     *([], {}, [[]], [None] * 100, {"": ""}, {"a": {"b": {"c": []}}}, ["a"] * 2000, [[[[[[[[]]]]]]]]),
 ]
 BODY_TEXTS = [
+    b"{" + b",".join(b'"nameserver%d":1' % number for number in range(3500)) + b"}",
+    b"{" + b",".join([b'"a":1'] * 10_000) + b"}",
+    b'{"nameservers":[' + b",".join([b'"a"'] * 900) + b"]}",
+    b'{"ds_records":[' + b",".join([b"{}"] * 900) + b'],"glue":[' + b",".join([b"{}"] * 900) + b"]}",
+    b'{"' + b"k" * 32_000 + b'":[' + b",".join([b"[]"] * 10_000) + b"]}",
+    b'{"fqdn":"' + "ü.".encode() * 500 + b'example.test","nameservers":["' + "丂".encode() * 999 + b'.de"]}',
     *(
         b"",
         b"{",
@@ -144,6 +150,15 @@ HEADERS = [
         "X-Request-Id: <b>",
         "X-Forwarded-For: 1.2.3.4, ::1, x",
         "Cookie: a=b",
+    ),
+    *(
+        "Content-Type: application/json" + " " * 31_000 + "x",
+        "Content-Type: application/json;charset" + " " * 15_000 + "=" + " " * 15_000 + "x",
+        "Content-Type: application/json" + ";" * 31_000,
+        "Accept: " + "application/json," * 1_700 + "application/problem+json" + ";q=0.0" * 300,
+        "X-Forwarded-For: " + "1.2.3.4," * 3_900,
+        "X-Request-Id: " + "sublet_" * 4_400,
+        "Idempotency-Key: " + "k" * 31_000,
     ),
     *(
         "Content-Type: text/plain",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fuzzing.aim import WELL_FORMED, Aim, Request
 from fuzzing.canaries import Canary
 from fuzzing.drawing import drawn_requests
+from fuzzing.slow import SLOW_SECONDS, is_slow
 
 HANG_SECONDS = 10.0
 BATCH = 4
@@ -73,7 +74,10 @@ class Client:
             tally.find(f"no answer in {HANG_SECONDS:g} s: {request.octets[:2000]!r}")
             self.close()
             answers = []
-        tally.longest_seconds = max(tally.longest_seconds, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        tally.longest_seconds = max(tally.longest_seconds, seconds)
+        if is_slow(seconds, lambda: self._ask_again(request)):
+            tally.find(f"an answer takes longer than {SLOW_SECONDS:g} s each time: {request.octets[:2000]!r}")
         for status, octets in answers:
             tally.statuses[status] += 1
             if status >= 500:
@@ -83,6 +87,12 @@ class Client:
             tally.statuses[0] += 1
             if request.kind == WELL_FORMED:
                 tally.find(f"closed without an answer: {request.octets[:2000]!r}")
+
+    def _ask_again(self, request: Request) -> None:
+        with suppress(TimeoutError):
+            self._exchange(request)
+            return
+        self.close()
 
     def _look_for_canaries(self, request: Request, octets: bytes) -> None:
         """Note a canary of another account than the token's, unless the request itself has it."""

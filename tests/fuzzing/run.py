@@ -210,7 +210,7 @@ def _send_packets(
 
 def _run_schemathesis(outcome: Outcome, world: World, folder: Path, asked: Asked, ends_at: float) -> None:
     """Run schemathesis as one of the accounts; its own checks are those that hold for whatever is sent."""
-    url = world.serving.service.base_url + "/openapi.json"
+    url = world.serving.service.base_url.removesuffix("/api/v1") + "/openapi.json"
     config, canaries, findings = (
         folder / "schemathesis.toml",
         folder / "canaries.json",
@@ -294,8 +294,6 @@ def _ask_again(outcome: Outcome, address: tuple[str, int]) -> None:
 def _judge(outcome: Outcome, asked: Asked) -> None:
     """Add what the figures say against the demands."""
     outcome.findings += outcome.http.findings + outcome.dns.findings
-    if max(outcome.http.longest_seconds, outcome.dns.longest_seconds) > HANG_SECONDS:
-        outcome.findings.append("something took longer than 10 s")
     for what, memory in (("the API", outcome.http_memory), ("the name server", outcome.dns_memory)):
         if memory.growth_mib >= GROWTH_MIB_MAX:
             outcome.findings.append(f"the service behind {what} grew by {memory.growth_mib:.1f} MiB")

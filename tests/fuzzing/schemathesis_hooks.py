@@ -5,9 +5,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import requests
 import schemathesis
 
 from contract.schemathesis_hooks import before_call
+from fuzzing.http_clients import HANG_SECONDS
+from fuzzing.slow import SLOW_SECONDS, is_slow
 
 __all__ = ["after_call", "before_call"]
 
@@ -18,9 +21,16 @@ _FORBIDDEN = [
 
 @schemathesis.hook
 def after_call(_context: Any, case: Any, response: Any) -> None:
-    """Write down a canary of another account, and an answer of 5xx."""
+    """Write down a canary of another account, an answer of 5xx, and one that is slow each time."""
     octets = f"{response.headers}".lower().encode() + response.content.lower()
     found = [text.decode() for text in _FORBIDDEN if text in octets]
-    if found or response.status_code >= 500:
+    slow = is_slow(response.elapsed, lambda: _ask_again(response.request))
+    if found or slow or response.status_code >= 500:
         with Path(os.environ["FUZZ_FINDINGS"]).open("a", encoding="utf-8") as findings:
-            findings.write(f"schemathesis: {response.status_code} and {found} to {case!r}\n")
+            late = f", later than {SLOW_SECONDS:g} s each time," if slow else ""
+            findings.write(f"schemathesis: {response.status_code}{late} and {found} to {case!r}\n")
+
+
+def _ask_again(request: Any) -> None:
+    with requests.Session() as session:
+        session.send(request, timeout=HANG_SECONDS)

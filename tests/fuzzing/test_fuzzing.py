@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from fuzzing.dns_clients import DnsTally, Sender
 from fuzzing.http_clients import Client, split_answers
 from fuzzing.packets import Packets, allowed_bytes, expects_answer, opt_record, query, wire_name
 from fuzzing.run import Asked, fuzz
+from fuzzing.slow import CONFIRMATIONS, SLOW_SECONDS
 
 SEED = 20261122
 
@@ -129,6 +131,34 @@ def test_a_service_that_answers_wrongly_is_found(octets: bytes, token: str, foun
         assert client.tally.findings == []
     else:
         assert [each for each in client.tally.findings if found in each]
+
+
+@pytest.mark.parametrize(("slow_answers", "found"), [(1, False), (10, True)])
+def test_an_answer_that_is_slow_each_time_is_found(slow_answers: int, *, found: bool) -> None:
+    """A single one is the machine's: the request is sent again, three times at most."""
+    octets = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def run() -> None:
+            for number in range(1 + CONFIRMATIONS if found else 2):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(65536)
+                    time.sleep(1.2 * SLOW_SECONDS if number < slow_answers else 0)
+                    connection.sendall(octets)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        client = Client(Aim(listening.getsockname(), (), {}, (), ()), (Canary("ticket text", "x-secret"),))
+        client.send(Request(WELL_FORMED, "GET /me", "a", b"GET /me HTTP/1.1\r\n\r\n"))
+        client.close()
+        thread.join(60)
+    assert not thread.is_alive()
+    assert client.tally.requests == 1
+    assert [each for each in client.tally.findings if "takes longer than 0.5 s" in each] == (
+        client.tally.findings if found else []
+    )
+    assert bool(client.tally.findings) == found
 
 
 def test_several_answers_of_one_connection_are_told_apart() -> None:

@@ -153,7 +153,7 @@ def a_world(folder: Path, seed: int) -> Iterator[World]:
         tokens = (*(token for account in accounts for token in account), suspended.token)
         aim = Aim(
             (url.host, url.port or 0),
-            operations_of(service.client.get(f"{service.base_url}/openapi.json").json()),
+            operations_of(service.client.get(str(url.copy_with(path="/openapi.json"))).json()),
             _texts(canaries),
             tokens,
             ("", owner.token[:-1] + ("a" if owner.token[-1] != "a" else "b"), "sublet_" + "a" * 40, "x"),

@@ -13,6 +13,7 @@ from sqlalchemy import text as sql_text
 from sqlalchemy import update
 
 from service import Registrant, RunningService, registry_address, running_service
+from sublet.http.routes import ENDPOINTS
 from sublet.http.store import idempotency_keys
 
 JSON = {"content-type": "application/json"}
@@ -67,6 +68,8 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     [
         "",
         "/",
+        "/docs",
+        "/openapi.json",
         "/me/",
         "/Me",
         "/me/more",
@@ -91,6 +94,31 @@ def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningServi
     refused(service.client.get(root + path), 404, "not_found")
 
 
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
+def test_the_documentation_stands_outside_the_base(
+    service: RunningService, ada: Registrant, path: str
+) -> None:
+    root = service.base_url.removesuffix("/api/v1")
+    found = service.client.get(root + path)
+    assert found.status_code == 200
+    assert found.headers["content-type"].startswith("text/html" if path == "/docs" else "application/json")
+    assert refused(service.client.post(root + path), 405, "method_not_allowed")["details"] == {
+        "allow": ["GET", "HEAD"]
+    }
+    for method in ("GET", "POST"):  # the old paths are as all others without anything
+        refused(service.call(ada, method, path), 404, "not_found")
+        refused(service.call(None, method, path), 404, "not_found")
+    problem = service.call(ada, "GET", path, accept="application/problem+json").json()
+    assert problem["type"] == "/docs#error-not_found"
+    assert 'id="error-not_found"' in service.client.get(root + "/docs").text
+
+
+def test_everything_under_the_base_needs_a_token_and_is_json(service: RunningService) -> None:
+    for endpoint in ENDPOINTS:
+        answer = service.call(None, endpoint.method, endpoint.path.replace("{", "").replace("}", ""))
+        refused(answer, 401, "token_missing")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
@@ -102,8 +130,6 @@ def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningServi
         ("PATCH", "/subdomains/x", "DELETE, GET, HEAD"),
         ("GET", "/subdomains/x/renew", "POST"),
         ("HEAD", "/subdomains/x/renew", "POST"),
-        ("POST", "/docs", "GET, HEAD"),
-        ("POST", "/openapi.json", "GET, HEAD"),
     ],
 )
 def test_another_method_needs_no_token(
@@ -187,12 +213,77 @@ def test_a_body_in_chunks_that_is_too_large(service: RunningService, ada: Regist
     assert refused(answer, 413, "payload_too_large")["details"] == {"limit_bytes": 65536}
 
 
+def test_an_answer_lists_50_wrong_fields_and_counts_the_others(
+    service: RunningService, ada: Registrant
+) -> None:
+    body: dict[str, Any] = {f"member_{number}": 1 for number in range(3000)} | {"confirm": "true"}
+    malformed = refused(service.call(ada, "POST", "/subdomains", body), 400, "invalid_request")
+    assert len(malformed["errors"]) == 50
+    assert malformed["details"] == {"errors_omitted": 2951}
+    assert malformed["message"].startswith("3001 fields can't be read; the first: member_0: ")
+    body = {"fqdn": "many.example.test", "nameservers": [f"-{number}.example" for number in range(60)]}
+    invalid = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
+    assert len(invalid["errors"]) == 50
+    assert invalid["details"] == {"errors_omitted": 11}  # the last one is `too_many_nameservers`
+    assert invalid["message"].startswith("61 fields need a change; the first: nameservers[0]: ")
+    body = {"fqdn": "many.example.test", "glue": [{}] * 60}
+    missing = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
+    assert (len(missing["errors"]), missing["details"]) == (50, {"errors_omitted": 10})
+    twice = "{" + ",".join(f'"{number % 60}": 1' for number in range(120)) + "}"
+    rights = {"authorization": f"Bearer {ada.token}"}
+    answer = send(service, "POST", "/subdomains", twice.encode(), **JSON_HEADERS, **rights)
+    duplicate = refused(answer, 400, "invalid_request")
+    assert (len(duplicate["errors"]), duplicate["details"]) == (50, {"errors_omitted": 70})
+
+
+def test_fifty_wrong_fields_are_all_listed(service: RunningService, ada: Registrant) -> None:
+    answer = service.call(ada, "POST", "/subdomains", {f"member_{number}": 1 for number in range(50)})
+    assert len(refused(answer, 400, "invalid_request")["errors"]) == 50
+    assert answer.json()["details"] == {}
+
+
+def test_a_list_of_too_many_items_is_not_read(service: RunningService, ada: Registrant) -> None:
+    lists: dict[str, list[Any]] = {"nameservers": [1] * 1001, "ds_records": [{}] * 20_000}
+    for field, items in lists.items():
+        body = {"fqdn": "many.example.test", field: items}
+        found = refused(service.call(ada, "POST", "/subdomains", body), 422, "validation_failed")
+        assert [(each["field"], each["code"]) for each in found["errors"]] == [(field, "too_long")]
+
+
 def test_a_body_needs_its_type_and_none_needs_none(service: RunningService, ada: Registrant) -> None:
     rights = {"authorization": f"Bearer {ada.token}"}
     refused(send(service, "POST", "/subdomains", b"{}", **rights), 415, "unsupported_media_type")
     refused(send(service, "POST", "/subdomains", None, **rights), 422, "validation_failed")
     gzip = {"content_encoding": "gzip", "content_type": "application/json"}
     refused(send(service, "POST", "/subdomains", b"{}", **rights, **gzip), 415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content_type": "application/x-www-form-urlencoded"},
+        {"content_type": "application/json; charset=latin-1"},
+        {"content_type": ""},
+        {"content_encoding": "gzip"},
+    ],
+)
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_an_empty_body_is_no_body_whatever_its_type(
+    service: RunningService, ada: Registrant, headers: dict[str, str], *, in_chunks: bool
+) -> None:
+    headers["authorization"] = f"Bearer {ada.token}"
+    empty = iter([b""]) if in_chunks else b""
+    refused(send(service, "POST", "/subdomains", empty, **headers), 422, "validation_failed")
+    named = iter([b"a=b"]) if in_chunks else b"a=b"
+    refused(send(service, "POST", "/subdomains", named, **headers), 415, "unsupported_media_type")
+
+
+def test_a_large_body_in_chunks_of_another_type_is_of_another_type_first(
+    service: RunningService, ada: Registrant
+) -> None:
+    chunks = iter([b" " * 4096] * 40)
+    rights = {"authorization": f"Bearer {ada.token}", "content_type": "text/plain"}
+    refused(send(service, "POST", "/subdomains", chunks, **rights), 415, "unsupported_media_type")
 
 
 def test_a_get_ignores_its_body(service: RunningService, ada: Registrant) -> None:

@@ -85,10 +85,10 @@ def test_wrong_fields_are_listed() -> None:
 def test_a_problem_has_the_same_members_and_those_of_rfc_9457() -> None:
     refusal = errors.TicketClosed("This ticket is closed.")
     plain = json.loads(render_refusal(refusal, "x")[2])
-    status, headers, body = render_refusal(refusal, "x", "application/problem+json", "/api/v1/docs")
+    status, headers, body = render_refusal(refusal, "x", "application/problem+json", "/docs")
     assert headers["content-type"] == "application/problem+json"
     assert json.loads(body) == plain | {
-        "type": "/api/v1/docs#error-ticket_closed",
+        "type": "/docs#error-ticket_closed",
         "title": "Conflict",
         "status": status,
         "detail": "This ticket is closed.",

@@ -66,14 +66,6 @@ def test_keys_and_classes_are_counted_apart() -> None:
     assert not taken(some)
 
 
-def test_looking_costs_nothing() -> None:
-    some, _ = make(rate_limit_failed_auth_per_minute=1)
-    for _ in range(3):
-        assert some.look(limits.FAILED_AUTHENTICATION, "a").allowed  # type: ignore[union-attr]
-    taken(some, "a", limits.FAILED_AUTHENTICATION)
-    assert not some.look(limits.FAILED_AUTHENTICATION, "a").allowed  # type: ignore[union-attr]
-
-
 def test_what_was_given_back_may_be_taken_again_in_its_window() -> None:
     some, clock = make(rate_limit_ticket_per_minute=2)
     first = at_once(some.take(limits.TICKET, "a"))
@@ -104,7 +96,6 @@ def test_the_headers_count_down() -> None:
 def test_off_is_off() -> None:
     some = Limits(Settings(rate_limits="off", rate_limit_read_per_minute=1))
     assert [at_once(some.take("read", "a")), at_once(some.take("read", "a"))] == [None] * 2
-    assert some.look("read", "a") is None
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

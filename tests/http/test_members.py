@@ -27,6 +27,13 @@ from sublet.http.sent_nameservers import sent_nameservers
 Found = set[tuple[str, str]]
 
 
+def test_only_some_guesses_are_made_and_50_fields_are_listed() -> None:
+    reading = Reading()
+    assert read_members({f"nameservers{number}": 1 for number in range(80)}, RegisterBody, reading) is None
+    assert sum("did you mean `nameservers`?" in each.message for each in reading.malformed) == 10
+    assert (len(reading.malformed), reading.malformed.omitted, reading.count()) == (50, 30, 80)
+
+
 def wrong_in(value: dict[str, Any], struct: type[msgspec.Struct]) -> tuple[Found, Found]:
     """Read a body that can't be read; return its malformed and its missing members."""
     reading = Reading()

@@ -19,6 +19,32 @@ def server() -> Iterator[Server]:
         yield started
 
 
+HOSTS_REFUSED = [
+    *(b"a b", b"a/b", b"a@b", b"a,b", b"<script>", b'"a"', b"a'b", b"a\tb", b"a%41", b"*", b"a\\b", b"$a"),
+    *(
+        b"\xe4.example",
+        b"a:b",
+        b"a:123456",
+        b"a:1:2",
+        b"[::1",
+        b"[::1]a",
+        b"[",
+        b"[g::]",
+        b"::1",
+    ),
+]
+HOSTS_TAKEN = [
+    *(
+        b"names.example.net",
+        b"NAMES.example.net.",
+        b"a:8053",
+        b"127.0.0.1",
+        b"127.0.0.1:80",
+        b"[::1]",
+        b"[2001:db8::1]:8053",
+    ),
+    *(b"a:", b"sublet_api", b"xn--bcher-kva.example", b""),
+]
 MALFORMED = {
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "no request line": b"hello\r\n\r\n",
@@ -54,6 +80,8 @@ MALFORMED = {
     "DEL": b"GET /x%7F HTTP/1.1\r\nHost: a\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "two hosts": b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    **{f"host {host!r}": b"GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host for host in HOSTS_REFUSED},
+    "an odd host in HTTP/1.0": b"GET / HTTP/1.0\r\nHost: a/b\r\n\r\n",
 }
 
 
@@ -80,6 +108,37 @@ def test_what_is_http_comes_through(server: Server, octets: bytes) -> None:
     with server.connect() as connection:
         connection.sendall(octets)
         assert answered(connection)
+
+
+@pytest.mark.parametrize("host", HOSTS_TAKEN)
+def test_hosts_taken(server: Server, host: bytes) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host)
+        assert answered(connection)
+
+
+def test_64_requests_may_be_sent_ahead(server: Server) -> None:
+    server.delay_seconds = 0.001
+    with server.connect() as connection:
+        connection.sendall(GET * (protocol.AHEAD_MAX + 1))
+        received = b""
+        while received.count(b"HTTP/1.1 200 OK") <= protocol.AHEAD_MAX:
+            piece = connection.recv(65536)
+            assert piece, "it was closed"
+            received += piece
+    assert b"connection: close" not in received
+
+
+def test_what_is_sent_further_ahead_is_not_read_and_the_last_answer_closes(server: Server) -> None:
+    server.delay_seconds = 0.001
+    with server.connect() as connection:
+        connection.sendall(GET * 1000)
+        received = everything(connection)
+    answers = received.count(b"HTTP/1.1 200 OK")
+    assert protocol.AHEAD_MAX < answers <= protocol.AHEAD_MAX + 2
+    assert received.count(b"connection: close") == 1
+    assert b"connection: close" in received.rpartition(b"HTTP/1.1 200 OK")[2]
+    assert len(server.seen) == answers
 
 
 CHUNKS = {

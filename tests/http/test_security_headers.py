@@ -17,7 +17,7 @@ from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.http.status import Status
 
-PAGES = ("/api/v1/docs", "/api/v1/openapi.json", "/healthz", "/readyz", "/metrics")
+PAGES = ("/docs", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from service import Registrant, RunningService, registry_address, running_service
+from sublet.accounts.tokens import new_token
 
 ADA, HER_NEIGHBOUR, ELSEWHERE = "203.0.113.1", "203.0.113.200", "198.51.100.1"
 
@@ -80,13 +81,45 @@ def test_failed_authentication_of_several_networks(tmp_path_factory: pytest.Temp
         )
         assert statuses(service, guess, *first) == [401] * 4 + [429] * 2
         assert statuses(service, guess, *second) == [401, 401, 429]
-        # Who fails too often isn't let in with a good token either: else it would be told which guess was good.
-        assert statuses(service, ada, first[-1], second[0], "192.0.2.1", "198.51.100.2") == [
-            429,
-            429,
-            200,
-            200,
+        # Failures alone are limited: a valid token passes from everywhere, and uses none of the tries up.
+        assert statuses(service, ada, first[-1], second[0], "192.0.2.1", "198.51.100.2") == [200] * 4
+        assert statuses(service, guess, first[-1], second[0]) == [429, 429]
+
+
+def test_a_valid_token_passes_after_30_bad_ones_from_its_address(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with limited(tmp_path_factory.mktemp("lockout")) as (service, ada):
+        unknown = str(new_token().reveal())  # of good form: it is looked up
+        assert statuses(service, unknown, *[ADA] * 31) == [401] * 30 + [429]
+        refused = ask(service, "nonsense", ADA)
+        assert (refused.status_code, refused.json()["error"]) == (429, "rate_limited")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert statuses(service, ada, ADA, ADA) == [200, 200]
+        assert ask(service, None, ADA).json()["error"] == "token_missing"
+
+
+def test_unknown_paths_and_methods_count_for_the_address(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with limited(tmp_path_factory.mktemp("unknown"), address=4) as (service, ada):
+        sent = [
+            service.call(who, method, path, x_forwarded_for=ADA)
+            for who, method, path in (
+                (None, "GET", "/nowhere"),
+                (ada, "GET", "/nowhere"),
+                (None, "DELETE", "/me"),
+                (None, "PATCH", "/subdomains/a"),
+                (None, "GET", "/nowhere"),
+                (None, "DELETE", "/me"),
+                (ada, "GET", "/me"),
+            )
         ]
+        assert [each.status_code for each in sent] == [404, 404, 405, 405, 429, 429, 429]
+        assert {each.json()["error"] for each in sent[4:]} == {"rate_limited"}
+        assert sent[4].headers["ratelimit-policy"] == '"address";q=4;w=60'
+        root = service.base_url.removesuffix("/api/v1")
+        outside = service.client.get(f"{root}/favicon.ico", headers={"x-forwarded-for": ADA})
+        assert outside.status_code == 429
+        assert service.call(None, "GET", "/nowhere", x_forwarded_for=HER_NEIGHBOUR).status_code == 404
 
 
 def test_this_host_itself_is_counted_by_its_tokens_alone(tmp_path_factory: pytest.TempPathFactory) -> None:

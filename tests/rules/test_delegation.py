@@ -262,6 +262,19 @@ def test_bad(
     assert check(nameservers, glue, ds_records)[1] == errors
 
 
+def test_of_long_lists_the_first_ones_are_checked_and_all_are_counted() -> None:
+    ds_records = [f"{tag} 13 2 {'ab' * 32}" for tag in range(500)]
+    glue = [GlueInput("ns.elsewhere.example", "8.8.8.8")] * 500
+    _, errors = check_delegation(OWNER, ["-"] * 500, glue, ds_records, nameservers_min=1, nameservers_max=13)
+    counted = {each.code: each.message for each in errors}
+    assert counted["too_many_nameservers"].startswith("500 nameservers are given")
+    assert counted["too_many_ds_records"].startswith("500 DS records are given")
+    assert counted["glue_invalid"].startswith("500 entries are given; send 104 at most")
+    of_hosts = [each for each in errors if each.code == "nameserver_invalid"]
+    assert (len(of_hosts), of_hosts[-1].field) == (64, "nameservers[63]")
+    assert len(errors) == 64 + 104 + 3
+
+
 def test_the_platform_domains_limits() -> None:
     assert check(ELSEWHERE[:1], nameservers_min=2)[1] == [("nameservers", "too_few_nameservers")]
     assert check((), nameservers_min=2)[1] == []

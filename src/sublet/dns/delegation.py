@@ -15,6 +15,12 @@ from sublet.errors import FieldError
 
 DS_RECORDS_MAX: Final = 8
 
+LOOKED_AT_MAX: Final = 64
+"""Nameservers and DS records that are looked at; of a longer list, which is refused, the others are only counted."""
+
+GLUE_ENTRIES_MAX: Final = 104
+"""Entries of glue that a request may have: eight for each of 13 nameservers."""
+
 GLUE_ADDRESSES_MAX: Final = 8
 """Addresses of one host and family: no host needs more, and every referral carries them all."""
 
@@ -113,7 +119,7 @@ def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[G
     What is no host name in `nameservers` is passed over: `check_delegation` refuses it.
     """
     hosts = set()
-    for nameserver in nameservers:
+    for nameserver in nameservers[:LOOKED_AT_MAX]:
         try:
             hosts.add(parse_host_name(nameserver))
         except InvalidName:
@@ -186,7 +192,7 @@ def _registered_above(host: str, owner: str, registered: Mapping[str, Sequence[s
 def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> _Nameservers:
     index_by_host: dict[str, int] = {}
     all_valid = True
-    for index, text in enumerate(nameservers):
+    for index, text in enumerate(nameservers[:LOOKED_AT_MAX]):
         try:
             host = parse_host_name(text)
         except InvalidName as error:
@@ -206,7 +212,10 @@ def _check_glue(
 ) -> tuple[GlueEntry, ...]:
     # A dict keeps the order given and merges duplicates.
     addresses: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for index, given in enumerate(glue):
+    if len(glue) > GLUE_ENTRIES_MAX:
+        message = f"{len(glue)} entries are given; send {GLUE_ENTRIES_MAX} at most."
+        errors.append(FieldError("glue", "glue_invalid", message))
+    for index, given in enumerate(glue[:GLUE_ENTRIES_MAX]):
         field = f"glue[{index}]"
         host = _check_glue_host(owner, named, given.host, field, errors)
         if given.ipv4 is None and given.ipv6 is None:
@@ -271,14 +280,15 @@ def _check_ds_records(
 ) -> tuple[DsRecord, ...]:
     records: dict[DsRecord, None] = {}
     invalid_count = 0
-    for index, given in enumerate(ds_records):
+    for index, given in enumerate(ds_records[:LOOKED_AT_MAX]):
         try:
             records[parse_ds(owner, given)] = None
         except InvalidDs as error:
             field = f"ds_records[{index}]" + (f".{error.member}" if error.member else "")
             errors.append(FieldError(field, "ds_invalid", str(error)))
             invalid_count += 1
-    if len(records) + invalid_count > DS_RECORDS_MAX:
-        message = f"{len(records) + invalid_count} DS records are given; leave some out, {DS_RECORDS_MAX} at most are published."
+    count = len(records) + invalid_count + len(ds_records[LOOKED_AT_MAX:])
+    if count > DS_RECORDS_MAX:
+        message = f"{count} DS records are given; leave some out, {DS_RECORDS_MAX} at most are published."
         errors.append(FieldError("ds_records", "too_many_ds_records", message))
     return tuple(records)

@@ -225,7 +225,13 @@ def _parse_name(text: str, *, strict: bool) -> str:
         raise InvalidName(
             f"`{shown(text)}` has an empty label. Remove the dot at its start, or one of two in a row."
         )
-    name = ".".join(_to_a_label(label, strict=strict) for label in labels)
+    name = ""
+    for label in labels:
+        name += ("." if name else "") + _to_a_label(label, strict=strict)
+        if len(name) > NAME_OCTETS_MAX:  # IDNA would take its time for the other labels
+            raise InvalidName(
+                f"`{shown(text)}` takes more than {NAME_OCTETS_MAX} octets in the DNS. Give a shorter name."
+            )
     if len(labels) < 2:
         raise InvalidName(
             f"`{shown(text)}` is one label alone. Give a full name such as `{shown(text)}.example.net`."
@@ -233,10 +239,6 @@ def _parse_name(text: str, *, strict: bool) -> str:
     if labels[-1].isdigit():
         raise InvalidName(
             f"`{shown(text)}` ends in a label of digits alone, as only an address does. Give a full name."
-        )
-    if len(name) > NAME_OCTETS_MAX:
-        raise InvalidName(
-            f"`{shown(text)}` takes {len(name)} octets in the DNS; give a name of {NAME_OCTETS_MAX} at most."
         )
     return name
 
@@ -267,9 +269,9 @@ def _refuse_foreign_characters(text: str, typed: str) -> None:
 def _to_a_label(mapped: str, *, strict: bool) -> str:
     if mapped.startswith("-") or mapped.endswith("-"):
         raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen. Remove that.")
-    if mapped.isascii() and len(mapped) > LABEL_OCTETS_MAX:
+    if len(mapped) > LABEL_OCTETS_MAX:  # each character takes an octet at least; Punycode's work is quadratic
         raise InvalidName(
-            f"`{shown(mapped)}` has {len(mapped)} octets; give a label of {LABEL_OCTETS_MAX} at most."
+            f"`{shown(mapped)}` has {len(mapped)} octets or more; give a label of {LABEL_OCTETS_MAX} at most."
         )
     if mapped.isascii() and not (strict and is_idn(mapped)):
         return mapped

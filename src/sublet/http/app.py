@@ -17,7 +17,7 @@ from sublet.http.access_log import access_log
 from sublet.http.afterwards import Afterwards
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
-from sublet.http.endpoints import BASE_PATH, Context, Endpoint
+from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
 from sublet.http.openapi import build_document
 from sublet.http.paths import Paths
@@ -43,8 +43,8 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
         return HTMLResponse(page, headers=PAGE_HEADERS)
 
     routes = [
-        Route(f"{BASE_PATH}/openapi.json", _identified(openapi), methods=["GET"]),
-        Route(f"{BASE_PATH}/docs", _identified(docs), methods=["GET"]),
+        Route(OPENAPI_PATH, _identified(openapi), methods=["GET"]),
+        Route(DOCS_PATH, _identified(docs), methods=["GET"]),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
     afterwards = Afterwards(context.metrics, access_log(context.settings))
@@ -93,7 +93,7 @@ async def _fault(request: Request, _error: Exception) -> Response:
 def _refused(request: Request, refusal: Refusal) -> Response:
     accept = request.headers.get("accept", "")
     request_id = _request_id(request)
-    status, headers, body = render_refusal(refusal, request_id, accept, f"{BASE_PATH}/docs")
+    status, headers, body = render_refusal(refusal, request_id, accept, DOCS_PATH)
     return Response(
         body, status_code=status, headers={**headers, **SECURITY_HEADERS, "x-request-id": request_id}
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sublet.credits.fields import CREDITS_MAX
+from sublet.dns.delegation import GLUE_ENTRIES_MAX
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
 from sublet.errors import FieldError, validation_failed
 
@@ -69,7 +70,8 @@ Nameservers = Annotated[
 Glue = Annotated[
     list[GlueEntry],
     Meta(
-        max_length=64, description="Addresses of exactly those nameservers that lie at or below the own name."
+        max_length=GLUE_ENTRIES_MAX,
+        description="Addresses of exactly those nameservers that lie at or below the own name.",
     ),
 ]
 DsRecords = Annotated[

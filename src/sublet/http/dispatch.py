@@ -1,6 +1,6 @@
 """From a request to its answer: one straight line of checks in the documented order (docs/errors.md), then the handler.
 
-Route, method, token, rate, scope, media type, size, form; whatever comes after those is the verb's to check, in its own order.
+Rate of the address, route, method, token, rate of the token, scope, media type, size, form. The verb checks what comes after those.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from sublet.accounts.model import Registrant
 from sublet.errors import (
@@ -29,18 +29,17 @@ from sublet.http.access_log import Answered
 from sublet.http.afterwards import Afterwards
 from sublet.http.bodies import NoBody
 from sublet.http.deadlines import Deadlines
-from sublet.http.endpoints import BASE_PATH, Call, Context, Endpoint, takes_body
+from sublet.http.endpoints import DOCS_PATH, Call, Context, Endpoint, takes_body
 from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
     MethodNotAllowed,
-    UnsupportedMediaType,
     accepted_request_id,
     render_refusal,
 )
 from sublet.http.header_fields import HeaderFields
 from sublet.http.idempotency import REPLAYED, fingerprint, read_key
-from sublet.http.json_body import BodyTooSlow, declared_type, parse_object, read_body
+from sublet.http.json_body import BodyTooSlow, parse_object, read_body
 from sublet.http.limits import (
     ADDRESS,
     FAILED_AUTHENTICATION,
@@ -80,6 +79,12 @@ class _Request:
     user_id: int | None = None
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
+
+    async def receive_body(self) -> Message:
+        """Return the next part of the body, and remember whether it was the last one."""
+        message = await self.receive()
+        self.body_read = not message.get("more_body", False)
+        return message
 
 
 class Resource:
@@ -155,9 +160,10 @@ class Resource:
             self._deadlines.end(task)
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
+        failing = await self._admit(request)
         endpoint = self._route(request)
         request.endpoint = endpoint.name
-        registrant = await self._authenticate(request)
+        registrant = await self._authenticate(request, failing)
         request.user_id = registrant.user.id
         counted = await self._count(request, endpoint, registrant)
         try:
@@ -179,7 +185,7 @@ class Resource:
     def _route(self, request: _Request) -> Endpoint:
         method = request.scope["method"]
         if not self._methods:
-            raise NotFound("There is nothing at this path; the documents are at /api/v1/docs.")
+            raise NotFound(f"There is nothing at this path; the documentation is at {DOCS_PATH}.")
         endpoint = self._methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})
@@ -188,21 +194,31 @@ class Resource:
             )
         return endpoint
 
-    async def _authenticate(self, request: _Request) -> Registrant:
-        limits = self._context.limits
+    async def _admit(self, request: _Request) -> list[tuple[str, str]]:
+        """Count a request for the address and the network that it comes from, whatever its path and token.
+
+        Return the policies and keys that a failed authentication counts against.
+        """
         client = request.scope.get("client")
         address = client[0] if client else ""
         if self._trusted:
             address = client_address(address, request.fields.getlist("x-forwarded-for"), self._trusted)
         network = network_key(address)
         address = address_key(address)
-        if network is not None:
-            await self._admit(request, address, network)
-        failing = [(FAILED_AUTHENTICATION, address)]
-        if network is not None:
-            failing.append((FAILED_OF_NETWORK, network))
-        for policy, key in failing:
-            _refuse_more_failures(limits.look(policy, key))
+        if network is None:
+            return [(FAILED_AUTHENTICATION, address)]
+        for policy, key in ((ADDRESS, address), (NETWORK, network)):
+            allowance = await self._context.limits.take(policy, key)
+            if allowance is not None and not allowance.allowed:
+                request.headers |= limit_headers(allowance)
+                raise RateLimited(
+                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
+                    retry_after_seconds=allowance.reset_seconds,
+                )
+        return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
+
+    async def _authenticate(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
+        """Return whom the token stands for. A valid one passes however many failed before: failures alone are limited."""
         values = request.fields.getlist("authorization")
         if not values:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
@@ -213,22 +229,11 @@ class Resource:
             registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:
-                for policy, key in failing:  # another process, or request, may have had the last one
-                    _refuse_more_failures(await limits.take(policy, key))
+                for policy, key in failing:
+                    _refuse_more_failures(await self._context.limits.take(policy, key))
             raise
         self._context.note_use(registrant.token)
         return registrant
-
-    async def _admit(self, request: _Request, address: str, network: str) -> None:
-        """Count a request for where it comes from, whatever its token."""
-        for policy, key in ((ADDRESS, address), (NETWORK, network)):
-            allowance = await self._context.limits.take(policy, key)
-            if allowance is not None and not allowance.allowed:
-                request.headers |= limit_headers(allowance)
-                raise RateLimited(
-                    f"More than {allowance.limit} requests from this {policy} in a minute; wait {allowance.reset_seconds} s.",
-                    retry_after_seconds=allowance.reset_seconds,
-                )
 
     async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
         allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
@@ -252,8 +257,7 @@ class Resource:
         with suppress(Unavailable):  # the request has an answer already
             write = await limits.take(WRITE, key)
             if write is not None and write.allowed:
-                limits.give_back(counted, key)
-                request.headers |= limit_headers(limits.look(TICKET, key) or counted)
+                request.headers |= limit_headers(limits.give_back(counted, key))
 
     async def _read(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
         """Media type, size, form: everything malformed in body, query and headers is told at once."""
@@ -261,21 +265,16 @@ class Resource:
         reading = Reading()
         body = None
         if takes_body(endpoint):
-            declared = declared_type(request.fields)
-            raw = await read_body(request.fields, request.receive)
-            request.body_read = True
-            if raw and declared is None:
-                raise UnsupportedMediaType("Say what the body is: `Content-Type: application/json`.")
+            raw = await read_body(request.fields, request.receive_body)
             if raw:
-                members, duplicates = parse_object(raw)
-                reading.malformed += duplicates
+                members, reading.malformed = parse_object(raw)
             body = read_members(members, endpoint.body or NoBody, reading)
         query = read_query(request.scope.get("query_string", b""), endpoint.query, reading)
         key = read_key(request.fields, reading) if takes_body(endpoint) else None
         if reading.malformed:
             raise invalid_request(reading.malformed)
         if reading.missing:
-            raise validation_failed(reading.missing)
+            raise validation_failed(reading.missing, reading.missing.omitted)
         path = request.scope["path"]
         return Call(
             context=self._context,
@@ -293,7 +292,7 @@ class Resource:
     async def _refuse(self, request: _Request, refusal: Refusal) -> tuple[int, bytes]:
         await _drain(request, refusal)
         accept = ",".join(request.fields.getlist("accept"))
-        status, headers, body = render_refusal(refusal, request.request_id, accept, f"{BASE_PATH}/docs")
+        status, headers, body = render_refusal(refusal, request.request_id, accept, DOCS_PATH)
         request.headers |= headers
         return status, body
 
@@ -301,7 +300,7 @@ class Resource:
 def _refuse_more_failures(failures: Allowance | None) -> None:
     if failures is not None and not failures.allowed:
         raise RateLimited(
-            "Too many failed attempts to authenticate from here; wait, and check the token.",
+            "Too many attempts to authenticate from here failed. Check the token: a valid one is accepted at once.",
             retry_after_seconds=failures.reset_seconds,
         )
 
@@ -318,9 +317,9 @@ async def _drain(request: _Request, refusal: Refusal) -> None:
             taken = DRAIN_MAX_BYTES
         async with asyncio.timeout(DRAIN_SECONDS):
             while taken < DRAIN_MAX_BYTES:
-                message = await request.receive()
+                message = await request.receive_body()
                 taken += len(message.get("body", b""))
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                if not message.get("more_body", False):
                     return
     except TimeoutError:
         pass

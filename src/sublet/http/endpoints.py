@@ -24,7 +24,9 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
 
 BASE_PATH = "/api/v1"
-"""`{base_url}` without scheme and host (spec, part 9: one single base path)."""
+"""`{base_url}` without scheme and host (spec, part 9: one single base path). All under it needs a token and is JSON."""
+DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
+"""The documentation, outside of `BASE_PATH`: it needs no token."""
 TOKEN_USE_GRAIN = timedelta(hours=1)
 """How exact `last_used_at` of a token is."""
 WRITE_METHODS = ("POST", "PUT", "DELETE")

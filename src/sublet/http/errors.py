@@ -29,6 +29,7 @@ STATUS_BY_CATEGORY: dict[Category, int] = {
 }
 JSON_TYPE = "application/json"
 PROBLEM_TYPE = "application/problem+json"
+_NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -104,9 +105,10 @@ def accepted_request_id(text: str | None) -> str | None:
 def wants_problem(accept: str) -> bool:
     """Tell whether an `Accept` header names `application/problem+json` (RFC 9457) with a weight above 0."""
     for item in accept.lower().split(","):
-        media_type, *parameters = (part.strip() for part in item.split(";"))
-        if media_type == PROBLEM_TYPE:
-            return not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters)
+        media_type, _, parameters = item.partition(";")
+        if media_type.strip() == PROBLEM_TYPE:
+            weights = (each.strip() for each in parameters.split(";") if "q=0" in each)
+            return not any(_NO_WEIGHT.fullmatch(each) for each in weights)
     return False
 
 

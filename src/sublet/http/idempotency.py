@@ -15,7 +15,6 @@ from typing import Any, Concatenate, ParamSpec
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import FieldError
 from sublet.http.endpoints import Call
 from sublet.http.errors import IdempotencyKeyReused
 from sublet.http.header_fields import HeaderFields
@@ -50,7 +49,7 @@ def read_key(headers: HeaderFields, reading: Reading) -> str | None:
         return None
     if len(values) > 1 or not _KEY.fullmatch(values[0]):
         sentence = "must be sent once, with 1 to 255 visible ASCII characters"
-        reading.malformed.append(FieldError("Idempotency-Key", "value_invalid", sentence))
+        reading.malformed.add("Idempotency-Key", "value_invalid", sentence)
         return None
     return values[0]
 

@@ -1,7 +1,7 @@
-"""A body's octets: of the right media type, within the limits, and one strict JSON object.
+"""Read a request's body: the right media type, within the limits, one strict JSON object.
 
-Python's own reader takes more than RFC 8259 allows and keeps the last of duplicate keys in silence; what it lets pass is
-refused here: NaN and infinities, numbers beyond 64 bits, lone surrogates, NUL, deep nesting, duplicates at any depth.
+Python's own reader accepts more than RFC 8259 allows and silently keeps the last of duplicate keys. This module also
+refuses NaN and infinities, numbers beyond 64 bits, lone surrogates, NUL, deep nesting, duplicates at any depth.
 """
 
 import asyncio
@@ -9,56 +9,75 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.types import Receive
 
-from sublet.errors import FieldError, InvalidJson, InvalidRequest
+from sublet.errors import FieldErrors, InvalidJson, InvalidRequest
 from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
 from sublet.http.header_fields import HeaderFields
 
 BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
 DEPTH_MAX = 32
+FIELD_CHARACTERS_MAX = 200
+"""Most characters of a wrong field's name that the answer repeats."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_MEDIA_TYPE = re.compile(
-    r'[ \t]*application/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*(?:utf-8|"utf-8")[ \t]*)?;?[ \t]*',
-    re.IGNORECASE,
-)
+_BLANKS = " \t"
 
 
 class BodyTooSlow(InvalidRequest):
     """The body did not arrive in time; the connection is closed after the answer."""
 
 
-def declared_type(headers: HeaderFields) -> str | None:
-    """Return the `Content-Type`, or None when the request has none.
+def check_media_type(headers: HeaderFields) -> None:
+    """Accept a body that is declared as JSON in UTF-8, without an encoding (gzip and the like).
 
     Raises:
-        UnsupportedMediaType: it is not `application/json` in UTF-8, or the body is encoded (gzip and the like).
+        UnsupportedMediaType: it is declared as anything else, or not at all.
     """
     encodings = headers.getlist("content-encoding")
     if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings):
         raise UnsupportedMediaType("Send the body as it is, without Content-Encoding.")
     values = headers.getlist("content-type")
     if not values:
-        return None
-    if len(values) > 1 or not _MEDIA_TYPE.fullmatch(values[0]):
+        raise UnsupportedMediaType("Say what the body is: `Content-Type: application/json`.")
+    if len(values) > 1 or not _is_json(values[0]):
         raise UnsupportedMediaType("Send the body as JSON in UTF-8, with `Content-Type: application/json`.")
-    return values[0]
+
+
+def _is_json(content_type: str) -> bool:
+    """Return whether a `Content-Type` means JSON in UTF-8 (RFC 9110, section 8.3.1); an empty last parameter is accepted."""
+    media_type, *parameters = content_type.lower().split(";", 3)
+    if media_type.strip(_BLANKS) != "application/json":
+        return False
+    if parameters and not parameters[-1].strip(_BLANKS):
+        parameters.pop()
+    if not parameters:
+        return True
+    name, _, charset = parameters[0].partition("=")
+    return (
+        len(parameters) == 1
+        and name.strip(_BLANKS) == "charset"
+        and charset.strip(_BLANKS) in ("utf-8", '"utf-8"')
+    )
 
 
 async def read_body(
     headers: HeaderFields, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
 ) -> bytes:
-    """Return the whole body.
+    """Return the whole body; empty for a request without one, whatever its `Content-Type`.
 
     Raises:
+        UnsupportedMediaType: it isn't empty, and `check_media_type` refuses it.
         PayloadTooLarge: it has more than 64 KiB, by `Content-Length` or as it arrives.
         BodyTooSlow: it was not there in `timeout_seconds`, or the client went away.
     """
-    length = headers.get("content-length")
-    if length is not None and length.isascii() and length.isdigit() and int(length[:20]) > BODY_MAX_BYTES:
+    length = _content_length(headers)
+    if length > 0:
+        check_media_type(headers)
+    if length > BODY_MAX_BYTES:
         raise _too_large()
     body = bytearray()
     more = True
@@ -68,7 +87,10 @@ async def read_body(
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise BodyTooSlow("The connection ended before the body did. Send the request again.")
-                body += message.get("body", b"")
+                piece = message.get("body", b"")
+                if piece and not body:
+                    check_media_type(headers)
+                body += piece
                 more = message.get("more_body", False)
                 if len(body) > BODY_MAX_BYTES:
                     raise _too_large()
@@ -77,6 +99,12 @@ async def read_body(
             f"The body did not arrive within {timeout_seconds:g} seconds. Send the request again."
         ) from None
     return bytes(body)
+
+
+def _content_length(headers: HeaderFields) -> int:
+    """Return the declared length; 0 where none is declared, as with chunks. The parser has refused what is no number."""
+    length = headers.get("content-length") or ""
+    return int(length[:20]) if length.isascii() and length.isdigit() else 0
 
 
 def _too_large() -> PayloadTooLarge:
@@ -91,7 +119,7 @@ class _Object(dict[str, Any]):
     duplicates: tuple[str, ...] = ()
 
 
-def parse_object(raw: bytes) -> tuple[dict[str, Any], list[FieldError]]:
+def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
     """Return the one JSON object of a body, and its duplicate members (`duplicate_field`) at any depth.
 
     Raises:
@@ -122,7 +150,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], list[FieldError]]:
         raise _too_deep() from None
     if not isinstance(value, dict):
         raise InvalidJson("The body is no JSON object. Send one, such as {}.")
-    duplicates: list[FieldError] = []
+    duplicates = FieldErrors()
     _inspect(value, "", 1, duplicates)
     return value, duplicates
 
@@ -158,28 +186,25 @@ def _constant(name: str) -> Any:
     raise InvalidJson(f"{name} is not JSON. Leave it out.")
 
 
-def _inspect(value: Any, path: str, depth: int, duplicates: list[FieldError]) -> None:
-    if isinstance(value, str):
-        _refuse_unstorable(value)
-    elif isinstance(value, list | dict):
-        if depth > DEPTH_MAX:
-            raise _too_deep()
-        if isinstance(value, list):
-            for index, item in enumerate(value):
-                _inspect(item, f"{path}[{index}]", depth + 1, duplicates)
-            return
-        prefix = f"{path}." if path else ""
-        if isinstance(value, _Object):
-            for key in value.duplicates:
-                _refuse_unstorable(key)
-                duplicates.append(
-                    FieldError(
-                        f"{prefix}{key}"[:200], "duplicate_field", "is given more than once; send it once"
-                    )
-                )
-        for key, item in value.items():
+def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:
+    """Look at all texts and objects within; `path` has at most `FIELD_CHARACTERS_MAX` characters, or the work would be quadratic."""
+    if depth > DEPTH_MAX:
+        raise _too_deep()
+    prefix = f"{path}." if path else ""
+    if isinstance(value, _Object):
+        for key in value.duplicates:
+            name = f"{prefix}{key}"[:FIELD_CHARACTERS_MAX]
+            duplicates.add(name, "duplicate_field", "is given more than once; send it once")
+    is_object = isinstance(value, dict)
+    members: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in members:
+        if is_object:
             _refuse_unstorable(key)
-            _inspect(item, f"{prefix}{key}", depth + 1, duplicates)
+        if isinstance(item, str):
+            _refuse_unstorable(item)
+        elif isinstance(item, (dict, list)):
+            inner = f"{prefix}{key}" if is_object else f"{path}[{key}]"
+            _inspect(item, inner[:FIELD_CHARACTERS_MAX], depth + 1, duplicates)
 
 
 def _refuse_unstorable(text: str) -> None:

@@ -3,7 +3,9 @@
 Fixed windows of a minute that begin with a key's first request. A process spends what it has **borrowed** of a window. On SQLite,
 where one process serves, it borrows the whole window from itself, in memory of a bounded size. On PostgreSQL the window is the
 database's (`rate_store.py`), and processes borrow shares of it: the sum over them is never above the limit. What all tokens of an
-address or network may send together each process counts for itself. The headers are those of draft-ietf-httpapi-ratelimit-headers.
+address or network may send together each process counts for itself, answers of 404 and 405 included. Of failed attempts to
+authenticate only the failures are limited: the token is looked up first, so a valid one always passes. The headers are those of
+draft-ietf-httpapi-ratelimit-headers.
 """
 
 import asyncio
@@ -110,10 +112,6 @@ class Limits:
             FAILED_AUTHENTICATION: settings.rate_limit_failed_auth_per_minute,
             FAILED_OF_NETWORK: settings.rate_limit_failed_auth_network_per_minute,
         }
-        self._untouched = {
-            policy: Allowance(policy, limit, limit, WINDOW_SECONDS, allowed=limit > 0)
-            for policy, limit in self._limits.items()
-        }
         self._borrow = borrow
         self._clock = clock
         # In the order in which they began here, which is nearly that of their ends, since all are of one length.
@@ -145,25 +143,16 @@ class Limits:
             window.spent += 1
         return self._allowance(policy, window, now, allowed=allowed)
 
-    def give_back(self, taken: Allowance, key: str) -> None:
-        """Take back one request that `take` allowed, unless its window is over."""
+    def give_back(self, taken: Allowance, key: str) -> Allowance:
+        """Take back one request that `take` allowed, unless its window is over; return what is left then."""
         window = self._windows.get((taken.policy, key))
         # The window of that request ends no later than was said then; the next one does.
-        if window is not None and 0 < window.ends_at - self._clock() <= taken.reset_seconds:
-            window.left += 1
-            window.spent -= 1
-
-    def look(self, policy: str, key: str) -> Allowance | None:
-        """Tell what is left, as far as this process knows, without counting anything; None when limits are off."""
-        if not self._on:
-            return None
-        window = self._windows.get((policy, key))
-        if window is None:
-            return self._untouched[policy]
         now = self._clock()
-        if now >= window.ends_at:
-            window = _Window(ends_at=now + WINDOW_SECONDS, left=self._limits[policy])
-        return self._allowance(policy, window, now, allowed=window.left + window.not_lent > 0)
+        if window is None or not 0 < window.ends_at - now <= taken.reset_seconds:
+            return taken
+        window.left += 1
+        window.spent -= 1
+        return self._allowance(taken.policy, window, now, allowed=True)
 
     async def _refill(self, window: _Window, policy: str, key: str, now: float) -> None:
         """Borrow: as much again as was spent, and the `FIRST_SHARE`th part at least. What was left of a window that is over is gone.

@@ -16,22 +16,40 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from sublet.errors import FieldError, InvalidRequest
+from sublet.errors import FieldErrors, InvalidRequest
 from sublet.http.bodies import Dnskey, DsEntry, DsRecord
 
 QUERY_PARAMETERS_MAX = 64
 TOLD_WHOLE_MAX = 4
-"""Up to how many members an object is told whole to whoever sent one that resembles none of them."""
+"""Up to how many members an object's names are all listed for a client that sent one that resembles none of them."""
+LIST_ITEMS_MAX = 1000
+"""Most items of a list that are read one by one; those that the rules allow have hardly a hundred."""
+GUESSES_MAX = 10
+"""For how many unknown members of a request a guess is made: `difflib` takes up to a millisecond for each."""
 _NAMES = {bool: "true or false", int: "an integer", str: "a text"}
-_Wrong = list[FieldError]
+_GIVEN = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number with a fraction or an exponent",
+    str: "a text",
+    list: "a list",
+    type(None): "null",
+}
 
 
 @dataclass(slots=True)
 class Reading:
-    """What was found wrong so far: `malformed` is answered with 400, `missing` (members of nested objects) with 422."""
+    """What was found wrong so far: `malformed` is answered with 400.
 
-    malformed: _Wrong = field(default_factory=list)
-    missing: _Wrong = field(default_factory=list)
+    `missing` is answered with 422: members that nested objects lack, and lists of too many items.
+    """
+
+    malformed: FieldErrors = field(default_factory=FieldErrors)
+    missing: FieldErrors = field(default_factory=FieldErrors)
+
+    def count(self) -> int:
+        """Return how many fields are wrong, those included that are only counted."""
+        return sum(len(each) + each.omitted for each in (self.malformed, self.missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +63,14 @@ class _Member:
     metas: tuple[msgspec.Meta, ...]
 
 
-def invalid_request(errors: _Wrong) -> InvalidRequest:
+def invalid_request(errors: FieldErrors) -> InvalidRequest:
     """Return the refusal that carries these malformed fields; its message is the first one's, or counts them."""
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
-    if len(errors) > 1:
-        sentence = f"{len(errors)} fields can't be read; the first: {sentence}"
-    return InvalidRequest(sentence, errors=errors)
+    count = len(errors) + errors.omitted
+    if count > 1:
+        sentence = f"{count} fields can't be read; the first: {sentence}"
+    return InvalidRequest(sentence, errors=errors, errors_omitted=errors.omitted)
 
 
 @functools.cache
@@ -85,12 +104,18 @@ def _alternatives(kind: Any, metas: list[msgspec.Meta]) -> list[Any]:
     return [kind]
 
 
-def _unknown(name: str, known: typing.Collection[str], what: str) -> str:
-    close = difflib.get_close_matches(name[:64], list(known), n=1)
+def _add_unknown(
+    reading: Reading, field_name: str, name: str, known: typing.Collection[str], what: str
+) -> None:
+    wrong = reading.malformed
+    if wrong.is_full():
+        wrong.omitted += 1
+        return
+    close = difflib.get_close_matches(name[:64], list(known), n=1) if len(wrong) < GUESSES_MAX else []
     hint = f"; did you mean `{close[0]}`?" if close else "; leave it out"
     if not close and 0 < len(known) <= TOLD_WHOLE_MAX:
         hint = f"; it takes {', '.join(f'`{each}`' for each in known)}"
-    return f"unknown {what} `{name[:64]}`{hint}"
+    wrong.add(field_name[:200], "unknown_field", f"unknown {what} `{name[:64]}`{hint}")
 
 
 def read_members(
@@ -102,14 +127,12 @@ def read_members(
     those that are missing (`required`).
     """
     members = _members(struct)
-    before = len(reading.malformed) + len(reading.missing)
+    before = reading.count()
     found: dict[str, Any] = {}
     for name, item in value.items():
         member = members.get(name)
         if member is None:
-            reading.malformed.append(
-                FieldError(f"{prefix}{name}"[:200], "unknown_field", _unknown(name, members, "field"))
-            )
+            _add_unknown(reading, f"{prefix}{name}", name, members, "field")
         elif item is None:
             if member.nullable:
                 found[name] = None
@@ -117,8 +140,8 @@ def read_members(
             found[name] = _read(item, member.kind, f"{prefix}{name}", reading)
     for member in members.values():
         if member.required and member.name not in found:
-            reading.missing.append(FieldError(f"{prefix}{member.name}", "required", "is missing; send it"))
-    if len(reading.malformed) + len(reading.missing) > before:
+            reading.missing.add(f"{prefix}{member.name}", "required", "is missing; send it")
+    if reading.count() > before:
         return None
     return struct(**found)
 
@@ -126,6 +149,10 @@ def read_members(
 def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     if typing.get_origin(kind) is list:
         if isinstance(value, list):
+            if len(value) > LIST_ITEMS_MAX:
+                sentence = f"has {len(value)} items; send {LIST_ITEMS_MAX} at most"
+                reading.missing.add(name, "too_long", sentence)
+                return None
             metas: list[msgspec.Meta] = []
             kinds = _alternatives(typing.get_args(kind)[0], metas)
             inner = kinds[0] if len(kinds) == 1 else tuple(kinds)
@@ -151,16 +178,8 @@ def _ds_kind(value: dict[str, Any]) -> type[DsEntry]:
 
 
 def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:
-    given = {
-        bool: "a boolean",
-        int: "an integer",
-        float: "a number with a fraction or an exponent",
-        str: "a text",
-    }
-    what = given.get(type(value), "a list" if isinstance(value, list) else "an object")
-    if value is None:
-        what = "null"
-    reading.malformed.append(FieldError(name, "wrong_type", f"must be {wanted}, not {what}"))
+    what = _GIVEN.get(type(value), "an object")
+    reading.malformed.add(name, "wrong_type", f"must be {wanted}, not {what}")
 
 
 def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading: Reading) -> Any:
@@ -189,12 +208,9 @@ def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading
         if "\x00" in name or "\x00" in text:
             raise InvalidRequest("The query string holds a NUL. Leave it out.")
         if member is None:
-            sentence = _unknown(name, members, "query parameter")
-            reading.malformed.append(FieldError(name[:200], "unknown_field", sentence))
+            _add_unknown(reading, name, name, members, "query parameter")
         elif name in found:
-            reading.malformed.append(
-                FieldError(name, "duplicate_field", "is given more than once; send it once")
-            )
+            reading.malformed.add(name, "duplicate_field", "is given more than once; send it once")
         else:
             found[name] = _read_text(text, member, reading)
     if struct is None or reading.malformed:
@@ -214,16 +230,14 @@ def _read_text(text: str, member: _Member, reading: Reading) -> Any:
         return _read_instant(text, member, reading)
     longest = next((meta.max_length for meta in member.metas if meta.max_length is not None), None)
     if longest is not None and len(text) > longest:
-        reading.malformed.append(
-            FieldError(member.name, "too_long", f"is too long; send {longest} characters at most")
-        )
+        reading.malformed.add(member.name, "too_long", f"is too long; send {longest} characters at most")
     return text
 
 
 def _one_of(text: str, allowed: tuple[str, ...], member: _Member, reading: Reading) -> str | None:
     if text in allowed:
         return text
-    reading.malformed.append(FieldError(member.name, "unknown_value", f"must be one of {', '.join(allowed)}"))
+    reading.malformed.add(member.name, "unknown_value", f"must be one of {', '.join(allowed)}")
     return None
 
 
@@ -232,14 +246,12 @@ def _read_integer(text: str, member: _Member, reading: Reading) -> int | None:
         (meta for meta in member.metas if meta.ge is not None and meta.le is not None), msgspec.Meta(ge=0)
     )
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        reading.malformed.append(
-            FieldError(member.name, "wrong_type", "must be an integer in decimal digits")
-        )
+        reading.malformed.add(member.name, "wrong_type", "must be an integer in decimal digits")
         return None
     value = int(text)
     if (bounds.ge is not None and value < bounds.ge) or (bounds.le is not None and value > bounds.le):
         sentence = f"must be an integer from {bounds.ge} to {bounds.le}"
-        reading.malformed.append(FieldError(member.name, "unknown_value", sentence))
+        reading.malformed.add(member.name, "unknown_value", sentence)
         return None
     return value
 
@@ -249,7 +261,7 @@ def _read_instant(text: str, member: _Member, reading: Reading) -> datetime | No
         return msgspec.convert(text, INSTANT).astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
         sentence = "must be an instant by RFC 3339, such as 2026-01-31T12:00:00Z (a + is written %2B)"
-        reading.malformed.append(FieldError(member.name, "wrong_type", sentence))
+        reading.malformed.add(member.name, "wrong_type", sentence)
         return None
 
 

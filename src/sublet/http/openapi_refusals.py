@@ -7,15 +7,14 @@ from http import HTTPStatus
 from typing import Any
 
 from sublet import errors
-from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Category, Refusal
+from sublet.errors import FIELD_CODES, FIELD_ERRORS_MAX, MALFORMED_FIELD_CODES, Category, Refusal
 from sublet.http import errors as http_errors
-from sublet.http.endpoints import BASE_PATH
+from sublet.http.endpoints import DOCS_PATH
 from sublet.http.examples import QUOTE
 from sublet.http.json_body import BODY_MAX_BYTES
 from sublet.http.openapi_schemas import Schema, reference
 from sublet.http.shapes import FieldErrorShape, QuoteShape
 
-DOCS_PATH = f"{BASE_PATH}/docs"
 PROBLEM_PREFIX = "problem_"
 REQUEST_ID_EXAMPLE = "4bf92f3577b34da6a3ce929d0e0e4736"
 _QUOTED = (errors.PaymentConfirmationRequired, errors.InsufficientCredits, errors.PriceChanged)
@@ -92,9 +91,20 @@ def envelope_schemas() -> dict[str, Schema]:
             "errors": {
                 "type": "array",
                 "items": field_error,
-                "description": "All malformed fields (400), or all invalid ones (422).",
+                "maxItems": FIELD_ERRORS_MAX,
+                "description": "Malformed fields (400), or invalid ones (422); `details.errors_omitted` counts those beyond 50.",
             },
-            "details": {"type": "object", "description": "Members that the code defines."},
+            "details": {
+                "type": "object",
+                "properties": {
+                    "errors_omitted": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "How many wrong fields `errors` leaves out; absent where it has them all.",
+                    }
+                },
+                "description": "Members that the code defines.",
+            },
             "request_id": {"type": "string", "description": "The same as in `X-Request-Id`."},
         },
         "required": ["ok", "error", "message", "errors", "details", "request_id"],

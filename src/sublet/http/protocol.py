@@ -35,7 +35,11 @@ CONNECTIONS_MAX = 1000
 """Most connections at once, where nobody says otherwise."""
 FULL_TOLD_SECONDS = 60.0
 """How often the log has it at most that there are too many connections."""
+AHEAD_MAX = 64
+"""Most requests that a connection may have sent ahead of the one that is being answered: what came is parsed all at once."""
 _CONTROL = re.compile(rb"%(?:[01][0-9a-f]|7f)", re.IGNORECASE)
+_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?")
+"""A host name, an address, or nothing, with or without a port (RFC 9110, section 7.2). Names of containers have underscores."""
 
 
 class Connections(ServerState):
@@ -115,9 +119,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        """Feed the parser, by pieces: a head without end is refused before all that came of it is parsed."""
+        for start in range(0, len(data), HEAD_MAX_BYTES):
+            self._feed(data[start : start + HEAD_MAX_BYTES])
+
+    def _feed(self, data: bytes) -> None:
         """Feed the parser; then see to the bounds of a message that isn't complete."""
         if self.transport.is_closing():
-            return  # refused, and what else it sends is for nobody
+            return  # the request is refused, and nothing reads what else the client sends
         was_in_head = self._in_head
         if was_in_head:
             self._fed_bytes += len(data)
@@ -150,6 +159,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Leave the head, once it can be read in one way only."""
         self._check_head()
+        if len(self.pipeline) >= AHEAD_MAX:
+            self._refuse(400, f"Wait for answers: a connection may send {AHEAD_MAX} requests ahead.")
         self._in_head = False
         self._untold_bytes = 0
         under_way: RequestResponseCycle | None = self.cycle
@@ -245,6 +256,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(*_UNREADABLE)
         if names.count(b"host") > 1 or (version == "1.1" and b"host" not in names):
             self._refuse(400, "A request in HTTP/1.1 has the header Host, once.")
+        if not all(_HOST.fullmatch(value) for name, value in self.headers if name == b"host"):
+            self._refuse(400, "Send the header Host as a host name or an address, with or without a port.")
         if version == "1.0" and b"transfer-encoding" in names:
             self._refuse(400, "Transfer-Encoding is no header of HTTP/1.0.")
         path = self.url.partition(b"?")[0]

@@ -3,7 +3,14 @@
 from functools import lru_cache
 
 from sublet.counted import counted
-from sublet.dns.names import InvalidName, is_idn, parse_domain_name, parse_label, to_unicode
+from sublet.dns.names import (
+    INPUT_CHARACTERS_MAX,
+    InvalidName,
+    is_idn,
+    parse_domain_name,
+    parse_label,
+    to_unicode,
+)
 from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains.model import Register
@@ -12,9 +19,14 @@ NAMES_REMEMBERED = 4096
 """Of how many texts the name is remembered: most requests are about the same ones."""
 
 
-@lru_cache(NAMES_REMEMBERED)
 def canonical_domain(text: str) -> str | None:
     """Return a domain name as it is stored (lower case, A-labels, no final dot), or None when it can't be one."""
+    # A longer text must not stay in the cache: 4,096 of 64 KiB would take 256 MiB.
+    return _canonical_domain(text) if len(text) <= INPUT_CHARACTERS_MAX else None
+
+
+@lru_cache(NAMES_REMEMBERED)
+def _canonical_domain(text: str) -> str | None:
     try:
         return parse_domain_name(text)
     except InvalidName:
