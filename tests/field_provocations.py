@@ -56,6 +56,7 @@ _registering("ds_without_nameservers", ds_records=[DS])
 _registering(
     "too_many_ds_records", nameservers=_SPAN, ds_records=[f"{tag} {DS.partition(' ')[2]}" for tag in range(9)]
 )
+_registering("nameserver_unregistered", nameservers=["ns1.unregistered.example.test"])
 _registering("coupon_invalid", registration_mode="plus", coupon_code="NOSUCH")
 _registering("coupon_not_applicable", coupon=True, coupon_code="coupon_not_applicable")
 _registering("unknown_field", nameserver="ns1.provider.example")
@@ -66,8 +67,10 @@ _registering("wrong_type", confirm="true")
 def nameserver_cycle(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     one, other = fresh(), fresh()
-    service.register(user, one, nameservers=[f"ns1.{other}"])
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": other, "nameservers": [f"ns1.{one}"]})
+    service.register(user, one)
+    service.register(user, other, nameservers=[f"ns1.{one}"])
+    path = f"/subdomains/{one}/nameservers"
+    yield lambda: service.call(user, "PUT", path, {"nameservers": [f"ns1.{other}"]})
 
 
 @_field

@@ -40,6 +40,7 @@ FIELD_CODES: dict[str, str] = {
     "nameserver_invalid": "not a host name",
     "nameserver_duplicate": "the same nameserver twice",
     "nameserver_cycle": "the nameservers can only be found through this very name",
+    "nameserver_unregistered": "the nameserver lies below a name of a platform domain that no user has registered",
     "too_many_nameservers": "more than the platform domain's `nameservers_max`",
     "too_few_nameservers": "fewer than the platform domain's `nameservers_min`",
     "glue_required": "a nameserver at or below the own name has no glue address",

@@ -25,6 +25,7 @@ from sublet.db import Tx
 from sublet.migrations import newest_revision
 from sublet.schema_revision import needed_revision
 from sublet.secret import Secret
+from sublet.subdomains.delete import delete
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 
@@ -84,7 +85,7 @@ def test_from_nothing_to_a_user_with_a_token_a_domain_and_credits(tmp_path: Path
     assert offer["price_credits"] == 10
     assert answer(url, "credits", "grant", ANNA, "100", "--reason", "hello")["balance_after"] == 100
     assert answer(url, "coupon", "add", "half", "--percent", "50", "--max-uses", "3")["code"] == "HALF"
-    assert answer(url, "doctor") == {"healthy": True, "violations": []}
+    assert answer(url, "doctor") == {"healthy": True, "violations": [], "notices": []}
     assert {each["actor_kind"] for each in registry.events()} == {"operator"}
 
 
@@ -139,6 +140,28 @@ def test_the_doctor_shows_people_the_first_violations_of_a_kind_and_scripts_all(
     assert of_kind[-1].split(None, 1)[1].strip() == "… and 5 more"
     told = json.loads(run(registry.url, "doctor", "--json").stdout)
     assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25
+
+
+def test_a_notice_of_the_doctors_is_no_failure(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    bobs = registry.register(2, "gamma.example.test", "free", "ns1.alpha.example.test")
+    registry.write(delete, Actor(kind="user", user_id=1), "alpha.example.test")
+    shown = run(registry.url, "doctor")
+    assert "nameserver_in_trash" in shown.stdout
+    assert "ns1.alpha.example.test" in shown.stdout
+    told = json.loads(run(registry.url, "doctor", "--json").stdout)
+    (notice,) = told["notices"]
+    assert (notice["notice"], notice["object_type"], notice["object_id"]) == (
+        "nameserver_in_trash",
+        "subdomain",
+        bobs,
+    )
+    waits = {
+        "nothing_waits",
+        "sweep_is_in_time",
+    }  # no service runs here, and the registry's clock stands in the past
+    assert {each["invariant"] for each in told["violations"]} <= waits
+    assert shown.returncode == (1 if told["violations"] else 0)
 
 
 def test_an_answer_says_whether_it_is_mailed(tmp_path: Path) -> None:

@@ -336,11 +336,40 @@ def test_a_nameserver_that_can_not_be_found_and_unusual_ds_records_are_warned_of
     shop: RunningService,
 ) -> None:
     user = newcomer(shop)
-    other = fresh()
+    other = shop.register(user, fresh())["subdomain"]["fqdn"]
     added = shop.register(
         user, fresh(), nameservers=[*NS, f"ns1.{other}"], ds_records=["2371 16 4 " + "ab" * 48]
     )
     ed448, sha384, not_there = warnings(added)
     assert "ED448" in ed448
     assert "SHA-384" in sha384
-    assert not_there == f"The nameserver ns1.{other} can't be found: nobody has registered {other}."
+    assert not_there == f"The nameserver ns1.{other} can't be found: {other} is not in the DNS."
+
+
+def test_a_nameserver_below_a_name_that_is_not_registered_is_refused(shop: RunningService) -> None:
+    user = newcomer(shop)
+    host = f"ns1.{fresh()}"
+    held = shop.register(user, fresh(), nameservers=NS)["subdomain"]["fqdn"]
+    for method, path, body in (
+        ("POST", "/subdomains", {"fqdn": fresh(), "nameservers": [*NS, host]}),
+        ("PUT", f"/subdomains/{held}/nameservers", {"nameservers": [*NS, host]}),
+    ):
+        refused = shop.call(user, method, path, body)
+        assert refused.status_code == 422
+        (error,) = refused.json()["errors"]
+        assert (error["field"], error["code"]) == ("nameservers[2]", "nameserver_unregistered")
+
+
+def test_a_nameserver_below_a_name_in_the_trash_is_warned_of_and_its_removal_ahead(
+    shop: RunningService,
+) -> None:
+    user, other = newcomer(shop), newcomer(shop)
+    label = shop.register(other, fresh(), nameservers=NS)["subdomain"]["fqdn"]
+    assert shop.call(other, "DELETE", f"/subdomains/{label}").status_code == 200
+    added = shop.register(user, fresh(), nameservers=[*NS, f"ns1.{label}"])
+    (warning,) = warnings(added)
+    assert f"{label} is in the trash" in warning
+    events = shop.call(user, "GET", f"/subdomains/{added['subdomain']['fqdn']}/timeline").json()["timeline"]
+    (ahead,) = [each for each in events if each["event"] == "nameservers_removed"]
+    assert (ahead["past"], ahead["by"]) == (False, None)
+    assert ahead["detail"].startswith(f"ns1.{label}: ")

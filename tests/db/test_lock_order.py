@@ -10,14 +10,17 @@ from sqlalchemy import Engine, text
 from sqlalchemy.pool import NullPool
 
 from postgresql import fresh_database
-from registry import Prepared, Registry, open_registry
+from registry import OPERATOR, Prepared, Registry, open_registry
 from serving import wait_until
 from sublet.accounts import store as account_store
 from sublet.db import Tx
 from sublet.db.connect import postgresql_engine
+from sublet.errors import Conflict, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.subdomains import owner_store, store, sweep_store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.publishing import (
     Result,
     begin_publication,
@@ -26,8 +29,11 @@ from sublet.subdomains.publishing import (
     record_zone_fault,
     settle_fence,
 )
+from sublet.subdomains.purge import purge
+from sublet.subdomains.register import register
 from sublet.subdomains.retry import retry
 from sublet.subdomains.sweep import sweep
+from sublet.subdomains.update_nameservers import update_nameservers
 
 ZONE = "example.test"
 SHOP = f"shop.{ZONE}"
@@ -184,3 +190,48 @@ def test_a_user_who_is_busy_keeps_no_name_from_being_dated(pair: tuple[Registry,
         assert account_store.lock_user(tx, registry.users["ann"]) is not None
         assert registry.write(sweep).done == Counter(looked=1)
     assert registry.read(lambda tx: {each[0]: each[2] for each in sweep_store.list_dates(tx)})[held.id]
+
+
+@pytest.mark.parametrize("verb", ["change", "registration"])
+def test_no_nameserver_gets_below_a_name_that_is_purged_beside(
+    pair: tuple[Registry, Engine], verb: str
+) -> None:
+    """The purge comes to wait for the one who adds the nameserver, and then knows of the nameserver; or the other way round."""
+    registry, engine = pair
+    registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
+    registry.publish(ZONE)
+    registry.write(delete, registry.actor("ben"), SHOP)
+    registry.sweep()
+    registry.publish(ZONE)
+    host = f"ns1.{SHOP}"
+    ada = f"ada.{ZONE}"
+    if verb == "change":
+        registry.register(ada)
+
+    def add(tx: Tx) -> None:
+        if verb == "change":
+            update_nameservers(tx, registry.actor(), ada, UpdateNameservers(nameservers=(host,)))
+        else:
+            register(tx, registry.actor(), Register(fqdn=ada, nameservers=(host,)), free_quota=9)
+
+    def release(tx: Tx) -> None:
+        with pytest.raises(Conflict, match="other names have nameservers below it"):
+            purge(tx, OPERATOR, SHOP, release=True)
+
+    _interleave(registry, engine, add, release, lambda _: None)
+    registry.write(delete, registry.actor(), ada)
+
+
+def test_a_name_purged_beside_is_seen_before_the_nameserver_is_stored(pair: tuple[Registry, Engine]) -> None:
+    registry, engine = pair
+    registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
+    registry.register(f"ada.{ZONE}")
+    registry.write(delete, registry.actor("ben"), SHOP)
+
+    def add(tx: Tx) -> None:
+        with pytest.raises(ValidationFailed):
+            update_nameservers(
+                tx, registry.actor(), f"ada.{ZONE}", UpdateNameservers(nameservers=(f"ns1.{SHOP}",))
+            )
+
+    _interleave(registry, engine, lambda tx: purge(tx, OPERATOR, SHOP), add, lambda _: None)

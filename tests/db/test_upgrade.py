@@ -10,11 +10,17 @@ from sqlalchemy import Engine, insert, inspect, select, text
 from sqlalchemy.pool import NullPool
 
 import sublet.migrations
+from dangling import store_unchecked
 from registry import Prepared, open_registry
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
+from sublet.dns.types import GlueInput
+from sublet.errors import SubdomainUnavailable
 from sublet.migrations import upgrade
+from sublet.registry.copy_store import NOT_COPIED
 from sublet.schema import metadata
+from sublet.subdomains.check_dependents import list_notices
+from sublet.subdomains.delete import delete
 
 NAMES = ("blog.example.test", "modern.example.test")
 Rows = dict[str, list[dict[str, object]]]
@@ -30,7 +36,7 @@ def test_names_of_the_first_schema_get_their_dates(
             filled.register(name, nameservers=("ns1.provider.example",))
         filled.publish()
         rows = filled.read(_all_rows)
-    _first_schema(database_url, rows)
+    _old_schema(database_url, rows, "0001")
     assert upgrade(database_url) == ("0001", sublet.migrations.newest_revision())
     with open_registry(database_url, sqlite_registry) as registry:
         registry.now = filled.now
@@ -48,18 +54,20 @@ def _all_rows(tx: Tx) -> Rows:
     }
 
 
-def _first_schema(url: str, rows: Rows) -> None:
-    """Make a database of the first schema, with what it knows of these rows."""
+def _old_schema(url: str, rows: Rows, revision: str) -> None:
+    """Make a database of an older schema, with what it knows of these rows."""
     engine = _engine(url)
     with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
         config = Config()
         config.set_main_option("script_location", str(Path(sublet.migrations.__file__).parent))
         config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        command.upgrade(config, revision)
         there = inspect(connection)
-        connection.execute(text("DELETE FROM ledger_accounts"))
+        for seeded in ("ledger_accounts", "clockwork"):
+            if there.has_table(seeded):
+                connection.execute(text(f"DELETE FROM {seeded}"))  # noqa: S608 - our own names
         for table in metadata.sorted_tables:
-            if not there.has_table(table.name):
+            if not there.has_table(table.name) or table.name in NOT_COPIED:
                 continue
             known = {column["name"] for column in there.get_columns(table.name)}
             for row in rows[table.name]:
@@ -76,3 +84,40 @@ def _engine(url: str) -> Engine:
     if url.startswith("sqlite:///"):
         return sqlite_engine(url)
     return postgresql_engine(url, poolclass=NullPool)
+
+
+def test_nameservers_of_the_fourth_schema_are_indexed(
+    database_url: str, sqlite_registry: Prepared, tmp_path: Path
+) -> None:
+    """A name that depends on one in the trash, and one that depends on a name that no user holds."""
+    shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
+    with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
+        label = filled.register("gone.example.test", nameservers=("ns1.provider.example",))
+        hosts = ("ns1.gone.example.test", "ns1.ada.example.test")
+        glue = (GlueInput("ns1.ada.example.test", "8.8.8.8"),)
+        ada = filled.register("ada.example.test", "ben", nameservers=hosts, glue=glue)
+        bob = filled.register("bob.example.test", "ben", nameservers=("ns1.provider.example",))
+        filled.write(delete, filled.actor(), "gone.example.test")
+        filled.publish()
+        after = ("ns1.never.example.test",)
+        filled.write(store_unchecked, bob, *after)
+        filled.publish()
+        rows = filled.read(_all_rows)
+    _old_schema(database_url, rows, "0004")
+    upgrade(database_url)
+    with open_registry(database_url, sqlite_registry) as registry:
+        registry.now = filled.now
+        assert registry.doctor() == []
+        notices = registry.read(list_notices)
+        assert [(each.notice, each.object_id) for each in notices] == [
+            ("nameserver_in_trash", ada.id),
+            ("nameserver_unregistered", bob.id),
+        ]
+        assert registry.sweep().done["nameservers_told"] == 1
+        with pytest.raises(SubdomainUnavailable):
+            registry.register("never.example.test")
+        registry.live(days=31)
+        assert registry.subdomain(ada.id).delegation.nameservers == ("ns1.ada.example.test",)
+        assert registry.subdomain(bob.id).delegation.nameservers == after
+        assert registry.subdomain(label.id).purged_at is not None
+        assert registry.doctor() == []

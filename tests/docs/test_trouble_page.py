@@ -22,6 +22,13 @@ def test_every_invariant_has_a_line_that_says_what_to_do() -> None:
     assert all(len(row.split(" | ")) == 3 for row in rows)
 
 
+def test_every_notice_has_a_line_that_says_what_to_do() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src" / "sublet").rglob("*.py"))
+    named = {name for source in sources for name in re.findall(r'\bNotice\("([a-z_]+)"', source)}
+    assert named
+    assert set(_table("Notice")) == named
+
+
 def _table(heading: str) -> dict[str, list[str]]:
     page = (ROOT / "docs" / "operating" / "trouble.md").read_text(encoding="utf-8")
     table = page.partition(f"| {heading} |")[2].partition("\n\n")[0]

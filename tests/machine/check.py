@@ -18,7 +18,14 @@ from sublet.subdomains.term_store import terms
 
 _UNSENT = {"no_mail_waits"}
 """No mailer runs here."""
-_UNTOLD = ("subdomain.open_renewal", "subdomain.remind", "subdomain.expire", "sweep.stop", "sweep.resume")
+_UNTOLD = (
+    "subdomain.open_renewal",
+    "subdomain.remind",
+    "subdomain.nameserver_notice",
+    "subdomain.expire",
+    "sweep.stop",
+    "sweep.resume",
+)
 """Events that the model does not tell of: reminders have tests of their own."""
 _SAME = (
     "id",

@@ -39,7 +39,7 @@ WANTED: dict[str, frozenset[str]] = {
         "set_label": f"{_OPERATOR} not_found validation_failed",
         "pass_time": "(done)",
         "restart": "(done)",
-        "sweep": "(done) stopped auto_renewed auto_renew_failed took",
+        "sweep": "(done) stopped auto_renewed auto_renew_failed took removed",
         "publish": "published not_read_back not_recorded not_sent begun",
     }.items()
 }

@@ -31,7 +31,7 @@ from machine.publisher import Held, begin, finish
 from machine.real import START, Real
 from machine.sweeper import sweep_all
 from machine.time_model import Registry
-from machine.world import Listed, Name, Pay, Refused
+from machine.world import Listed, Name, Pay, Refused, Wish
 
 Request = tuple[str, str, dict[str, Any], str | None]
 """A registrant's request: verb, who, arguments, the `Idempotency-Key`."""
@@ -466,6 +466,23 @@ class _Moves(RuleBasedStateMachine):
             self.send(verb, None, how, what=what)
         else:
             self.send("purge", None, how, what=what, release=verb == "release")
+
+    @move(4, pick=PICKS, number=NUMBERS, back=st.booleans(), how=HOWS)
+    def purge_below(self, pick: int, number: int, back: bool, how: How) -> None:
+        """Have a name depend on another one, purge that one, and sweep; perhaps the dependent is in the trash by then."""
+        live = [each for each in self.model.names if not each.trashed_at]
+        if len(live) < 2:
+            return
+        label, name = live[-1 - number % len(live)], live[-1 - pick % len(live)]
+        wanted = Wish((f"ns1.{label.fqdn}", "ns1.provider.example"), None, None)
+        self.request("update_nameservers", name.who, how, what=name.fqdn, wish=wanted)
+        if label is name or label.suspended_at:
+            return
+        self.request("delete", label.who, How(), what=label.fqdn)
+        if back:
+            self.sweep()
+        self.send("purge", None, How(), what=label.fqdn, release=False)
+        self.sweep()
 
     @move(2, domain=DOMAIN, changes=EDITS, force=st.booleans(), how=HOWS)
     def edit_platform_domain(self, domain: str, changes: dict[str, Any], force: bool, how: How) -> None:

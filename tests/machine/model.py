@@ -149,6 +149,7 @@ class Model:
             "_" in label,
             len(label) < place.settings["label_length_min"],
             self._is_wrong(fqdn, wish, place.settings["nameservers_min"], place.settings["nameservers_max"]),
+            self._dangles(who, fqdn, wish.nameservers or ()),
             mode not in (None, "admin", *MODES),
             self._pay_is_wrong(who, pay, "register", domain, runs if isinstance(runs, str) else None, price),
         ]
@@ -195,14 +196,16 @@ class Model:
         least, most = settings["nameservers_min"], settings["nameservers_max"]
         if wish.nameservers is None:
             least, most = 1, 13
-        if self._is_wrong(name.fqdn, Wish(hosts, glue, ds), least, most):
+        new = tuple(each for each in hosts if each not in name.nameservers)
+        if self._is_wrong(name.fqdn, Wish(hosts, glue, ds), least, most) or self._dangles(
+            who, name.fqdn, new
+        ):
             raise Refused("validation_failed")
         glue = _in_order(hosts, glue)
 
         def effect() -> Any:
             if (hosts, glue, ds) != (name.nameservers, name.glue, name.ds) or name.failed:
-                name.nameservers, name.glue, name.ds = hosts, glue, ds
-                self._change(name, always=True)
+                self.delegate(name, hosts, glue, ds)
                 self.audit["subdomain.update_nameservers"] += 1
             return name.id, 0
 
@@ -338,6 +341,8 @@ class Model:
             raise Refused("subdomain_unavailable", reason=reason, owned=owned)
         if label in place.foreign:
             raise Refused("subdomain_unavailable", reason="taken", owned=False)
+        if self.depended_on(fqdn, besides=who):
+            raise Refused("subdomain_unavailable", reason="reserved", owned=False)
 
     def _is_wrong(self, fqdn: str, wish: Wish, least: int, most: int) -> bool:
         hosts, glue, ds = wish.nameservers or (), wish.glue or (), wish.ds or ()
@@ -352,6 +357,61 @@ class Model:
             bool(ds) and not hosts,
         ]
         return any(wrong) or not self._can_be_found(fqdn, hosts)
+
+    def _dangles(self, who: str, fqdn: str, hosts: tuple[str, ...]) -> bool:
+        """Whether one of these hosts lies below a name that no user holds, or that is hidden and not in the DNS."""
+        return any(not _lies_in(host, fqdn) and not self._is_held(who, host) for host in hosts)
+
+    def _is_held(self, who: str, host: str) -> bool:
+        domain = next((each for each in self.places if host.endswith("." + each)), None)
+        if domain is None:
+            return True
+        place, label = self.places[domain], host.removesuffix("." + domain).rpartition(".")[2]
+        public = not (place.settings["hidden"] or place.settings["restricted"])
+        holder = self.holder(f"{label}.{domain}")
+        if holder is None:
+            listed = place.labels.get(label) if public else None
+            reserved = listed.kind in ("reserved", "blocked") if listed else label in RESERVED
+            return reserved or label == "ns1" or label in place.foreign
+        served = holder.nameservers and not (holder.trashed_at or holder.suspended_at)
+        return not holder.purged_at and (holder.who == who or public or bool(served))
+
+    def depended_on(self, fqdn: str, besides: str | None = None) -> bool:
+        """Whether others' names have nameservers at or below a name, or had some that the DNS may still have."""
+        return any(
+            _lies_in(host, fqdn) and not _lies_in(host, name.fqdn)
+            for name in self.names
+            if name.who != besides
+            for host in (
+                *name.nameservers,
+                *(host for host, since in name.dropped.items() if since > name.published_generation),
+            )
+        )
+
+    def dependents(self, label: Name) -> list[tuple[Name, tuple[str, ...]]]:
+        """The names with nameservers at or below another one, each with the others of its nameservers."""
+        found = [
+            (name, tuple(host for host in name.nameservers if not _lies_in(host, label.fqdn)))
+            for name in self.names
+            if name is not label
+        ]
+        return [(name, left) for name, left in found if left != name.nameservers]
+
+    def delegate(
+        self, name: Name, hosts: tuple[str, ...], glue: tuple[tuple[str, str], ...], ds: tuple[str, ...]
+    ) -> None:
+        """Store a delegation, for the DNS to follow."""
+        before = name.nameservers
+        name.nameservers, name.glue, name.ds = hosts, glue, ds
+        self._change(name, always=True)
+        self.drop(name, before)
+
+    def drop(self, name: Name, before: tuple[str, ...]) -> None:
+        """Keep in mind which nameservers a name had until this generation."""
+        for host in set(before) - set(name.nameservers):
+            name.dropped[host] = name.generation
+        for host in name.nameservers:
+            name.dropped.pop(host, None)
 
     def _can_be_found(self, fqdn: str, hosts: tuple[str, ...]) -> bool:
         """Whether some nameserver can be found without going through the name itself, by growing the set of what can."""

@@ -162,7 +162,8 @@ class OperatorModel(Model):
         """`sublet subdomain purge [--release]`: released only once the DNS has confirmed that nothing stands there."""
         name = self._any(what)
         done = name.released_at or (name.purged_at and not release)
-        if not name.trashed_at or done or (release and self.waits(name)):
+        early = release and (self.waits(name) or self.depended_on(name.fqdn))
+        if not name.trashed_at or done or early:
             raise Refused("conflict")
 
         def effect() -> Any:
@@ -176,14 +177,17 @@ class OperatorModel(Model):
     def purge_now(self, name: Name, *, follow: bool) -> None:
         """End a name's time in the trash."""
         name.purged_at = name.updated_at = self.now
+        before = name.nameservers
         name.nameservers, name.glue, name.ds = (), (), ()
         if follow:
             self._change(name)
+        self.drop(name, before)
         self.audit["subdomain.purge"] += 1
 
     def release_now(self, name: Name) -> None:
         """End a name's cooling-off."""
         name.released_at = name.updated_at = self.now
+        name.dropped.clear()
         self.audit["subdomain.release"] += 1
 
     def _any(self, what: str) -> Name:

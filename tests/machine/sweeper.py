@@ -36,9 +36,11 @@ def sweep_all(real: Real, model: Registry) -> list[str]:
     real.attempts += len(attempts)
     assert {number for number, _ in attempts} == tries, (attempts, tries)
     assert len(attempts) == len(tries)
+    removed = model.audit["subdomain.remove_nameservers"]
     lost = {each.id for each in model.names if each.trashed_at}
     came = model.sweep([number for number, _ in attempts])
     assert came == [kind for _, kind in attempts], (came, attempts)
     met += came
+    met += ["removed"] if model.audit["subdomain.remove_nameservers"] > removed else []
     met += ["took"] if {each.id for each in model.names if each.trashed_at} > lost else []
     return [*met, "(done)"]

@@ -63,8 +63,11 @@ class Registry(OperatorModel):
         if self.sweep_stops() or self.now - self.swept_at >= SEEN:
             self.swept_at = self.now
         came = [self._try(self.names[number - 1]) for number in order]
-        for name in self.names:
-            self._lose(name)
+        self._follow()
+        while lost := [name for name in self.names if self._is_lost(name)]:
+            for name in lost:
+                self._lose(name)
+            self._follow()
         return came
 
     def _try(self, name: Name) -> str:
@@ -78,22 +81,34 @@ class Registry(OperatorModel):
             return "auto_renew_failed"
         return "auto_renewed"
 
+    def _is_lost(self, name: Name) -> bool:
+        if name.purged_at:
+            return False
+        ends_at = self.trash_ends_at(name) if name.trashed_at else self.grace_ends_at(name)
+        return ends_at is not None and ends_at <= self.now
+
     def _lose(self, name: Name) -> None:
-        """Live after its grace: to the trash; after its time there: purged; cooled off, and out of the DNS: free."""
-        if not name.trashed_at:
-            ends_at = self.grace_ends_at(name)
-            if ends_at and ends_at <= self.now:
-                self.trash(name)
-                self.audit["subdomain.trash"] += 1
-        if name.trashed_at and not name.purged_at:
-            ends_at = self.trash_ends_at(name)
-            if ends_at and ends_at <= self.now:
-                self.purge_now(name, follow=True)
-        if name.purged_at and not name.released_at:
+        """Live after its grace: to the trash; after its time there: purged."""
+        if name.trashed_at:
+            self.purge_now(name, follow=True)
+        else:
+            self.trash(name)
+            self.audit["subdomain.trash"] += 1
+
+    def _follow(self) -> None:
+        """Nameservers below a purged name go; cooled off, out of the DNS, and nothing depends on it: free."""
+        cooling_off = [name for name in self.names if name.purged_at and not name.released_at]
+        for label in cooling_off:
+            for name, left in self.dependents(label):
+                glue = tuple(each for each in name.glue if each[0] in left)
+                self.delegate(name, left, glue, name.ds if left else ())
+                self.audit["subdomain.remove_nameservers"] += 1
+        for name in cooling_off:
+            assert name.purged_at is not None
             days = self.places[name.domain].settings["cooling_off_days"]
             again_at = name.looked_at + PAUSE if name.looked_at else self.now
             if name.purged_at + days * DAY <= self.now and again_at <= self.now:
-                if self.waits(name):
+                if self.waits(name) or self.depended_on(name.fqdn):
                     name.looked_at = self.now
                 else:
                     self.release_now(name)

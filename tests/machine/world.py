@@ -138,6 +138,8 @@ class Name:
     auto_renew_tried_at: datetime | None = None
     attempted_at: datetime | None = None
     looked_at: datetime | None = None
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Nameservers that were removed, each with the first generation without it."""
     terms: list[tuple[str, datetime, datetime, int]] = field(default_factory=list)
 
     @property

@@ -36,10 +36,11 @@ class Walker:
         """Return what has to stand in the zone, and nothing else at or below the name."""
         return self.wanted if self.state == "held" else set()
 
-    def draw(self, luck: random.Random) -> dict[str, object]:
-        """Draw a delegation as it is sent, and remember the records that it means."""
+    def draw(self, luck: random.Random, *, beside_neighbour: bool) -> dict[str, object]:
+        """Draw a delegation as it is sent, and remember the records that it means; a nameserver needs a registered name above it."""
         own = luck.sample([f"{label}.{self.name}" for label in LABELS], luck.randint(0, 3))
-        others = luck.sample(["ns.provider.example", f"ns1.{self.neighbour}", "ns2.provider.example"], 2)
+        below = [f"ns1.{self.neighbour}"] if beside_neighbour else []
+        others = luck.sample(["ns.provider.example", *below, "ns2.provider.example"], 2)
         hosts = [*own, *others[: luck.randint(0 if own else 1, 2)]]
         glue, records = [], {(self.name, "NS", f"{host}.") for host in hosts}
         for host in own:
@@ -92,12 +93,16 @@ class Walk:
         answer = self.on.service.call(self.ada, method, path, body)
         assert answer.status_code == status, (self.told, answer.text)
 
+    def _draw(self, walker: Walker) -> dict[str, object]:
+        beside = any(each.state != "free" for each in self.walkers if each is not walker)
+        return walker.draw(self.luck, beside_neighbour=beside)
+
     def _register(self, walker: Walker) -> None:
-        self._call(201, "POST", "/subdomains", {"fqdn": walker.name, **walker.draw(self.luck)})
+        self._call(201, "POST", "/subdomains", {"fqdn": walker.name, **self._draw(walker)})
         walker.state = "held"
 
     def _change(self, walker: Walker) -> None:
-        self._call(200, "PUT", f"/subdomains/{walker.name}/nameservers", walker.draw(self.luck))
+        self._call(200, "PUT", f"/subdomains/{walker.name}/nameservers", self._draw(walker))
         self.told[-1] += f" to {sorted(walker.wanted)}"
 
     def _delete(self, walker: Walker) -> None:

@@ -44,6 +44,26 @@ def test_into_the_trash_and_out_of_it(action: str) -> None:
     assert _faults(_life(action, "restore"), replace(ROW, trashed_at=BEGAN + DAY)) == ["row_is_replayed"]
 
 
+def test_the_system_takes_nameservers_and_tells_of_it_while_a_name_is_held_too() -> None:
+    removed = ("remove_nameservers", DELEGATION, NOTHING)
+    for held in ([], ["suspend"], ["delete"]):
+        events = _life(*held, "nameserver_notice", removed)
+        told = [
+            replace(each, actor_kind="operator" if each.action == "suspend" else "system") for each in events
+        ]
+        row = replace(
+            ROW,
+            delegation=NOTHING,
+            suspended_at=BEGAN + DAY if held == ["suspend"] else None,
+            trashed_at=BEGAN + DAY if held == ["delete"] else None,
+        )
+        assert _faults(told, row) == []
+        assert _faults(told, replace(row, delegation=DELEGATION)) == ["row_is_replayed"]
+    assert _faults(_life(("remove_nameservers", NOTHING, NOTHING)), replace(ROW, delegation=NOTHING)) == [
+        "edges_only"
+    ]
+
+
 def test_purged_and_released() -> None:
     gone = replace(
         ROW,

@@ -446,13 +446,21 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
     "quota": (change(users, "id = 1", free_quota=0), {"free_quota user"}),
     "wrong host": (
         _set(SHOP, nameservers=["-"]),
-        {"delegation_is_valid subdomain", "row_is_replayed subdomain", "zone_is_registry zone"},
+        {
+            "nameservers_are_indexed subdomain",
+            "delegation_is_valid subdomain",
+            "row_is_replayed subdomain",
+            "zone_is_registry zone",
+        },
     ),
     "other case": (
         _set(HELD, nameservers=["NS1.example.org"]),
-        {"delegation_is_valid subdomain", "row_is_replayed subdomain"},
+        {"nameservers_are_indexed subdomain", "delegation_is_valid subdomain", "row_is_replayed subdomain"},
     ),
-    "purged": (_set(LOST, nameservers=list(NS)), {"purged_is_empty subdomain", "row_is_replayed subdomain"}),
+    "purged": (
+        _set(LOST, nameservers=list(NS)),
+        {"nameservers_are_indexed subdomain", "purged_is_empty subdomain", "row_is_replayed subdomain"},
+    ),
     "other name": (
         _set(OLD, label="new"),
         {"fqdn subdomain"},
@@ -467,11 +475,11 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
             _record("update_nameservers", SHOP),
             sql("DELETE FROM audit_events WHERE id = (SELECT max(id) FROM audit_events)"),
         ),
-        {"zone_is_registry zone", "row_is_replayed subdomain"},
+        {"nameservers_are_indexed subdomain", "zone_is_registry zone", "row_is_replayed subdomain"},
     ),
     "left in the zone": (
         _set(SHOP, nameservers=[]),
-        {"zone_is_registry zone", "row_is_replayed subdomain"},
+        {"nameservers_are_indexed subdomain", "zone_is_registry zone", "row_is_replayed subdomain"},
     ),
     "waiting": (
         _set(SHOP, generation=99, generation_at=START),
@@ -502,6 +510,10 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
     "another delegation before": (
         _event("update_nameservers", SHOP, before={"nameservers": [], "glue": [], "ds_records": []}),
         {"edges_only subdomain"},
+    ),
+    "nameserver not indexed": (
+        sql("DELETE FROM nameserver_hosts WHERE subdomain_id = 1"),
+        {"nameservers_are_indexed subdomain"},
     ),
     "another's skeleton": (_set(SHOP, skeleton="rnodern"), {"skeleton_is_current subdomain"}),
     "held with a user that is not": (_set(HELD, held_with_user=True), {"held_with_user subdomain"}),

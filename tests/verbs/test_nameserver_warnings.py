@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dangling import store_unchecked
 from registry import FREE_QUOTA, OPERATOR, Registry
 from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput, Record
@@ -12,9 +13,8 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains.delete import delete
-from sublet.subdomains.model import Register, UpdateNameservers
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.nameserver_warnings import nameserver_warnings
-from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
@@ -23,7 +23,6 @@ from sublet.subdomains.update_nameservers import update_nameservers
 ELSEWHERE = ("ns1.provider.example", "ns2.provider.example")
 OTHER = "other.example.test"
 HOST = f"ns1.{OTHER}"
-UNREGISTERED = f"The nameserver {HOST} can't be found: nobody has registered {OTHER}."
 NOT_IN_THE_DNS = f"The nameserver {HOST} can't be found: {OTHER} is not in the DNS."
 
 
@@ -35,17 +34,16 @@ def warned(registry: Registry, *nameservers: str, **members: Any) -> tuple[str, 
     return registry.read(nameserver_warnings, mine)
 
 
-def test_a_name_that_nobody_has_registered(registry: Registry) -> None:
+@pytest.mark.parametrize(
+    ("host", "name"), [(HOST, OTHER), (OTHER, OTHER), ("ns1.x.deep.example.test", "x.deep.example.test")]
+)
+def test_a_name_that_no_user_has_registered(registry: Registry, host: str, name: str) -> None:
+    """As registries have it from before such nameservers were refused."""
     registry.add_domain("deep.example.test")
-    assert warned(registry, HOST, "ns1.x.deep.example.test") == (
-        UNREGISTERED,
-        "The nameserver ns1.x.deep.example.test can't be found: nobody has registered x.deep.example.test.",
-    )
-
-
-def test_the_name_itself_as_a_host(registry: Registry) -> None:
-    assert warned(registry, OTHER) == (
-        f"The nameserver {OTHER} can't be found: nobody has registered {OTHER}.",
+    mine = registry.register("mine.example.test")
+    registry.write(store_unchecked, mine, host)
+    assert registry.read(nameserver_warnings, registry.subdomain(mine.id)) == (
+        f"The nameserver {host} can't be found: {name} is not registered. Use another nameserver.",
     )
 
 
@@ -63,13 +61,11 @@ def test_nothing_is_said_of_the_operators_own(registry: Registry) -> None:
     assert warned(registry, *hosts) == ()
 
 
-@pytest.mark.parametrize("state", ["no nameservers", "trash", "suspended"])
+@pytest.mark.parametrize("state", ["no nameservers", "suspended"])
 def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
     """Whatever the reason, the words are the same: it is the other user's."""
     registry.register(OTHER, "ben", nameservers=() if state == "no nameservers" else ELSEWHERE)
-    if state == "trash":
-        registry.write(delete, registry.actor("ben"), OTHER)
-    elif state == "suspended":
+    if state == "suspended":
         registry.write(suspend, OPERATOR, OTHER, "a secret reason")
     assert warned(registry, HOST) == (NOT_IN_THE_DNS,)
 
@@ -84,7 +80,10 @@ def test_below_a_domain_that_not_everybody_sees_only_the_dns_is_told_of(
     registry.add_domain("else.test")
     registry.register("held.else.test", "ben")
     registry.write(edit_platform_domain, OPERATOR, "else.test", setting)
-    assert warned(registry, "ns1.held.else.test", "ns1.free.else.test") == tuple(
+    mine = registry.register("mine.example.test")
+    hosts = ("ns1.held.else.test", "ns1.free.else.test")
+    registry.write(store_unchecked, mine, *hosts)
+    assert registry.read(nameserver_warnings, registry.subdomain(mine.id)) == tuple(
         f"The nameserver ns1.{name}.else.test can't be found: {name}.else.test is not in the DNS."
         for name in ("held", "free")
     )
@@ -93,20 +92,17 @@ def test_below_a_domain_that_not_everybody_sees_only_the_dns_is_told_of(
 @pytest.mark.parametrize("state", ["trash", "suspended"])
 def test_no_circle_comes_by_way_of_the_trash_or_a_suspension(registry: Registry, state: str) -> None:
     """What a name will have again when it comes back counts now, so coming back needs no check."""
+    registry.register("mine.example.test")
     registry.register(OTHER, "ben", nameservers=("ns1.mine.example.test",))
     if state == "trash":
         registry.write(delete, registry.actor("ben"), OTHER)
     else:
         registry.write(suspend, OPERATOR, OTHER)
-    circle = Register(fqdn="mine.example.test", nameservers=(HOST,))
     with registry.refuses(ValidationFailed) as caught:
-        registry.write(register, registry.actor(), circle, free_quota=FREE_QUOTA)
-    assert [error.code for error in caught[0].errors] == ["nameserver_cycle"]
-    registry.register("mine.example.test")
-    with registry.refuses(ValidationFailed):
         registry.write(
             update_nameservers, registry.actor(), "mine.example.test", UpdateNameservers(nameservers=(HOST,))
         )
+    assert [error.code for error in caught[0].errors] == ["nameserver_cycle"]
     if state == "trash":
         registry.write(restore, registry.actor("ben"), OTHER, Payable(), free_quota=FREE_QUOTA)
     else:

@@ -1,15 +1,19 @@
 """`sublet doctor`: every invariant of the registry, asked of the whole database."""
 
+from collections.abc import Iterable
+
 from sublet.accounts.check_accounts import check_accounts, check_audit
 from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
+from sublet.counted import counted
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
 from sublet.http.check_store import list_foreign_outcomes
-from sublet.invariants import Violation
+from sublet.invariants import Notice, Violation
 from sublet.mail.check_mail import check_mail
 from sublet.service.exit_codes import REFUSED
+from sublet.subdomains.check_dependents import list_notices
 from sublet.subdomains.check_registry import check_registry
 from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.check_zones import check_watch
@@ -25,29 +29,31 @@ SHOWN_MAX = 20
 def doctor(session: Session) -> Answer:
     """Check every invariant of the registry; exits 0 when none is broken, 1 when one is. It changes nothing."""
 
-    def ask(tx: Tx) -> list[Violation]:
-        return [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
+    def ask(tx: Tx) -> tuple[list[Violation], list[Notice]]:
+        broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
+        return broken, list_notices(tx)
 
-    violations = session.read(ask)
-    value = {"healthy": not violations, "violations": violations}
-    if not violations:
-        return Answer(value, ("No invariant is broken.",))
-    rows = _rows(violations)
-    lines = (f"{len(violations)} broken:",)
-    return Answer(value, lines, Table(("invariant", "object", "what"), rows), exit_code=REFUSED)
+    violations, notices = session.read(ask)
+    value = {"healthy": not violations, "violations": violations, "notices": notices}
+    lines = [f"{len(violations)} broken:" if violations else "No invariant is broken."]
+    if notices:
+        lines.append(f"{counted(len(notices), 'notice')}; they break no invariant:")
+    rows = _rows((each.invariant, each) for each in violations) + _rows(
+        (each.notice, each) for each in notices
+    )
+    table = Table(("invariant or notice", "object", "what"), rows) if rows else None
+    return Answer(value, tuple(lines), table, exit_code=REFUSED if violations else 0)
 
 
-def _rows(violations: list[Violation]) -> tuple[tuple[str, str, str], ...]:
-    kinds: dict[str, list[Violation]] = {}
-    for each in violations:
-        kinds.setdefault(each.invariant, []).append(each)
+def _rows(found: Iterable[tuple[str, Violation | Notice]]) -> tuple[tuple[str, str, str], ...]:
+    kinds: dict[str, list[Violation | Notice]] = {}
+    for kind, each in found:
+        kinds.setdefault(kind, []).append(each)
     rows = []
-    for invariant, found in kinds.items():
-        rows += [
-            (invariant, f"{each.object_type} {each.object_id}", each.message) for each in found[:SHOWN_MAX]
-        ]
-        if len(found) > SHOWN_MAX:
-            rows.append((invariant, "", f"… and {len(found) - SHOWN_MAX} more"))
+    for kind, told in kinds.items():
+        rows += [(kind, f"{each.object_type} {each.object_id}", each.message) for each in told[:SHOWN_MAX]]
+        if len(told) > SHOWN_MAX:
+            rows.append((kind, "", f"… and {len(told) - SHOWN_MAX} more"))
     return tuple(rows)
 
 

@@ -1,7 +1,7 @@
 """A delegation: nameservers, glue and DS records, and when they are valid together."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 from itertools import zip_longest
@@ -125,6 +125,16 @@ def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[G
         except InvalidName:
             continue
     return tuple(GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in glue if entry.host in hosts)
+
+
+def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Delegation:
+    """Return a delegation without these nameservers and their glue; without DS records where no nameserver is left."""
+    nameservers = tuple(host for host in delegation.nameservers if host not in hosts)
+    return Delegation(
+        nameservers,
+        tuple(entry for entry in delegation.glue if entry.host not in hosts),
+        delegation.ds_records if nameservers else (),
+    )
 
 
 def find_nameserver_cycle(

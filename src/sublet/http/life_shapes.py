@@ -19,6 +19,7 @@ class TimelineEventShape(Struct, kw_only=True, frozen=True):
     event: Literal[
         "registered",
         "nameservers_updated",
+        "nameservers_removed",
         "auto_renew_set",
         "renewal_opens",
         "expires",

@@ -49,6 +49,8 @@ from sublet.subdomains.model import (
     SubdomainFilter,
     UpdateNameservers,
 )
+from sublet.subdomains.nameserver_labels import places_of_subdomain
+from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
@@ -105,6 +107,8 @@ async def get_timeline(call: Call[None, None]) -> Answer:
             terms=term_store.list_terms(tx, subdomain.id, BEHIND_MAX),
             milestones=list_milestones(tx, subdomain.id),
             changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, BEHIND_MAX),
+            nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
+            places=places_of_subdomain(tx, subdomain),
         )
         return timeline_answer(
             subdomain,
@@ -281,7 +285,7 @@ async def _settled(
     if registered:
         elsewhere = registered.warnings
     else:
-        elsewhere = await db.read(registry_warnings, subdomain) if delegation.nameservers else ()
+        elsewhere = await db.read(registry_warnings, subdomain)
     warnings = (*delegation_warnings(delegation), *elsewhere, *_warnings_of_body(call, subdomain))
     return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 

@@ -23,6 +23,7 @@ import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
+import sublet.subdomains.delegation_store
 import sublet.subdomains.milestone_store
 import sublet.subdomains.owner_store
 import sublet.subdomains.store
@@ -46,6 +47,7 @@ DECLARING = (
     sublet.platform_domains.zone_state_store,
     sublet.platform_domains.zone_store,
     sublet.processes.store,
+    sublet.subdomains.delegation_store,
     sublet.subdomains.milestone_store,
     sublet.subdomains.owner_store,
     sublet.subdomains.store,

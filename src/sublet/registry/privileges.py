@@ -73,6 +73,7 @@ _OF_THE_LEDGER: Grants = {
     "milestones": _ADD,
     "ledger_accounts": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("balance",)},
     "subdomains": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": _OF_A_NAME},
+    "nameserver_hosts": _OWN,
 }
 
 API = Role(

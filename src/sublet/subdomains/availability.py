@@ -7,7 +7,7 @@ from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import former_store, free_name_store, publish_store, store
+from sublet.subdomains import dependent_store, former_store, free_name_store, publish_store, store
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.look_alike import looks_alike
 
@@ -20,14 +20,14 @@ def refuse_unavailable(
     Raises:
         SubdomainUnavailable: reserved (by its label's class, or since a platform domain or a nameserver of
             the zone stands at or below it), cooling off,
-            in the trash, taken (here, or in the zone by someone that the registry doesn't know); reserved again where an IDN is
-            easily mistaken for another name here.
+            in the trash, taken (here, or in the zone by someone that the registry doesn't know); reserved again where names of
+            other users have nameservers at or below it, and where an IDN is easily mistaken for another name here.
     """
     fqdn = f"{label}.{platform_domain.domain}"
     if label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
     # One question for all that may be in the way. Only where something is are they asked one by one, in their order.
-    is_free = free_name_store.is_free(tx, platform_domain.id, fqdn)
+    is_free = free_name_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
         _refuse_held(tx, user, platform_domain, fqdn)
     if _may_stand_from_before(tx, platform_domain, fqdn):
@@ -35,6 +35,9 @@ def refuse_unavailable(
     if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
         raise unavailable("taken", owned=False)
+    if not is_free and dependent_store.has_dependents(tx, fqdn, besides_user_id=user.id):
+        # Its new holder could answer for those names.
+        raise unavailable("depended_on", owned=False)
     is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
     if is_checked and looks_alike(tx, user, platform_domain, label):
         raise unavailable("look_alike", owned=False)
@@ -78,6 +81,7 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
     messages = {
         "reserved": "This name is reserved. Take another one.",
         "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved. Take another one.",
+        "depended_on": "Names of other users have nameservers at or below this name, so it is reserved. Take another one.",
         "taken": "You hold this name already. Change it with PUT …/nameservers."
         if owned
         else "This name is taken. Take another one.",
@@ -86,6 +90,6 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
         else "This name is in the trash and not free yet. Take another one, or try again later.",
         "cooling_off": "This name was held until a short while ago and is not free yet. Take another one, or try again later.",
     }
-    # For whoever asks it is a kind of reserved: there is nothing to do but to take another name.
-    told = "reserved" if reason == "look_alike" else reason
+    # For the client these are kinds of reserved: only another name helps.
+    told = "reserved" if reason in ("look_alike", "depended_on") else reason
     return SubdomainUnavailable(messages[reason], details={"reason": told, "owned": owned})

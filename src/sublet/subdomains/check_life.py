@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 def check_lives(tx: Tx) -> Iterator[Violation]:
     """Yield what is wrong with the life of each name, one name after the other: nothing is held in memory but one."""
-    events = _Beside(check_life_store.stream_events(tx))
-    terms = _Beside(check_life_store.stream_terms(tx))
+    events = Beside(check_life_store.stream_events(tx))
+    terms = Beside(check_life_store.stream_terms(tx))
     for subdomain_id, facts in check_life_store.stream_facts(tx):
         for fault in replay(events.take(subdomain_id), terms.take(subdomain_id), facts):
             yield Violation(fault.invariant, "subdomain", subdomain_id, fault.message)
@@ -24,13 +24,13 @@ def check_lives(tx: Tx) -> Iterator[Violation]:
     yield from _gone(events)
 
 
-def _gone(events: "_Beside[Event]") -> Iterator[Violation]:
+def _gone(events: "Beside[Event]") -> Iterator[Violation]:
     for subdomain_id in events.passed_over:
         yield Violation("rows_stay", "subdomain", subdomain_id, "the audit tells of it, and it is not there")
     events.passed_over.clear()
 
 
-class _Beside(Generic[T]):
+class Beside(Generic[T]):
     """A stream ordered by subdomain, walked beside the subdomains; `passed_over` are ids that had no subdomain."""
 
     def __init__(self, rows: Iterator[tuple[int, T]]) -> None:

@@ -9,6 +9,7 @@ from sublet.dns.types import DsInput, GlueInput
 from sublet.invariants import Violation
 from sublet.platform_domains import check_store as platform_domain_check_store
 from sublet.subdomains import check_charge_store, check_milestone_store, check_store, look_alike_store
+from sublet.subdomains.check_dependents import IndexedHosts
 from sublet.subdomains.check_life import check_lives
 from sublet.subdomains.check_zones import check_zones
 from sublet.subdomains.model import Subdomain
@@ -36,10 +37,17 @@ def check_registry(tx: Tx, *, free_quota: int) -> list[Violation]:
         *check_lives(tx),
         *check_milestone_store.list_wrong_milestones(tx),
         *check_milestone_store.list_wrong_mails(tx),
-        *(violation for subdomain in check_store.stream_all(tx) for violation in _check_row(subdomain)),
+        *_check_rows(tx),
         *platform_domain_check_store.list_unaudited(tx),
         *check_zones(tx),
     ]
+
+
+def _check_rows(tx: Tx) -> Iterator[Violation]:
+    indexed = IndexedHosts(tx)
+    for subdomain in check_store.stream_all(tx):
+        yield from _check_row(subdomain)
+        yield from indexed.check(subdomain)
 
 
 def _check_row(subdomain: Subdomain) -> Iterator[Violation]:

@@ -52,12 +52,19 @@ def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
     return tuple(sorted(found, key=lambda each: each.at))
 
 
-def _in_trash(subdomain: Subdomain, trashed_at: datetime) -> tuple[Milestone, ...]:
-    until, since = restorable_until(subdomain), free_since(subdomain, trashed_at)
+def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
+    """Return when the end of a name's time in the trash is reminded of; None if it isn't there, or for too short a time."""
+    if subdomain.trashed_at is None:
+        return None
+    until, since = restorable_until(subdomain), free_since(subdomain, subdomain.trashed_at)
     if until is None or until - since < SHORT_TRASH:
-        return ()
-    at = until - min(TRASH_REMINDER, (until - since) / 2)
-    return (Milestone("trash_ends", at, since, told=True),)
+        return None
+    return until - min(TRASH_REMINDER, (until - since) / 2)
+
+
+def _in_trash(subdomain: Subdomain, trashed_at: datetime) -> tuple[Milestone, ...]:
+    at = trash_reminder_at(subdomain)
+    return () if at is None else (Milestone("trash_ends", at, free_since(subdomain, trashed_at), told=True),)
 
 
 def reached(

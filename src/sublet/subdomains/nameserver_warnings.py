@@ -1,59 +1,56 @@
-"""Nameservers of a name that can't be found, as far as the registry's own names tell: accepted, and yet the name won't work.
+"""Warn of nameservers that can't be found, or are removed soon, or were: as far as the registry's own names tell.
 
-A warning says only what the availability of a name and the DNS tell everybody: never whose a name is, or why it isn't there.
+A warning says only what the availability of a name and the DNS show every user, and, of a name in the trash, when the nameservers
+below it are removed.
 """
 
 from collections.abc import Sequence
 
+from sublet import audit
 from sublet.db import Tx
-from sublet.dns.names import is_at_or_below, reserved_reason
-from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import store
-from sublet.subdomains.availability import carries_the_zone
-from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_cycle import platform_domains_above
+from sublet.subdomains.nameserver_labels import Place, places_of, places_of_subdomain
+from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
 
 
 def nameserver_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return a sentence on each nameserver below another name under a platform domain that is not in the DNS.
+    """Return a sentence on each nameserver below another name that is not in the DNS, and on those that were removed since the last change.
 
-    `above` are the `platform_domains_above` of its nameservers, where they are known already.
+    `above` are the `platform_domains_above` of its nameservers if they are known already: then the name was just registered, and
+    nothing was removed.
 
-    Not warned of: a nameserver at or below the own name (it has glue), one at a platform domain itself, at a label that only the
-    operator can use, or where records stand that the registry did not write. Not looked at: whether the nameservers of the other
-    name know the host.
+    Not checked: whether the nameservers of the other name know the host.
     """
-    nameservers = subdomain.delegation.nameservers
-    if above is None:
-        above = platform_domains_above(tx, subdomain.fqdn, nameservers)
-    found = []
-    for host in nameservers:
-        if is_at_or_below(host, subdomain.fqdn):
-            continue
-        nearest = next((each for each in above if is_at_or_below(host, each.domain)), None)
-        if nearest is not None and host != nearest.domain:
-            found.append(_warning(tx, host, nearest))
-    return tuple(warning for warning in found if warning is not None)
+    if above is not None:
+        removed: tuple[str, ...] = ()
+        places = places_of(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
+    else:
+        removed, places = _removed(tx, subdomain), places_of_subdomain(tx, subdomain)
+    return (*removed, *(_warning(each) for each in places if not each.is_delegated))
 
 
-def _warning(tx: Tx, host: str, platform_domain: PlatformDomain) -> str | None:
-    label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
-    name = f"{label}.{platform_domain.domain}"
-    holder = store.find_unreleased(tx, name)
-    if holder is not None and is_delegated(holder):
-        return None
-    of_the_operator = (
-        reserved_reason(label) is not None
-        or carries_the_zone(platform_domain, name)
-        or zone_store.has_names_at_or_below(tx, platform_domain.id, name)
+def _removed(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    last = audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 1)
+    if not last or last[0].action != REMOVAL:
+        return ()
+    event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
+    hosts = ", ".join(removed_hosts(event))
+    return (
+        f"Removed on {moment(event.at)}: {hosts}. The name that it lay below is not registered any more. Set other nameservers.",
     )
-    if of_the_operator:
-        return None
-    everybody_sees_it = not (platform_domain.hidden or platform_domain.restricted)
-    if holder is None and everybody_sees_it:
-        return f"The nameserver {host} can't be found: nobody has registered {name}."
-    return f"The nameserver {host} can't be found: {name} is not in the DNS."
+
+
+def _warning(place: Place) -> str:
+    if place.is_in_trash:
+        at = place.removed_at
+        when = f"on {moment(at)}" if at is not None else "at the end of its time there"
+        return (
+            f"The nameserver {place.host} can't be found: {place.name} is in the trash. Unless it is restored, {place.host} is "
+            f"removed {when}. Use another nameserver."
+        )
+    if place.is_public and not place.is_held:
+        return f"The nameserver {place.host} can't be found: {place.name} is not registered. Use another nameserver."
+    return f"The nameserver {place.host} can't be found: {place.name} is not in the DNS."

@@ -3,9 +3,8 @@
 from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.dns.types import Delegation
 from sublet.errors import Conflict
-from sublet.subdomains import store
+from sublet.subdomains import delegation_store, dependent_store, store
 from sublet.subdomains.find import lock_for_operator, reread
 from sublet.subdomains.model import Subdomain
 
@@ -18,7 +17,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
     Raises, in this order:
         NotFound: no such name.
         Conflict: it is not in the trash; it was purged already (and is to be released no further); it is to be released, and
-            the name servers have not confirmed yet that nothing stands there.
+            the name servers have not confirmed yet that nothing stands there, or other names have nameservers below it.
     """
     subdomain = lock_for_operator(tx, identifier)
     if subdomain.trashed_at is None:
@@ -28,6 +27,13 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
     if release and subdomain.generation != subdomain.published_generation:
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: its removal from the DNS is not published; try again shortly."
+        )
+    # Locked, so that no other name gets a nameserver below it meanwhile (`refuse_unregistered`).
+    store.lock_subdomains(tx, [subdomain.id])
+    if release and dependent_store.has_dependents(tx, subdomain.fqdn):
+        raise Conflict(
+            f"{subdomain.fqdn} can't be released yet: other names have nameservers below it. Purge it without --release; "
+            "the worker then removes those nameservers. Release it once they are out of the DNS."
         )
     if subdomain.purged_at is None:
         end_trash(tx, actor, subdomain, follow=not release)
@@ -43,15 +49,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
     confirmed that nothing stands there.
     """
     followed = store.followed_by_dns(subdomain, tx.now) if follow else {}
-    store.update_subdomain(
-        tx,
-        subdomain.id,
-        purged_at=tx.now,
-        nameserver_count=0,
-        ds_record_count=0,
-        **store.delegation_columns(Delegation()),
-        **followed,
-    )
+    delegation_store.forget_delegation(tx, subdomain, purged_at=tx.now, **followed)
     audit.record(
         tx, actor, "subdomain.purge", "subdomain", subdomain.id, after={"purged_at": tx.now.isoformat()}
     )
@@ -60,6 +58,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
 def end_cooling_off(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Let a purged name be registered again; nothing is checked here."""
     store.update_subdomain(tx, subdomain.id, released_at=tx.now)
+    delegation_store.forget_hosts(tx, subdomain.id)
     audit.record(
         tx, actor, "subdomain.release", "subdomain", subdomain.id, after={"released_at": tx.now.isoformat()}
     )

@@ -20,13 +20,14 @@ from sublet.platform_domains import pattern_store
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
-from sublet.subdomains import store
+from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import refuse_unavailable, unavailable
 from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
 from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
+from sublet.subdomains.nameserver_labels import places_of, refuse_unregistered, unregistered_errors
 from sublet.subdomains.naming import label_of
 from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.pricing import registration_price
@@ -53,7 +54,8 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         ClockImplausible: the name's dates would be wrong.
         PlatformDomainNotFound: what selects the platform domain selects none that the user sees.
         RegistrationClosed: it takes no new registrations.
-        ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon.
+        ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon. Raised again last if a
+            name that a nameserver lies below has just been purged.
         SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another.
         RegistrationModeNotAllowed, FreeQuotaExceeded: no offer to run under.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
@@ -66,7 +68,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
             "This platform domain takes no new registrations at present. Take another one."
         )
     label, label_errors = label_of(command, platform_domain)
-    delegation, above, delegation_errors = _check_delegation(tx, command, platform_domain, label)
+    delegation, above, delegation_errors = _check_delegation(tx, user, command, platform_domain, label)
     name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
     offer = (
         _choose_offer(tx, user, command, platform_domain, name, free_quota)
@@ -84,13 +86,8 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         registration_mode=held.mode if held else None,
         list_price=list_price,
     )
-    errors = [
-        *errors,
-        *label_errors,
-        *delegation_errors,
-        *mode_errors(command.registration_mode),
-        *payable_errors,
-    ]
+    errors = [*errors, *label_errors, *delegation_errors, *mode_errors(command.registration_mode)]
+    errors += payable_errors
     if errors or platform_domain is None or name is None or offer is None:
         raise validation_failed(errors)
     is_listed = name.listed is not None
@@ -109,6 +106,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         list_price=list_price,
         new_expires_at=term_end(tx.now, offer.period_days),
     )
+    refuse_unregistered(tx, user, name.fqdn, delegation.nameservers, above)
     # From here on it must succeed, but for another process that was faster with the same name.
     subdomain = _insert(tx, user, platform_domain, name, offer, delegation)
     outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
@@ -122,7 +120,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
 
 
 def _check_delegation(
-    tx: Tx, command: Register, platform_domain: PlatformDomain | None, label: str | None
+    tx: Tx, user: User, command: Register, platform_domain: PlatformDomain | None, label: str | None
 ) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
     """Return the delegation, the platform domains above its nameservers, and what is wrong with it."""
     # Without a good label the own name is not known; nothing lies at or below this stand-in.
@@ -138,7 +136,9 @@ def _check_delegation(
     if errors or not label:
         return delegation, [], list(errors)
     above = platform_domains_above(tx, owner, delegation.nameservers)
-    return delegation, above, cycle_errors(tx, owner, delegation, above)
+    places = places_of(tx, owner, delegation.nameservers, above)
+    unregistered = unregistered_errors(places, delegation.nameservers, (), user.id)
+    return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 
 def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:
@@ -180,4 +180,5 @@ def _insert(
     )
     if subdomain is None:
         raise unavailable("taken", owned=False)
+    delegation_store.insert_hosts(tx, subdomain)
     return subdomain

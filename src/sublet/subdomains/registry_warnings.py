@@ -1,4 +1,4 @@
-"""What is accepted of a delegation and may hurt, as far as only the registry's database can tell."""
+"""Warnings on an accepted delegation that only the registry's database can give."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,6 @@ def registry_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
     """Return the warnings on a name's nameservers (`above` as in `nameserver_warnings`), then the one on its parent zone."""
-    if not subdomain.delegation.nameservers:
-        return ()
     return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
 
 

@@ -16,6 +16,8 @@ EDGES: dict[str, dict[str, str]] = {
     "unborn": {"register": "live"},
     "live": {
         "update_nameservers": "live",
+        "nameserver_notice": "live",
+        "remove_nameservers": "live",
         "retry": "live",
         "renew": "live",
         "set_auto_renew": "live",
@@ -29,6 +31,8 @@ EDGES: dict[str, dict[str, str]] = {
         "trash": "trashed",
     },
     "trashed": {
+        "nameserver_notice": "trashed",
+        "remove_nameservers": "trashed",
         "suspend": "trashed",
         "unsuspend": "trashed",
         "remind": "trashed",
@@ -43,12 +47,13 @@ EDGES: dict[str, dict[str, str]] = {
 
 WHILE_HELD = {
     "operator": frozenset({"unsuspend", "restore", "purge", "release"}),
-    "system": frozenset({"release"}),
+    "system": frozenset({"release", "nameserver_notice", "remove_nameservers"}),
     "user": frozenset[str](),
 }
 """What each kind of actor may do to a suspended name: its time stands still, and its user can only read it."""
 
 NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
+_CHANGES = ("update_nameservers", "remove_nameservers")
 _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 
@@ -139,7 +144,7 @@ def _refusal(state: str, facts: Facts, event: Event) -> str | None:
         return "it was let go, and was not held"
     if held and event.step not in WHILE_HELD.get(event.actor_kind, frozenset()):
         return f"{event.action} by the {event.actor_kind} is no step of a suspended name"
-    if event.step == "update_nameservers" and dict(event.before) != facts.delegation:
+    if event.step in _CHANGES and dict(event.before) != facts.delegation:
         return "the delegation that was changed is not the one before it"
     return None
 
@@ -179,7 +184,7 @@ def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
         case "renew" | "extend":
             expires_at = term.ends_at if term is not None else facts.expires_at
             return replace(facts, expires_at=expires_at, last_renewed_at=event.at)
-        case "update_nameservers":
+        case "update_nameservers" | "remove_nameservers":
             return replace(facts, delegation=dict(event.after))
         case "delete" | "trash":
             return replace(facts, trashed_at=event.at)

@@ -319,7 +319,7 @@ def insert_subdomain(
     """
     row = {
         **delegation_columns(delegation),
-        **_counts(delegation),
+        **delegation_counts(delegation),
         "published_generation": 0,
         "attempts": 0,
         "created_at": tx.now,
@@ -352,7 +352,8 @@ def _as_added(
     return Subdomain(*values)
 
 
-def _counts(delegation: Delegation) -> dict[str, int]:
+def delegation_counts(delegation: Delegation) -> dict[str, int]:
+    """Return the columns that count a delegation's records."""
     return {"nameserver_count": len(delegation.nameservers), "ds_record_count": len(delegation.ds_records)}
 
 
@@ -369,17 +370,6 @@ def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     # Whoever gives a generation gives the next one (`next_generation`), which is counted in the statement.
     change = _CHANGED if values.pop("generation", None) is None else _CHANGED_ANEW
     change.run(tx, of=subdomain_id, updated_at=tx.now, **values)
-
-
-def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
-    """Store what a name's delegation is to be, as its next generation, to be published at once."""
-    update_subdomain(
-        tx,
-        subdomain.id,
-        **delegation_columns(delegation),
-        **_counts(delegation),
-        **next_generation(tx.now),
-    )
 
 
 def next_generation(now: datetime) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from sublet.subdomains.apply_brake import (
 from sublet.subdomains.auto_renew import auto_renew
 from sublet.subdomains.brake import JUMP_MAX
 from sublet.subdomains.delete import move_to_trash
+from sublet.subdomains.dependent_store import has_dependents
+from sublet.subdomains.dependents import see_to_dependents
 from sublet.subdomains.find import find_for_operator, reread
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, lost_at
 from sublet.subdomains.milestones import Milestone, next_milestone_at, reached
@@ -41,7 +43,7 @@ FAULT_PAUSE = timedelta(hours=1)
 AN_INSTANT = timedelta(microseconds=1)
 ATTEMPTS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
-"""When to look again at a name that may be free as soon as its removal from the DNS is confirmed."""
+"""When to look again at a name that is released once its removal, and that of nameservers below it, is confirmed by the DNS."""
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
 
@@ -99,11 +101,26 @@ def _look_at(tx: Tx, due: list[Due]) -> Swept:
     Not both in one step: what is held by then (users, ledger accounts) somebody may wait for who is changing a name that is only
     dated. Those of which something is reached go first, and are not due afterwards; new names come again and again.
     """
+    seen = _see_to_dependents(tx, due)
+    if seen is not None:
+        return seen
     resting = _resting(tx, due)
     busy = [each for each in due if each.id not in resting]
     if not busy and _date(tx, due, resting):
         return Swept(Counter(looked=len(due)), more=True, names=len(due))
     return replace(_work(tx, busy or due, _look), names=len(due))
+
+
+def _see_to_dependents(tx: Tx, due: list[Due]) -> Swept | None:
+    """See to some names that depend on the first name in the trash that has any left; None if none has. That name stays due."""
+    for each in due:
+        seen = see_to_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
+        if seen is not None:
+            if seen.faults:
+                # It is not released before all of them are seen to.
+                sweep_store.put_off(tx, each.id, tx.now + FAULT_PAUSE)
+            return Swept(seen.done, more=True, names=seen.done.total() + len(seen.faults), faults=seen.faults)
+    return None
 
 
 def _resting(tx: Tx, due: list[Due]) -> dict[int, Dates]:
@@ -192,7 +209,8 @@ def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
         kinds.append(milestone.kind)
     free_at = cooling_off_ends_at(subdomain)
     if free_at is not None and free_at <= tx.now:
-        if subdomain.generation == subdomain.published_generation:
+        in_dns = subdomain.generation != subdomain.published_generation
+        if not in_dns and not has_dependents(tx, subdomain.fqdn):
             end_cooling_off(tx, SYSTEM, subdomain)
             assert subdomain.purged_at is not None  # noqa: S101 - else it would not cool off
             milestone_store.insert_milestone(tx, subdomain.id, "released", subdomain.purged_at)

@@ -73,11 +73,12 @@ class Clockwork:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A name that the sweep has something to do with, its user, and since when (`due_at`, or `loss_at`)."""
+    """A name that the sweep has something to do with, its user, since when (`due_at`, or `loss_at`), and whether it is in the trash."""
 
     id: int
     user_id: int
     since: datetime
+    in_trash: bool
 
 
 Dates = tuple[datetime | None, datetime | None]
@@ -106,8 +107,10 @@ def update_clockwork(tx: Tx, **values: object) -> None:
     tx.connection.execute(update(clockwork).values(**values))
 
 
+_NAME = (subdomains.c.id, subdomains.c.user_id)
+_IN_TRASH = subdomains.c.trashed_at.is_not(None)
 _DUE = Prepared(
-    select(subdomains.c.id, subdomains.c.user_id, subdomains.c.due_at)
+    select(*_NAME, subdomains.c.due_at, _IN_TRASH)
     .where(subdomains.c.due_at <= bindparam("now"))
     .order_by(subdomains.c.due_at)
     .limit(bindparam("at_most", type_=Integer))
@@ -120,7 +123,7 @@ def list_due(tx: Tx, limit: int) -> list[Due]:
 
 
 _LOSSES = Prepared(
-    select(subdomains.c.id, subdomains.c.user_id, subdomains.c.loss_at)
+    select(*_NAME, subdomains.c.loss_at, _IN_TRASH)
     .where(subdomains.c.loss_at <= bindparam("now"))
     .order_by(subdomains.c.loss_at)
     .limit(bindparam("at_most", type_=Integer))

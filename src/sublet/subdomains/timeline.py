@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from sublet.audit import Change
+from sublet.audit import AuditEvent, Change
 from sublet.counted import counted
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
@@ -21,10 +21,13 @@ from sublet.subdomains.lifecycle import (
 )
 from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
+from sublet.subdomains.nameserver_labels import Place
+from sublet.subdomains.nameserver_notices import REMOVAL, notice_detail, removed_hosts
 
 EVENTS = (
     "registered",
     "nameservers_updated",
+    "nameservers_removed",
     "auto_renew_set",
     "renewal_opens",
     "expires",
@@ -77,18 +80,23 @@ def timeline(
     terms: Sequence[Term],
     milestones: Sequence[PastMilestone],
     changes: Sequence[Change],
+    nameserver_events: Sequence[AuditEvent] = (),
+    places: Sequence[Place] = (),
 ) -> list[TimelineEvent]:
     """Return the events of a live name, or of one in the trash: first what is behind, then what is ahead, oldest first.
 
     Ahead is what comes if nobody does anything. A date that has passed, and that the sweep has still to act upon, is
-    ahead at `now`. A suspended name has no dates of loss, since it isn't lost while it is held.
+    ahead at `now`. A suspended name has no dates of loss, since it isn't lost while it is held. `nameserver_events` are the notices and
+    removals of nameservers below names that lapse (`nameserver_notices`), `places` where the nameservers lie now.
     """
     behind = [
         *_changes(subdomain, terms, changes),
         *_dates(subdomain, now, terms, milestones),
         *_milestones(milestones),
+        *_nameserver_events(nameserver_events),
     ]
-    return [*_in_order(behind)[-BEHIND_MAX:], *_in_order([*_ahead(subdomain, now)])]
+    ahead = [*_ahead(subdomain, now), *_removals_ahead(places, now)]
+    return [*_in_order(behind)[-BEHIND_MAX:], *_in_order(ahead)]
 
 
 def last_attempt(terms: Sequence[Term], milestones: Sequence[PastMilestone]) -> AutoRenewAttempt | None:
@@ -180,6 +188,28 @@ def _milestones(milestones: Sequence[PastMilestone]) -> Iterator[TimelineEvent]:
         if each.mail_id is not None and each.kind in _REMINDERS:
             detail = _REMINDERS[each.kind]
             yield TimelineEvent("reminded", each.created_at, past=True, detail=detail, by="system")
+
+
+def _nameserver_events(events: Sequence[AuditEvent]) -> Iterator[TimelineEvent]:
+    for event in events:
+        if event.action == REMOVAL:
+            hosts = ", ".join(removed_hosts(event))
+            detail = f"{hosts}: the name that it lay below was purged from the trash."
+            yield TimelineEvent("nameservers_removed", event.at, past=True, detail=detail, by="system")
+        elif event.after is not None and event.after.get("mail_id") is not None:
+            detail = notice_detail(event.after["stage"])
+            yield TimelineEvent("reminded", event.at, past=True, detail=detail, by="system")
+
+
+def _removals_ahead(places: Sequence[Place], now: datetime) -> Iterator[TimelineEvent]:
+    for place in places:
+        if place.is_purged:
+            yield TimelineEvent(
+                "nameservers_removed", now, past=False, detail=f"{place.host}: {place.name} was purged."
+            )
+        elif place.removed_at is not None:
+            detail = f"{place.host}: {place.name} is in the trash. Unless it is restored, the nameserver is removed."
+            yield TimelineEvent("nameservers_removed", max(place.removed_at, now), past=False, detail=detail)
 
 
 def _ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:

@@ -11,10 +11,11 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import DsInput, GlueInput
 from sublet.errors import RateLimited, validation_failed
-from sublet.subdomains import store
+from sublet.subdomains import delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
+from sublet.subdomains.nameserver_labels import places_of, refuse_unregistered, unregistered_errors
 
 CHANGE = "subdomain.update_nameservers"
 DAY = timedelta(days=1)
@@ -57,12 +58,23 @@ def update_nameservers(
     )
     if not errors:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
-        errors = tuple(cycle_errors(tx, subdomain.fqdn, delegation, above))
+        places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
+        unregistered = unregistered_errors(places, delegation.nameservers, stored.nameservers, user.id)
+        errors = (*unregistered, *cycle_errors(tx, subdomain.fqdn, delegation, above))
     if errors:
         raise validation_failed(errors)
     if delegation != stored or subdomain.provision_error is not None:
         _refuse_too_many(tx, subdomain.id, changes_per_day)
-        store.update_delegation(tx, subdomain, delegation)
+        refuse_unregistered(
+            tx,
+            user,
+            subdomain.fqdn,
+            delegation.nameservers,
+            above,
+            kept=stored.nameservers,
+            owner_id=subdomain.id,
+        )
+        delegation_store.update_delegation(tx, subdomain, delegation)
         audit.record(
             tx,
             actor,

@@ -11,8 +11,8 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import owner_store
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_warnings import nameserver_warnings
 from sublet.subdomains.publishing import desired_records
+from sublet.subdomains.registry_warnings import registry_warnings
 
 ABSENT_OWNERS_MAX = 30
 """At how many owners is looked for what was left over: each is four questions to each server."""
@@ -45,7 +45,7 @@ def view_delegation(tx: Tx, user_id: int, identifier: str) -> DelegationView:
         subdomain.fqdn, subdomain.delegation
     )
     absent = ever - {record.owner for record in desired} - {subdomain.fqdn}
-    warnings = (*delegation_warnings(subdomain.delegation), *nameserver_warnings(tx, subdomain))
+    warnings = (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))
     return DelegationView(
         subdomain, platform_domain, desired, tuple(sorted(absent))[:ABSENT_OWNERS_MAX], warnings
     )

@@ -1,0 +1,124 @@
+"""What the holder of a name learns of nameservers below a name that lapses: stages, mails and audit actions (rules).
+
+The name in the trash, which others' nameservers lie below, is called the label here.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from sublet.subdomains.lifecycle import free_since, restorable_until
+from sublet.subdomains.milestones import trash_reminder_at
+from sublet.subdomains.model import Subdomain
+
+IN_TRASH, ENDING = 1, 2
+"""The stages of a label's stay in the trash that its dependents' holders are told of: it began, and it ends within a week."""
+
+NOTICE = "subdomain.nameserver_notice"
+REMOVAL = "subdomain.remove_nameservers"
+CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL)
+"""What changes a delegation."""
+
+
+class Told(Protocol):
+    """An audit event of a notice or a removal; `AuditEvent` has it."""
+
+    @property
+    def at(self) -> datetime: ...  # noqa: D102 - as in AuditEvent
+    @property
+    def action(self) -> str: ...  # noqa: D102
+    @property
+    def before(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+    @property
+    def after(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+
+
+def stage_of(label: Subdomain, now: datetime) -> tuple[int, datetime] | None:
+    """Return the stage to be told, and since when the label's time in the trash counts; None if it is not there, or stands still."""
+    if label.trashed_at is None or restorable_until(label) is None:
+        return None
+    ends_soon_at = trash_reminder_at(label)
+    stage = ENDING if ends_soon_at is not None and ends_soon_at <= now else IN_TRASH
+    return stage, free_since(label, label.trashed_at)
+
+
+def removed_hosts(event: Told) -> list[str]:
+    """Return the nameservers that an event of removal took from its name."""
+    left = (event.after or {}).get("nameservers", [])
+    return [host for host in (event.before or {}).get("nameservers", []) if host not in left]
+
+
+def notice_mail(
+    stage: int, fqdn: str, hosts: Sequence[str], label: Subdomain, user_name: str
+) -> tuple[str, str]:
+    """Return subject and text of the mail that tells that nameservers of `fqdn` are removed when the label is purged."""
+    until = restorable_until(label)
+    when = f"on {moment(until)}" if until else "when it is purged"
+    subject = (
+        f"Nameservers of {fqdn} are about to be removed"
+        if stage == ENDING
+        else f"Nameservers of {fqdn} need a change"
+    )
+    verb = "lies" if len(hosts) == 1 else "lie"
+    return _mail(
+        subject,
+        user_name,
+        [
+            (
+                f"Your name {fqdn} uses {_listed(hosts)}, which {verb} at or below {label.fqdn}. "
+                f"{label.fqdn} is in the trash and no longer in the DNS."
+            ),
+            (
+                f"Unless its holder restores it, {_listed(hosts)} will be removed from {fqdn} {when}: "
+                f"the next holder of {label.fqdn} could otherwise take over {fqdn}."
+            ),
+            _what_to_do(fqdn),
+        ],
+        "You get this mail since reminders are on for your account; PUT /me/reminders turns them off.",
+    )
+
+
+def removal_mail(fqdn: str, hosts: Sequence[str], left: int, label: str, user_name: str) -> tuple[str, str]:
+    """Return subject and text of the mail that tells that nameservers were removed; `left` is how many the name has still."""
+    still = (
+        f"{fqdn} has {left} nameserver{'' if left == 1 else 's'} left."
+        if left
+        else f"{fqdn} has no nameserver left, so it leaves the DNS; its DS records were removed too. You still hold the name."
+    )
+    return _mail(
+        f"Nameservers of {fqdn} were removed",
+        user_name,
+        [
+            (
+                f"{_listed(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}: {label} was purged from the "
+                f"trash, and its next holder could otherwise take over {fqdn}."
+            ),
+            still,
+            _what_to_do(fqdn),
+        ],
+        "You get this mail since your name was changed.",
+    )
+
+
+def notice_detail(stage: int) -> str:
+    """Return what the timeline says of a notice's mail."""
+    if stage == ENDING:
+        return "Mail: nameservers of it are about to be removed."
+    return "Mail: nameservers of it lie below a name that is in the trash."
+
+
+def _what_to_do(fqdn: str) -> str:
+    return f"To change the nameservers: PUT /subdomains/{fqdn}/nameservers."
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    return ", ".join(hosts)
+
+
+def _mail(subject: str, user_name: str, paragraphs: list[str], last: str) -> tuple[str, str]:
+    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, last]) + "\n"
+
+
+def moment(at: datetime) -> str:
+    """Return an instant as mails and warnings show it."""
+    return f"{at.day} {at:%B %Y, %H:%M} UTC"
