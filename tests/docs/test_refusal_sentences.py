@@ -25,7 +25,7 @@ REFUSALS = {
 }
 RAISED_BY_DNS = {"InvalidName", "InvalidDs", "InvalidAddress"}
 VERBS = (
-    "Add|Ask|Buy|Change|Check|Choose|Delete|Drop|Encode|End|Give|Leave|Look|Name|No action needed|Open|Put|Remove|Repeat|Restore|Run|"
+    "Add|Ask|Buy|Change|Check|Choose|Delete|Drop|Encode|End|Give|Leave|Look|Name|No action needed|Open|Purge|Put|Remove|Repeat|Restore|Run|"
     "Say|See|Select|Send|Set|Shorten|Stop|Take|Tell|Try|Unblock|Use|Wait|Write"
 )
 INSTRUCTION = re.compile(

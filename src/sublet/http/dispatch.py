@@ -185,7 +185,7 @@ class Resource:
     def _route(self, request: _Request) -> Endpoint:
         method = request.scope["method"]
         if not self._methods:
-            raise NotFound(f"There is nothing at this path; the documentation is at {DOCS_PATH}.")
+            raise NotFound(f"There is nothing at this path. See the documentation at {DOCS_PATH}.")
         endpoint = self._methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})

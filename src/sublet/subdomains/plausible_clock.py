@@ -46,6 +46,6 @@ def refuse_implausible_clock(tx: Tx) -> None:
     reason = find_implausible_reason(tx)
     if reason is not None:
         raise ClockImplausible(
-            f"{reason} Try again later: names can be registered, renewed and restored once the operator has checked the clock.",
+            f"{reason} Names can be registered, renewed and restored once the operator has checked the clock. Try again later.",
             retry_after_seconds=RETRY_SECONDS,
         )
