@@ -53,21 +53,11 @@ def set_label(
         if value is not None and not 0 <= value <= CREDITS_MAX:
             errors.append(FieldError(field, "value_invalid", f"Give a price of 0 to {CREDITS_MAX} credits."))
         elif value is not None and label_class not in _PRICED:
-            errors.append(
-                FieldError(
-                    field,
-                    "value_invalid",
-                    "No registrant can take a label of this class. Leave the price out.",
-                )
-            )
+            message = "No registrant can take a label of this class. Leave the price out."
+            errors.append(FieldError(field, "value_invalid", message))
     if organizations and label_class != "special":
-        errors.append(
-            FieldError(
-                "organizations",
-                "value_invalid",
-                "Only special labels are granted. Leave --grant out, or give the class special.",
-            )
-        )
+        message = "Only special labels are granted. Leave --grant out, or give the class special."
+        errors.append(FieldError("organizations", "value_invalid", message))
     if errors:
         raise validation_failed(errors)
     granted = sorted({find_organization(tx, each).id for each in organizations})

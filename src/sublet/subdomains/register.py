@@ -59,9 +59,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     user = lock_acting_user(tx, actor)
     platform_domain, errors = select_platform_domain(tx, user, command)
     if platform_domain is not None and not platform_domain.registration_open:
-        raise RegistrationClosed(
-            "This platform domain takes no new registrations at present. Take another one."
-        )
+        raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
     label, label_errors = label_of(command, platform_domain)
     delegation, above, delegation_errors = _check_delegation(tx, command, platform_domain, label)
     name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
