@@ -56,13 +56,8 @@ def set_label(
             message = "No registrant can take a label of this class. Leave the price out."
             errors.append(FieldError(field, "value_invalid", message))
     if organizations and label_class != "special":
-        errors.append(
-            FieldError(
-                "organizations",
-                "value_invalid",
-                "Only special labels are granted. Leave --grant out, or give the class special.",
-            )
-        )
+        message = "Only special labels are granted. Leave --grant out, or give the class special."
+        errors.append(FieldError("organizations", "value_invalid", message))
     if errors:
         raise validation_failed(errors)
     granted = sorted({find_organization(tx, each).id for each in organizations})
