@@ -484,7 +484,7 @@ class _Moves(RuleBasedStateMachine):
         self.send("purge", None, How(), what=label.fqdn, release=False)
         self.sweep()
 
-    @move(2, domain=DOMAIN, changes=EDITS, force=st.booleans(), how=HOWS)
+    @move(3, domain=DOMAIN, changes=EDITS, force=st.booleans(), how=HOWS)
     def edit_platform_domain(self, domain: str, changes: dict[str, Any], force: bool, how: How) -> None:
         self.send("edit_platform_domain", None, how, domain=domain, changes=changes, force=force)
 
