@@ -20,10 +20,9 @@ def ticket_number(ticket_id: int) -> str:
 
 
 def parse_ticket_number(text: str) -> int | None:
-    """Return the ticket's id from its number, in either case, or None when it isn't one."""
+    """Return the ticket's id from its number, or None when it isn't one."""
     match = _TICKET_NUMBER.fullmatch(text)
-    ticket_id = int(match[1]) if match else None
-    return ticket_id if ticket_id is not None and ticket_number(ticket_id) == text.upper() else None
+    return int(match[1]) if match else None
 
 
 def parse_id(text: str) -> int | None:

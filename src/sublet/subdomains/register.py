@@ -50,10 +50,8 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     """Register a name for the acting user; `free_quota` is the setting, used where the user has none of its own.
 
     Raises, in this order:
-        AccountSuspended: the user is suspended.
-        ClockImplausible: the name's dates would be wrong.
-        PlatformDomainNotFound: what selects the platform domain selects none that the user sees.
-        RegistrationClosed: it takes no new registrations.
+        AccountSuspended, ClockImplausible: the user is suspended; the name's dates would be wrong.
+        PlatformDomainNotFound, RegistrationClosed: the user sees no such platform domain; it takes no new registrations.
         ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon. Raised again last if a
             name that a nameserver lies below has just been purged.
         SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another.
