@@ -292,7 +292,7 @@ def test_a_restricted_platform_domain_is_there_for_those_it_was_granted_to(regis
         ask(registry, Register(fqdn="shop.example.test"))
     with registry.refuses(PlatformDomainNotFound) as missing:
         ask(registry, Register(fqdn="shop.never.test"))
-    assert restricted[0].message == missing[0].message
+    assert restricted[0].message.replace("shop.example.test", "shop.never.test") == missing[0].message
     registry.write(grant_platform_domain, OPERATOR, "example.test", str(registry.organizations["ann"]))
     assert registry.register("shop.example.test").fqdn == "shop.example.test"
 
