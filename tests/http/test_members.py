@@ -121,8 +121,8 @@ def test_of_a_small_body_all_members_are_told_where_none_is_alike() -> None:
         "unknown field `reminders`; it takes `enabled`",
         "unknown field `enable`; did you mean `enabled`?",
         "unknown field `zzz`; it takes `enabled`, `max_credits`",
-        "unknown field `zzz`",
-        "unknown field `zzz`",
+        "unknown field `zzz`; leave it out",
+        "unknown field `zzz`; leave it out",
     ]
 
 
