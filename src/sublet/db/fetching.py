@@ -2,11 +2,46 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
-Connect = Callable[[], Coroutine[Any, Any, "psycopg.AsyncConnection[Any]"]]
+from sublet.db.faults import Fault, fault_of
+
+AsyncConnection = psycopg.AsyncConnection[Any]
+Connect = Callable[[], Coroutine[Any, Any, AsyncConnection]]
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    """One connection, open or opening, and how many queries use it. Once `is_dropped`, the last of them closes it."""
+
+    opening: "asyncio.Task[AsyncConnection]"
+    queries: int = 0
+    is_dropped: bool = False
+
+    def is_usable(self) -> bool:
+        if self.opening.get_loop() is not asyncio.get_running_loop():
+            return False
+        return not self.opening.done() or self._connection() is not None
+
+    def drop(self) -> None:
+        self.is_dropped = True
+        if not self.queries:
+            self.close()
+
+    def close(self) -> None:
+        self.opening.cancel()  # no effect if it is open
+        connection = self._connection() if self.opening.done() else None
+        if connection is not None:
+            connection.pgconn.finish()
+
+    def _connection(self) -> AsyncConnection | None:
+        if self.opening.cancelled() or self.opening.exception() is not None:
+            return None
+        connection = self.opening.result()
+        return None if connection.closed else connection
 
 
 class Fetching:
@@ -14,9 +49,8 @@ class Fetching:
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
-        self._opening: asyncio.Task[psycopg.AsyncConnection[Any]] | None = None
-        self.is_outdated = False
-        """True after another connection was lost: this one may lead to a server that became a standby."""
+        self._line: _Line | None = None
+        self._is_outdated = False
 
     async def rows(self, text: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
@@ -24,30 +58,37 @@ class Fetching:
         Raises:
             psycopg.Error: the connection can't be opened or is lost, or PostgreSQL refuses the query.
         """
-        cursor = await (await self._connection()).execute(text, parameters)
-        return await cursor.fetchall()
+        line = self._usable_line()
+        line.queries += 1
+        try:
+            connection = await asyncio.shield(line.opening)
+            return await (await connection.execute(text, parameters)).fetchall()
+        except psycopg.Error as error:
+            if fault_of(error) is Fault.LOST and line is self._line:
+                self._drop()
+            raise
+        finally:
+            line.queries -= 1
+            if line.is_dropped and not line.queries:
+                line.close()
 
-    async def _connection(self) -> "psycopg.AsyncConnection[Any]":
-        loop = asyncio.get_running_loop()
-        opening = self._opening
-        if opening is None or opening.get_loop() is not loop or self.is_outdated or self._is_lost(opening):
-            self.is_outdated = False
-            self.close()
-            opening = self._opening = loop.create_task(self._connect())
-        return await asyncio.shield(opening)
-
-    @staticmethod
-    def _is_lost(opening: "asyncio.Task[psycopg.AsyncConnection[Any]]") -> bool:
-        if not opening.done():
-            return False
-        return opening.cancelled() or opening.exception() is not None or opening.result().closed
+    def outdate(self) -> None:
+        """Have the next query open another connection: this one may lead to a server that became a standby. For any thread."""
+        self._is_outdated = True
 
     def close(self) -> None:
-        """Close the connection; the next query opens another one."""
-        opening, self._opening = self._opening, None
-        if opening is None:
-            return
-        if not opening.done():
-            opening.cancel()
-        elif not self._is_lost(opening):
-            opening.result().pgconn.finish()
+        """Close the connection once no query uses it."""
+        self._drop()
+
+    def _usable_line(self) -> _Line:
+        if self._line is not None and (self._is_outdated or not self._line.is_usable()):
+            self._drop()
+        if self._line is None:
+            self._is_outdated = False
+            self._line = _Line(asyncio.get_running_loop().create_task(self._connect()))
+        return self._line
+
+    def _drop(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            line.drop()

@@ -104,11 +104,7 @@ class PostgresqlDatabase:
         asked = for_driver(query, self._engine.dialect)
 
         async def once(_begin_by: float) -> R:
-            try:
-                rows = await self._fetching.rows(asked.text, asked.values(parameters))
-            except psycopg.Error as error:
-                self._fetching.is_outdated = fault_of(error) is Fault.LOST
-                raise
+            rows = await self._fetching.rows(asked.text, asked.values(parameters))
             return query.read(asked.rows(rows))
 
         return await self._repeat(once)
@@ -228,7 +224,7 @@ class PostgresqlDatabase:
         if state in LOST_STATES and not is_our_read:
             context.is_disconnect = True
         if context.is_disconnect:
-            self._fetching.is_outdated = True
+            self._fetching.outdate()
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
