@@ -42,7 +42,6 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[A-Z]{3}": ("EUR",),
     r"[!-~]{1,100}": ("invoice-1",),
     r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z": ("renew:12:20260101T000000.000000Z",),
-    r"%(?:\((\w+)\)s|%)": ("%(name)s", "%%"),
     r"[0-9]{1,3}(\.[0-9]{1,3}){3}": ("192.0.2.1",),
     r"[0-9A-Fa-f:.]{2,45}": ("2001:db8::1",),
     r"([0-9A-Fa-f]{2})+": ("ab12",),
@@ -73,6 +72,8 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"(://[^\s:/@]*:)[^\s/@]+@": ("://ada:secret@",),
     r"([?&](?:ssl)?password=)[^&\s'\"]+": ("?password=secret", "&sslpassword=secret"),
     r"ticket:(?:T-)?([0-9]+)(?::.*)?": ("ticket:T-000123:reply",),
+    r"-[0-9]+": ("-12",),
+    r"nameservers(?:\[(?P<index>[0-9]+)\])?": ("nameservers[2]",),
 }
 FOUND = expressions()
 _OLD_MEDIA_TYPE = (
