@@ -228,11 +228,11 @@ def limit_holds(services: Sequence[RunningService], who: Registrant, limit: int)
 
 
 def failures_are_counted(services: Sequence[RunningService], who: Registrant, limit: int) -> None:
-    """Bad tokens, sent in turn to all processes, get as many 401s as the limit says; then even a good one waits."""
+    """Bad tokens, sent in turn to all processes, get as many 401s as the limit says, then 429; a good one passes all the same."""
     guess = who.token[:-1] + ("a" if who.token[-1] != "a" else "b")
     statuses = [
         services[number % len(services)].call(guess, "GET", "/me").status_code
         for number in range(limit + len(services))
     ]
     assert statuses == [*[401] * limit, *[429] * len(services)], statuses
-    assert [service.call(who, "GET", "/me").status_code for service in services] == [429] * len(services)
+    assert [service.call(who, "GET", "/me").status_code for service in services] == [200] * len(services)

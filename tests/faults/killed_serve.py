@@ -18,7 +18,8 @@ from dns.update import UpdateMessage
 from sqlalchemy import event
 
 from sublet.cli.main import main
-from sublet.db import Tx, postgresql, sqlite
+from sublet.db import Tx, sqlite
+from sublet.db.connect import Session
 from sublet.dns.primary import PrimaryFault, connection, keyring, send_update
 from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
@@ -164,16 +165,16 @@ def _without_syncs() -> None:
     """Answer what is committed before it is on the disk."""
 
     def without(begin: Callable[..., Any]) -> Callable[..., Any]:
-        def run(connection: Any, **options: Any) -> None:
-            begin(connection, **options)
+        def run(session: Session, connection: Any) -> None:
+            begin(session, connection)
             connection.execute("SET synchronous_commit = off")
             connection.commit()
 
         return run
 
     def open_sqlite(open_engine: Callable[..., Any]) -> Callable[..., Any]:
-        def run(url: str) -> Any:
-            engine = open_engine(url)
+        def run(url: str, **options: Any) -> Any:
+            engine = open_engine(url, **options)
             event.listen(
                 engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF")
             )
@@ -181,7 +182,7 @@ def _without_syncs() -> None:
 
         return run
 
-    _replace(postgresql, "begin_session", without)
+    _replace(Session, "begin", without)
     _replace(sqlite, "sqlite_engine", open_sqlite)
 
 
@@ -190,24 +191,27 @@ def _answering_early() -> None:
     under_way: list[tuple[sqlite.SqliteDatabase, list[Any]]] = []
 
     def told(commit_group: Callable[..., Any]) -> Callable[..., Any]:
-        def run(database: sqlite.SqliteDatabase, connection: Any, group: list[Any]) -> None:
+        def run(database: sqlite.SqliteDatabase, group: list[Any]) -> None:
             under_way[:] = [(database, group)]
-            commit_group(database, connection, group)
+            commit_group(database, group)
 
         return run
 
-    def early(command: Callable[..., Any]) -> Callable[..., Any]:
-        def run(tx: Tx, sql: str) -> None:
-            if sql == "COMMIT":
-                for database, group in under_way:
-                    database._answer(group)
-                time.sleep(0.2)
-            command(tx, sql)
+    def answer(_connection: Any) -> None:
+        for database, group in under_way:
+            database._answer(group)
+        time.sleep(0.2)
+
+    def open_sqlite(open_engine: Callable[..., Any]) -> Callable[..., Any]:
+        def run(url: str, **options: Any) -> Any:
+            engine = open_engine(url, **options)
+            event.listen(engine, "commit", answer)  # called before COMMIT is sent
+            return engine
 
         return run
 
     _replace(sqlite.SqliteDatabase, "_commit_group", told)
-    _replace(Tx, "command", early)
+    _replace(sqlite, "sqlite_engine", open_sqlite)
 
 
 TWINS = {

@@ -125,8 +125,8 @@ class Real:
 
 
 @cache
-def _kept_engine(url: str) -> Engine:
-    return _make_engine(url)
+def _kept_engine(url: str, **options: Any) -> Engine:
+    return _make_engine(url, **options)
 
 
 @cache
