@@ -33,6 +33,7 @@ LOST_STATES = (
     READ_ONLY,
     "40003",  # statement_completion_unknown
     "53300",  # too_many_connections
+    "0A000",  # feature_not_supported: a migration changed the columns of a statement that this connection had prepared
 )
 
 

@@ -1,0 +1,149 @@
+"""`Database.fetch`: one query from the event loop has the result that it has in a transaction, whatever happens to its connection."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, func, select
+
+from postgresql import fresh_database
+from registry import OPERATOR, Registry
+from sublet.accounts import store as account_store
+from sublet.accounts.issue_token import issue_token
+from sublet.accounts.tokens import digest
+from sublet.db import Query
+from sublet.db.postgresql import PostgresqlDatabase
+from sublet.errors import Unavailable
+from sublet.subdomains import store
+from things import ask, prepared_things, tell
+
+numbers = Table("numbers", MetaData(), Column("id", Integer, primary_key=True), Column("name", String))
+NAME_OF = Query(
+    select(numbers.c.name).where(numbers.c.id == bindparam("number")),
+    lambda rows: None if not rows else str(rows[0][0]),
+)
+BACKEND = Query(select(func.pg_backend_pid()), lambda rows: int(rows[0][0]))
+NAMES = 200
+END_ALL_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+@pytest.fixture(scope="module")
+def prepared(postgresql_server: str) -> Iterator[str]:
+    with prepared_things(postgresql_server) as url:
+        change(url, "CREATE TABLE numbers (id int PRIMARY KEY, name text)")
+        change(url, "INSERT INTO numbers SELECT g, 'name ' || g FROM generate_series(1, 200) AS g")
+        yield url
+
+
+@pytest.fixture
+def url(postgresql_server: str, prepared: str) -> Iterator[str]:
+    with fresh_database(postgresql_server, like=prepared) as made:
+        yield made
+
+
+def change(url: str, statement: LiteralString) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def test_a_query_has_the_same_result_fetched_and_in_a_transaction(registry: Registry) -> None:
+    """With every type that a column may have: texts, numbers, instants, JSON, booleans."""
+    registered = registry.register("blog.example.test", nameservers=("ns1.a.example", "ns2.a.example"))
+    issued = registry.write(issue_token, OPERATOR, "ann@example.org", "laptop")
+    ann, ben = registry.users["ann"], registry.users["ben"]
+    cases: tuple[tuple[Query[Any], dict[str, object]], ...] = (
+        (store.OWN_BY_ID, {"owner_id": ann, "subdomain_id": registered.id}),
+        (store.OWN_BY_NAME, {"owner_id": ann, "name": "blog.example.test"}),
+        (store.OWN_BY_NAME, {"owner_id": ben, "name": "blog.example.test"}),
+        (account_store.REGISTRANT_BY_DIGEST, {"token_digest": digest(issued.secret.reveal())}),
+    )
+    for query, parameters in cases:
+        assert registry.run(registry.db.fetch(query, **parameters)) == registry.read(query.run, **parameters)
+
+
+def test_a_query_sees_what_was_committed_before_it(registry: Registry) -> None:
+    for number in range(3):
+        registered = registry.register(f"n{number}.example.test")
+        found = registry.run(
+            registry.db.fetch(store.OWN_BY_ID, owner_id=registry.users["ann"], subdomain_id=registered.id)
+        )
+        assert found is not None
+        assert found.fqdn == registered.fqdn
+
+
+def test_queries_at_once_get_their_own_results(url: str) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        asked = [1 + number % (NAMES + 1) for number in range(600)]
+        found = await asyncio.gather(*(database.fetch(NAME_OF, number=number) for number in asked))
+        assert found == [f"name {number}" if number <= NAMES else None for number in asked]
+
+    tell(url, story)
+
+
+def test_a_lost_connection_costs_no_result(url: str) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        assert await database.fetch(NAME_OF, number=1) == "name 1"
+        queries = [asyncio.create_task(database.fetch(NAME_OF, number=1 + n % NAMES)) for n in range(300)]
+        await asyncio.to_thread(ask, url, END_ALL_OTHERS)
+        assert await asyncio.gather(*queries) == [f"name {1 + n % NAMES}" for n in range(300)]
+        assert await database.fetch(NAME_OF, number=3) == "name 3"
+
+    tell(url, story)
+
+
+def test_a_column_that_a_migration_changed_is_read(url: str) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        assert await database.fetch(NAME_OF, number=5) == "name 5"
+        await asyncio.to_thread(change, url, "ALTER TABLE numbers ALTER COLUMN name TYPE varchar(80)")
+        assert await database.fetch(NAME_OF, number=5) == "name 5"
+
+    tell(url, story)
+
+
+def test_a_cancelled_query_disturbs_no_other(url: str) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        for _ in range(20):
+            gone, stays = (asyncio.create_task(database.fetch(NAME_OF, number=n)) for n in (1, 2))
+            await asyncio.sleep(0)
+            gone.cancel()
+            assert await stays == "name 2"
+            with pytest.raises(asyncio.CancelledError):
+                await gone
+        assert await database.fetch(NAME_OF, number=3) == "name 3"
+
+    tell(url, story)
+
+
+def test_when_any_connection_is_lost_the_next_query_opens_another(url: str) -> None:
+    """Another connection shows that a standby took over; the event loop's own may still lead to the old server."""
+
+    async def story(database: PostgresqlDatabase) -> None:
+        before = await database.fetch(BACKEND)
+        assert await database.fetch(BACKEND) == before
+        writer = await database.write(BACKEND.run)
+        await asyncio.to_thread(ask, url, f"SELECT pg_terminate_backend({writer})")
+        await database.write(BACKEND.run)
+        assert await database.fetch(BACKEND) != before
+
+    tell(url, story)
+
+
+def test_a_database_that_is_away_is_a_refusal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sublet.db.postgresql.LOST_SECONDS", 0.2)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        name = url.rpartition("/")[2]
+        assert await database.fetch(NAME_OF, number=1) == "name 1"
+        server = url.removesuffix(name) + "postgres"
+        await asyncio.to_thread(change, server, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        await asyncio.to_thread(
+            ask, server, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        )  # noqa: S608
+        with pytest.raises(Unavailable):
+            await database.fetch(NAME_OF, number=1)
+        await asyncio.to_thread(change, server, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        assert await database.fetch(NAME_OF, number=1) == "name 1"
+
+    tell(url, story)
