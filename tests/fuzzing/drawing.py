@@ -26,7 +26,15 @@ _HOSTILE = st.sampled_from(HOSTILE_VALUES) | st.sampled_from(HOSTILE_TEXTS) | st
 _ODD_MEMBERS = st.sampled_from(["fqdn", "nameservers", "glue", "ds_records", "message", "id", ""])
 _KINDS = st.sampled_from([WELL_FORMED] * 3 + [DAMAGED] * 4 + [RAW])
 _DAMAGES = st.sampled_from(
-    [*["body"] * 3, *["text", "query", "path"] * 2, "header", "method", "token", "odd path", "bad token"]
+    [
+        *["body"] * 3,
+        *["text", "query", "path"] * 2,
+        *["header"] * 4,
+        "method",
+        "token",
+        "odd path",
+        "bad token",
+    ]
 )
 _HOSTILE_TEXTS = st.sampled_from(HOSTILE_TEXTS)
 _BODY_TEXTS = st.sampled_from(BODY_TEXTS) | st.binary(max_size=60)

@@ -1,0 +1,172 @@
+"""Every regular expression of the package takes time in proportion to its input, whatever that is.
+
+An expression that backtracks needs a text that begins well and then goes wrong. So `EXAMPLES` has, for each, texts that it takes; in
+these, each character is repeated at each place, and something that doesn't fit is put behind.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from growth import FACTOR, growth, seconds
+from regular_expressions import Expression, compiled, expressions
+
+LONGEST = 64 * 1024
+"""No input is longer: a body has 64 KiB."""
+SCREENED = (16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
+"""Lengths at which all hostile texts of an expression are tried, to find the worst: in small steps, since an exponential one
+that takes no time at one length would take years at twice the length.
+"""
+TOO_LONG_SECONDS = 0.02
+FOLLOWED = 3
+"""How many of the worst texts are measured at full length."""
+_USUAL = ' \t\na0.-:;"%=/@*_\\,(\x00'
+
+EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
+    r"[^a-z0-9]+": ("A",),
+    r"sublet_[0-9A-Za-z]{38}": ("sublet_" + "a" * 38,),
+    r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])": ("a" * 64,),
+    r"^(\w+://[^:/?@]*):.*@": ("postgresql://ada:secret@",),
+    r"([?&](?:ssl)?password=)[^&]*": ("?sslpassword=secret", "&password=secret"),
+    r"\[(?P<address>[^\]]+)\](:(?P<port>\d{1,5}))?": ("[::1]:53",),
+    r"(?P<address>[^:]+)(:(?P<port>\d{1,5}))?": ("127.0.0.1:53",),
+    r"(/[A-Za-z0-9._-]+)+": ("/var/lib/knot",),
+    r"[A-Za-z0-9_.-]{1,253}": ("key.example",),
+    r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost": ("mail.example.net", "localhost"),
+    r"[a-z0-9][a-z0-9._-]{0,62}": ("main-1",),
+    r"[^\s/:,@\[\]]+": ("mail.example",),
+    r"[A-Z0-9][A-Z0-9_-]{0,63}": ("WELCOME-1",),
+    r"[0-9]{1,12}(\.[0-9]{1,4})?": ("12.50",),
+    r"[A-Z]{3}": ("EUR",),
+    r"[!-~]{1,100}": ("invoice-1",),
+    r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z": ("renew:12:20260101T000000.000000Z",),
+    r"%(?:\((\w+)\)s|%)": ("%(name)s", "%%"),
+    r"[0-9]{1,3}(\.[0-9]{1,3}){3}": ("192.0.2.1",),
+    r"[0-9A-Fa-f:.]{2,45}": ("2001:db8::1",),
+    r"([0-9A-Fa-f]{2})+": ("ab12",),
+    r"[0-9]{1,10}": ("257",),
+    r";[^\n]*": ("; comment",),
+    r"ns[Ol23456789]*": ("ns2l",),
+    r"ns[0-9]*": ("ns1",),
+    r"[a-z0-9.-]+": ("a.example",),
+    r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+": ("ns1.a-b.example", "a" * 63 + ".a"),
+    r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*": ("_sublet.example", "a" * 63 + ".a"),
+    r"[0-9a-f]{32}": ("a" * 32,),
+    r"`([^`]+)`": ("`a`",),
+    r"\n\s*\n": ("\n \n",),
+    r'"#/components/schemas/(\w+)"': ('"#/components/schemas/User"',),
+    r"q=0(\.0*)?": ("q=0.000",),
+    r"[A-Za-z0-9._-]{1,64}": ("request-1",),
+    r"[\x21-\x7e]{1,255}": ("key-1",),
+    "[\x00\ud800-\udfff]": ("\x00", "\ud800"),
+    rb"%(?:[01][0-9a-f]|7f)": ("%0a", "%7f"),
+    rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?": ("a.example:8053", "[::1]:80"),
+    r"T-([0-9]{6,18})": ("T-000123",),
+    r"[\s\"'=]": ("=",),
+    r"([*?])": ("*",),
+    r"\*+": ("**",),
+    r"[*?]": ("?",),
+    r"sublet_[0-9A-Za-z]{16,}": ("sublet_" + "a" * 16,),
+    r"(\bbearer[ :]+)[\w.~+/=-]{8,}": ("Bearer: abcdefgh",),
+    r"(://[^\s:/@]*:)[^\s/@]+@": ("://ada:secret@",),
+    r"([?&](?:ssl)?password=)[^&\s'\"]+": ("?password=secret", "&sslpassword=secret"),
+    r"ticket:(?:T-)?([0-9]+)(?::.*)?": ("ticket:T-000123:reply",),
+}
+FOUND = expressions()
+_OLD_MEDIA_TYPE = (
+    r'[ \t]*application/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*(?:utf-8|"utf-8")[ \t]*)?;?[ \t]*'
+)
+"""What was once used for `Content-Type`, and took three seconds for 31,000 spaces."""
+
+
+def test_all_expressions_are_here() -> None:
+    patterns = {each.pattern for each in FOUND}
+    for module, pattern in compiled():
+        assert pattern in patterns, (
+            f"{module} has the expression {pattern.pattern!r}, which is no call of `re.compile` there"
+        )
+    written = {each.pattern.pattern for each in FOUND}
+    assert written - EXAMPLES.keys() == set(), "give texts that they take in EXAMPLES"
+    assert EXAMPLES.keys() - written == set(), "these are gone; take them out of EXAMPLES"
+    assert all(each.methods for each in FOUND), "an expression that nothing uses"
+
+
+def hostile(example: str, length: int) -> Iterator[str]:
+    """Give texts of about a length that begin as the example does, or are it again and again, and end otherwise."""
+    places = sorted({round(at * len(example) / 24) for at in range(25)})
+    for unit in sorted({example, *(example[at : at + 2] for at in places[:-1])} - {""}):
+        yield unit * (length // len(unit)) + "\n!"
+    for at in places:
+        for char in sorted({*example[:24], *_USUAL}):
+            run = char * length
+            yield example[:at] + run + "\n!"
+            yield example[:at] + run + example[at:] + "\n!"
+
+
+def call(expression: Expression, text: str) -> Callable[[], object]:
+    """Return what uses an expression on a text, in all the ways in which the package does."""
+    is_bytes = isinstance(expression.pattern.pattern, bytes)
+    given: Any = text.encode("latin-1", "replace") if is_bytes else text
+    empty: Any = b"" if is_bytes else ""
+
+    def use() -> list[object]:
+        return [
+            getattr(expression.pattern, method)(*((empty, given) if method == "sub" else (given,)))
+            for method in expression.methods
+        ]
+
+    return use
+
+
+def worst(expression: Expression, examples: tuple[str, ...]) -> float:
+    """Return how many times as long the full length takes as half of it, for the worst texts."""
+    # Texts of one kind are compared by their number, so that the half and the full one are made alike.
+    kinds = [(example, kind) for example in examples for kind, _ in enumerate(hostile(example, SCREENED[0]))]
+    timed: list[tuple[float, str, int]] = []
+    reached = 0
+    for reached in SCREENED:
+        texts = {example: list(hostile(example, reached)) for example in examples}
+        timed = []
+        for example, kind in kinds:
+            timed.append((seconds(call(expression, texts[example][kind])), example, kind))
+            if timed[-1][0] > TOO_LONG_SECONDS:
+                break
+        if timed[-1][0] > TOO_LONG_SECONDS:
+            break
+    factors = []
+    for _, example, kind in sorted(timed, reverse=True)[:FOLLOWED]:
+        length = reached
+        while length < LONGEST and seconds(call(expression, _text(example, kind, length))) < TOO_LONG_SECONDS:
+            length = min(length * 5 // 4, LONGEST)
+        half, full = (call(expression, _text(example, kind, each)) for each in (length // 2, length))
+        factors.append(growth(half, full).factor)
+        if factors[-1] > FACTOR:
+            break
+    return max(factors)
+
+
+def _text(example: str, kind: int, length: int) -> str:
+    return next(text for number, text in enumerate(hostile(example, length)) if number == kind)
+
+
+@pytest.mark.parametrize("expression", FOUND, ids=[each.place for each in FOUND])
+def test_an_expression_takes_time_in_proportion_to_its_input(expression: Expression) -> None:
+    examples = EXAMPLES[expression.pattern.pattern]
+    for example in examples:
+        assert call(expression, example)() not in ([None], [[]]), f"{example!r} is none that it takes"
+    assert worst(expression, examples) < FACTOR
+
+
+@pytest.mark.parametrize(
+    ("source", "method", "example"),
+    [
+        (_OLD_MEDIA_TYPE, "fullmatch", "application/json; charset=utf-8"),
+        (r"(a+)+b", "fullmatch", "aaab"),
+        (r"\s+$", "search", "a "),
+        (r"(a|b|ab)*c", "fullmatch", "ababc"),
+    ],
+)
+def test_an_expression_that_is_worse_is_found(source: str, method: str, example: str) -> None:
+    assert worst(Expression("here", re.compile(source, re.IGNORECASE), (method,)), (example,)) > FACTOR

@@ -1,0 +1,352 @@
+"""Every parser of what others send takes time in proportion to it, and at most as long as an event loop may be held up.
+
+Each is fed the worst inputs that are known, of the most octets that it can receive. The bound of 50 ms is a machine's that does the
+reference's work in 50 ms.
+"""
+
+import ast
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from growth import FACTOR, growth, reference_seconds, seconds
+from record_table import RECORDS, reader_of
+from regular_expressions import ROOT
+from sublet.accounts.tokens import digest, find_secrets, is_well_formed
+from sublet.config import parse_dns_servers, parse_listen, parse_mail_from
+from sublet.credits.coupons import normalise_code
+from sublet.dns.addresses import parse_ipv4, parse_ipv6
+from sublet.dns.delegation import check_delegation
+from sublet.dns.ds import parse_ds
+from sublet.dns.look_alikes import skeleton
+from sublet.dns.names import map_part, parse_domain_name, parse_host_name, parse_label
+from sublet.dns.nameserver import NameServer
+from sublet.dns.query import read_query as read_dns_query
+from sublet.dns.types import DnskeyInput, DsInput, GlueInput
+from sublet.dns.wire import read_name, read_record, walk
+from sublet.http.bodies import NoBody, RegisterBody, SubdomainsQuery
+from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
+from sublet.http.header_fields import HeaderFields
+from sublet.http.idempotency import fingerprint, read_key
+from sublet.http.json_body import check_media_type, parse_object
+from sublet.http.limits import address_key, client_address, trusted_addresses
+from sublet.http.members import Reading, invalid_request, read_members, read_query
+from sublet.ids import decode_cursor, parse_id, parse_ticket_number
+from sublet.log_lines import shown
+from sublet.platform_domains.label_patterns import matches, parse_pattern
+from sublet.platform_domains.zone_file import parse_zone_file
+from sublet.secret import without_secrets
+from sublet.subdomains.naming import canonical_domain
+from sublet.tickets.lifecycle import check_line, check_message
+
+BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 200
+"""The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or a pattern of labels."""
+SETTING = 8 * 1024
+"""Of what the operator gives, no bound is known; none of it is read while requests are answered."""
+NOTHING_SECONDS = 0.0001
+"""What takes no longer with the longest input holds nothing up, however it grows: it is refused unread, or a short text."""
+
+
+@pytest.fixture(scope="module")
+def reference() -> float:
+    """How long the reference takes."""
+    return reference_seconds()
+
+
+Make = Callable[[int], Callable[[], object]]
+"""From a number of octets to what parses a hostile input of that length."""
+
+CHARACTERS = {
+    "letters": "a", "dots": "a.", "hyphens": "-", "spaces": " ", "U-labels": "ü.", "Han": "丂", "marks": "\u0300\u0316",
+    "full width": "\uff41\uff0e", "digits": "1", "colons": ":", "hex": "ab ", "A-labels": "xn--a.", "semicolons": ";", "commas": ",",
+    "parentheses": "( ) ", "percent": "%41", "stars": "*", "question marks": "?a", "equals": "=", "quotes": '"', "slashes": "/",
+    "surrogates": "\ud800", "tokens": "sublet_", "bearers": "bearer ", "urls": "://a:", "NUL": "\0",
+}  # fmt: skip
+
+
+def texts(
+    parse: Callable[[str], object], octets: int, start: str = "", end: str = ""
+) -> dict[str, tuple[Make, int]]:
+    """Return a parser of a text with runs of each of `CHARACTERS`."""
+
+    def made_of(run: str) -> Make:
+        octets_of_run = len(run.encode("utf-8", "replace"))
+        return lambda size: _quiet(parse, start + run * (size // octets_of_run) + end)
+
+    return {name: (made_of(run), octets) for name, run in CHARACTERS.items()}
+
+
+def _quiet(parse: Callable[[Any], object], given: Any) -> Callable[[], object]:
+    """Return a call whose refusals don't matter."""
+
+    def run() -> None:
+        try:
+            parse(given)
+        except Exception as refused:  # noqa: BLE001 - faults are other tests' to find
+            str(refused)
+
+    return run
+
+
+def header(name: str, value: str) -> HeaderFields:
+    """Return a header of one field."""
+    return HeaderFields([(name.encode(), value.encode("latin-1", "replace"))])
+
+
+def whole(struct: Any) -> Callable[[bytes], object]:
+    """Return all that the event loop does with a body: read it, and render what is wrong with it."""
+
+    def read(raw: bytes) -> object:
+        members, malformed = parse_object(raw)
+        reading = Reading(malformed)
+        read_members(members, struct, reading)
+        fingerprint("POST", "/", members)
+        if reading.malformed:
+            return render_refusal(invalid_request(reading.malformed), "a")
+        return members
+
+    return read
+
+
+def repeated(start: bytes, unit: bytes, end: bytes) -> Callable[[int], bytes]:
+    """Return what makes a body of a length: the unit again and again, with commas."""
+    return lambda size: start + b",".join([unit] * ((size - len(start) - len(end)) // (len(unit) + 1))) + end
+
+
+def numbered(start: bytes, unit: bytes, end: bytes) -> Callable[[int], bytes]:
+    """Return the same with a number in each unit, of five digits."""
+    return lambda size: (
+        start + b",".join(unit % (10_000 + number) for number in range((size - 10) // (len(unit) + 3))) + end
+    )
+
+
+BODIES: dict[str, Callable[[int], bytes]] = {
+    "members": numbered(b"{", b'"%d":1', b"}"),
+    "members that resemble others": numbered(b"{", b'"nameservers%d":1', b"}"),
+    "members that nearly are one": numbered(b"{", b'"registration_mod%d":1', b"}"),
+    "one member": repeated(b"{", b'"a":1', b"}"),
+    "members twice": lambda size: (
+        b"{" + b",".join(b'"%d":1' % (number // 2) for number in range(size // 9)) + b"}"
+    ),
+    "nameservers": repeated(b'{"nameservers":[', b'"a"', b"]}"),
+    "numbers for nameservers": repeated(b'{"nameservers":[', b"1", b"]}"),
+    "glue": repeated(b'{"glue":[', b"{}", b"]}"),
+    "glue of unknown members": repeated(b'{"glue":[', b'{"hosts":1}', b"]}"),
+    "DS records": repeated(b'{"ds_records":[', b"{}", b"]}"),
+    "arrays": repeated(b'{"a":[', b"[]", b"]}"),
+    "objects": repeated(b'{"a":[', b"{}", b"]}"),
+    "arrays below a long name": lambda size: (
+        b'{"' + b"k" * (size // 2) + b'":[' + b",".join([b"[]"] * (size // 8)) + b"]}"
+    ),
+    "arrays 30 deep": lambda size: b'{"a":[' + b",".join([b"[" * 29 + b"]" * 29] * (size // 60)) + b"]}",
+    "objects 30 deep": lambda size: (
+        b'{"a":[' + b",".join([b'{"a":' * 29 + b"1" + b"}" * 29] * (size // 180)) + b"]}"
+    ),
+    "brackets": lambda size: b"[" * size,
+    "spaces": lambda size: b" " * size,
+    "backslashes": lambda size: b'{"a":"' + b"\\\\" * (size // 2 - 5) + b'"}',
+    "escapes": lambda size: b'{"a":"' + b"\\u0061" * (size // 6 - 3) + b'"}',
+    "digits": lambda size: b'{"a":' + b"1" * (size - 8) + b".5}",
+    "digits with an exponent": lambda size: b'{"a":0.' + b"1" * (size - 16) + b"e-300}",
+    "Unicode": lambda size: b'{"a":"' + "丂".encode() * (size // 3 - 4) + b'"}',
+    "not UTF-8": lambda size: b'{"a":"' + b"a" * (size - 8) + b'\xff"}',
+}
+DELEGATIONS: dict[str, Callable[[int], tuple[list[str], list[GlueInput], list[Any]]]] = {
+    "short names": lambda size: (["a"] * (size // 4), [], []),
+    "U-labels": lambda size: (["ü." * 120 + "de"] * (size // 365), [], []),
+    "glue": lambda size: (
+        ["a.foo.example.test"],
+        [GlueInput("ü." * 120 + "de", "8.8.8.8", "::")] * (size // 400),
+        [],
+    ),
+    "DS records": lambda size: (["a.example"], [], ["1 8 2 " + "ab" * 32] * (size // 73)),
+    "DNSKEYs": lambda size: (
+        ["a.example"],
+        [],
+        [DnskeyInput(257, 3, 8, "AwEAAQ" + "A" * 600)] * (size // 650),
+    ),
+}
+
+
+def delegation(given: tuple[list[str], list[GlueInput], list[Any]]) -> object:
+    """Check a delegation with these lists."""
+    return check_delegation("foo.example.test", *given, nameservers_min=1, nameservers_max=13)
+
+
+def pointers(size: int) -> bytes:
+    """Return a message of this length, whose owners point at one another as far back as a pointer can."""
+    record = b"\0\1\0\1\0\0\0\0\0\4\1\2\3\4"
+    count = (size - 12) // (4 + len(record))
+    wire = bytearray(bytes(6) + count.to_bytes(2, "big") + bytes(4))
+    before = 0
+    for _ in range(count):
+        here = len(wire)
+        wire += (
+            b"\1a"
+            + ((0xC000 | before).to_bytes(2, "big") if 0 < before <= 0x3FFF and here % 60 else b"\0\0")[:2]
+        )
+        before = here if here <= 0x3FFF else before
+        wire += record
+    return bytes(wire)
+
+
+def read_records(wire: bytes) -> object:
+    """Read all records of a message, as a transfer does."""
+    names: dict[int, str] = {}
+    return [read_record(wire, place, names) for place in walk(wire)]
+
+
+PACKETS: dict[str, Callable[[int], bytes]] = {
+    "zeros": bytes,
+    "a query with options": lambda size: (
+        b"\0\1\0\0\0\1\0\0\0\0\0\1\0\0\1\0\1\0\0\x29\4\xd0\0\0\0\0"
+        + (size - 28).to_bytes(2, "big")
+        + b"\0\x0a\0\0" * ((size - 28) // 4)
+    ),
+    "labels": lambda size: b"\0\1\0\0\0\1" + bytes(6) + b"\1a" * ((size - 20) // 2) + b"\0\0\1\0\1",
+    "questions": lambda size: (
+        b"\0\1\0\0" + (size // 6).to_bytes(2, "big") + bytes(6) + b"\xc0\x0c\0\1\0\1" * (size // 6)
+    ),
+    "pointers": pointers,
+}
+
+
+async def _answer(packet: bytes) -> object:
+    return await NameServer(reader_of(RECORDS))._reply([packet], over_tcp=True)
+
+
+def built(
+    makes: dict[str, Callable[[int], Any]], parse: Callable[[Any], object], octets: int
+) -> dict[str, tuple[Make, int]]:
+    """Return a parser of inputs that are made."""
+
+    def made_by(make: Callable[[int], Any]) -> Make:
+        return lambda size: _quiet(parse, make(size))
+
+    return {name: (made_by(make), octets) for name, make in makes.items()}
+
+
+def with_fields(
+    name: str, parse: Callable[[HeaderFields], object], start: str = "", end: str = ""
+) -> dict[str, tuple[Make, int]]:
+    """Return a parser of a header field."""
+    return texts(lambda text: parse(header(name, text)), HEAD, start, end)
+
+
+PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
+    "check_media_type": with_fields("content-type", check_media_type, "application/json", "x"),
+    "check_media_type of parameters": with_fields(
+        "content-type", check_media_type, "application/json; charset", "=x"
+    ),
+    "check_media_type of encodings": with_fields("content-encoding", check_media_type, "identity", "x"),
+    "read_key": with_fields("idempotency-key", lambda fields: read_key(fields, Reading())),
+    "wants_problem": texts(wants_problem, HEAD, "", "application/problem+json"),
+    "wants_problem with weights": texts(wants_problem, HEAD, "application/problem+json", ";q=0"),
+    "accepted_request_id": texts(accepted_request_id, HEAD),
+    "is_well_formed": texts(is_well_formed, HEAD, "sublet_"),
+    "digest": texts(digest, HEAD),
+    "find_secrets": texts(find_secrets, BODY),
+    "client_address": texts(
+        lambda text: client_address("10.0.0.1", [text], frozenset({"10.0.0.1"})), HEAD, end=",10.0.0.1"
+    ),
+    "address_key": texts(address_key.__wrapped__, HEAD),
+    "trusted_addresses": texts(trusted_addresses, HEAD),
+    "read_query": texts(
+        lambda text: read_query(text.encode("ascii", "replace"), SubdomainsQuery, Reading()), TARGET
+    ),
+    "read_query of a filter": texts(
+        lambda text: read_query(text.encode("ascii", "replace"), SubdomainsQuery, Reading()), TARGET, "q="
+    ),
+    "decode_cursor": texts(lambda text: decode_cursor("subdomains", text), TARGET),
+    "parse_id": texts(parse_id, TARGET),
+    "parse_ticket_number": texts(parse_ticket_number, TARGET, "T-"),
+    "without_secrets": texts(without_secrets, HEAD, "sublet_ earer :// password="),
+    "shown": texts(shown, HEAD),
+    "canonical_domain": texts(canonical_domain, BODY, end=".example.test"),
+    "parse_label": texts(parse_label, BODY),
+    "map_part": texts(map_part, BODY),
+    "parse_domain_name": texts(parse_domain_name, BODY, end=".example.test"),
+    "parse_host_name": texts(parse_host_name, BODY, end=".example.test"),
+    "skeleton": texts(skeleton, LABEL),
+    "parse_ipv4": texts(parse_ipv4, BODY, "1."),
+    "parse_ipv6": texts(parse_ipv6, BODY, "::"),
+    "parse_ds": texts(lambda text: parse_ds("a.test", text), BODY, "1 8 2 "),
+    "parse_ds of a digest": texts(lambda text: parse_ds("a.test", DsInput(1, 8, 2, text)), BODY),
+    "parse_ds of a key": texts(lambda text: parse_ds("a.test", DnskeyInput(257, 3, 8, text)), BODY),
+    "check_line": texts(lambda text: check_line("subject", text, 200), BODY),
+    "check_message": texts(check_message, BODY),
+    "normalise_code": texts(normalise_code, BODY),
+    "parse_pattern": texts(parse_pattern, BODY),
+    "matches": texts(lambda text: matches("*a*?a*b", text), BODY),
+    "parse_listen": texts(lambda text: parse_listen("http_listen", text), SETTING),
+    "parse_dns_servers": texts(parse_dns_servers, SETTING),
+    "parse_mail_from": texts(parse_mail_from, SETTING, "Ada <ada@", ">"),
+    "parse_zone_file": texts(lambda text: parse_zone_file(text, "example.test"), SETTING),
+    "parse_object and read_members": {
+        f"{name} for {struct.__name__}": made
+        for struct in (RegisterBody, NoBody)
+        for name, made in built(BODIES, whole(struct), BODY).items()
+    },
+    "check_delegation": built(DELEGATIONS, delegation, BODY),
+    "read_query of a packet": built(PACKETS, read_dns_query, 4096),
+    "the name server": built(PACKETS, lambda packet: asyncio.run(_answer(packet)), 4096),
+    "read_record": built(PACKETS, read_records, MESSAGE),
+    "read_name": built(PACKETS, lambda wire: read_name(wire, 12, {}), MESSAGE),
+}
+OF_THEIR_OWN = {
+    "read_body": "reads what arrives, and looks at none of it",
+    "read_page": "asks the database",
+    "read_back": "asks name servers; what they answer is for read_record",
+    "read_delegation": "reads rows, or asks name servers",
+    "read_message": "reads the octets that the length in front announces",
+    "read_fence": "asks the operator's primary",
+    "read_signed": "hands the operator's primary's message to dnspython",
+    "read_rdata": "reads what the registry stored",
+    "read_rows": "reads rows",
+    "read_subdomains": "reads rows",
+    "parse_secondary": "reads what the operator types; its expressions are among the linear ones",
+}
+"""Functions with a parser's name that get nothing of a stranger's text."""
+
+
+def test_all_parsers_are_here() -> None:
+    known = {name for each in PARSERS for name in each.replace(" and ", " ").split()} | OF_THEIR_OWN.keys()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith(
+                ("parse_", "decode_", "read_")
+            ):
+                assert node.name in known, f"{path.name}: {node.name} reads something; put it into PARSERS"
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_parser_takes_time_in_proportion_to_its_input(parser: str) -> None:
+    for name, (make, octets) in PARSERS[parser].items():
+        half, full = make(octets // 2), make(octets)
+        if seconds(full) < NOTHING_SECONDS:
+            continue
+        found = growth(half, full)
+        assert found.factor < FACTOR, f"{name}: {found}"
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_parser_holds_the_event_loop_up_for_50_ms_at_most(parser: str, reference: float) -> None:
+    for name, (make, octets) in PARSERS[parser].items():
+        run = make(octets)
+        took = seconds(run)
+        if took > reference:  # it may be the machine
+            took = min(seconds(run) for _ in range(5))
+            reference = max(reference, reference_seconds())
+        assert took < reference, f"{name}: {took:.4f} s, while the reference takes {reference:.4f} s"
+
+
+def test_a_parser_that_is_worse_is_found() -> None:
+    def quadratic(text: str) -> int:
+        return sum(text[at:].count("b") for at in range(0, len(text), 16))
+
+    half, full = _quiet(quadratic, "a" * 16_384), _quiet(quadratic, "a" * 32_768)
+    assert growth(half, full).factor > FACTOR
+    assert json.loads(BODIES["members"](1000))
