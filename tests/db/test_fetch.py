@@ -138,9 +138,8 @@ def test_a_database_that_is_away_is_a_refusal(url: str, monkeypatch: pytest.Monk
         assert await database.fetch(NAME_OF, number=1) == "name 1"
         server = url.removesuffix(name) + "postgres"
         await asyncio.to_thread(change, server, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-        await asyncio.to_thread(
-            ask, server, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-        )  # noqa: S608
+        of_it = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+        await asyncio.to_thread(ask, server, of_it)
         with pytest.raises(Unavailable):
             await database.fetch(NAME_OF, number=1)
         await asyncio.to_thread(change, server, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')

@@ -42,12 +42,12 @@ from sublet.secret import without_secrets
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.lifecycle import check_line, check_message
 
-BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 400
+BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 200
 """The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or a pattern of labels."""
 SETTING = 8 * 1024
 """Of what the operator gives, no bound is known; none of it is read while requests are answered."""
-NOTHING_SECONDS = 0.00002
-"""What takes no longer with the longest input is refused unread."""
+NOTHING_SECONDS = 0.0001
+"""What takes no longer with the longest input holds nothing up, however it grows: it is refused unread, or a short text."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def reference() -> float:
 
 
 Make = Callable[[int], Callable[[], object]]
-"""From a number of octets to what parses a hostile input of so many."""
+"""From a number of octets to what parses a hostile input of that length."""
 
 CHARACTERS = {
     "letters": "a", "dots": "a.", "hyphens": "-", "spaces": " ", "U-labels": "ü.", "Han": "丂", "marks": "\u0300\u0316",
@@ -112,7 +112,7 @@ def whole(struct: Any) -> Callable[[bytes], object]:
 
 
 def repeated(start: bytes, unit: bytes, end: bytes) -> Callable[[int], bytes]:
-    """Return what makes a body of so many octets: the unit again and again, with commas."""
+    """Return what makes a body of a length: the unit again and again, with commas."""
     return lambda size: start + b",".join([unit] * ((size - len(start) - len(end)) // (len(unit) + 1))) + end
 
 
@@ -177,7 +177,7 @@ def delegation(given: tuple[list[str], list[GlueInput], list[Any]]) -> object:
 
 
 def pointers(size: int) -> bytes:
-    """Return a message of so many records, whose owners point at one another as far back as a pointer can."""
+    """Return a message of this length, whose owners point at one another as far back as a pointer can."""
     record = b"\0\1\0\1\0\0\0\0\0\4\1\2\3\4"
     count = (size - 12) // (4 + len(record))
     wire = bytearray(bytes(6) + count.to_bytes(2, "big") + bytes(4))
@@ -301,7 +301,7 @@ OF_THEIR_OWN = {
     "read_page": "asks the database",
     "read_back": "asks name servers; what they answer is for read_record",
     "read_delegation": "reads rows, or asks name servers",
-    "read_message": "reads as many octets as it is told",
+    "read_message": "reads the octets that the length in front announces",
     "read_fence": "asks the operator's primary",
     "read_signed": "hands the operator's primary's message to dnspython",
     "read_rdata": "reads what the registry stored",

@@ -28,7 +28,7 @@ class Query(Generic[R]):
     statement: Select[Any] | ReturningInsert[Any] | ReturningDelete[Any]
     read: Callable[[Rows], R]
 
-    def run(self, tx: Tx, **parameters: object) -> R:
+    def run(self, tx: Tx, /, **parameters: object) -> R:
         """Return the result, as the transaction sees it."""
         return self.read(tx.connection.execute(self.statement, parameters).all())
 
