@@ -1,4 +1,4 @@
-"""What is told of nameservers below a name that lapses: when, and in which words."""
+"""Notices about nameservers below a name that lapses: when they are sent, and their words."""
 
 from datetime import timedelta
 

@@ -106,7 +106,7 @@ SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What each new connection is told first, in one round trip.
+    """The settings of a new connection, sent and checked in one round trip.
 
     `statement_seconds` bounds each statement, and transactions that do nothing; 0: only waits for locks are bounded.
     `may_lose_writes` allows a server that may lose acknowledged writes.
