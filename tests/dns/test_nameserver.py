@@ -557,7 +557,7 @@ def test_slow_clients_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
             started = time.monotonic()
             slow.sendall(b"\x0f\x00")  # 3840 octets are to come, an octet at a time
             assert is_dropped(lambda: slow.sendall(b"x"), every_seconds=0.1)
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 60
 
 
 def test_a_client_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

