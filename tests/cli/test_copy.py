@@ -23,7 +23,7 @@ from grown_registry import grow
 from postgresql import fresh_database
 from service import running_service
 from serving import serve_process
-from sublet.cli.copy import shown_address
+from sublet.cli.database import shown_address
 from sublet.cli.main import app
 from sublet.db import sqlite_engine
 from sublet.errors import Unavailable

@@ -5,11 +5,9 @@ import pytest
 from registry import OPERATOR, Registry
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, SubdomainUnavailable, ValidationFailed
-from sublet.platform_domains import pattern_store
-from sublet.platform_domains.block_labels import block_labels
-from sublet.platform_domains.label_patterns import PATTERNS_MAX
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.unblock_labels import unblock_labels
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.label_patterns import PATTERNS_MAX, block_labels, unblock_labels
+from sublet.platform_domains.labels import set_label
 from sublet.subdomains.matching_names import list_matching
 
 ZONE, OTHER = "example.test", "other.test"
@@ -72,15 +70,15 @@ def test_refusals_of_the_operators_commands(registry: Registry) -> None:
 
 
 def test_the_database_holds_that_a_pattern_is_there_once(registry: Registry) -> None:
-    registry.write(lambda tx: pattern_store.insert_pattern(tx, None, "*bank*"))
+    registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))
     with pytest.raises(Conflict):
-        registry.write(lambda tx: pattern_store.insert_pattern(tx, None, "*bank*"))
+        registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))
 
 
 def test_there_are_only_so_many(registry: Registry) -> None:
     def fill(tx: Tx) -> None:
         for number in range(PATTERNS_MAX):
-            pattern_store.insert_pattern(tx, None, f"*{number}")
+            platform_domain_store.insert_pattern(tx, None, f"*{number}")
 
     registry.write(fill)
     with registry.refuses(Conflict):

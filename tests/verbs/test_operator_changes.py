@@ -34,15 +34,10 @@ from sublet.errors import (
     TokenExpired,
     TokenRevoked,
 )
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.grant_platform_domain import grant_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.revoke_platform_domain import revoke_platform_domain
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.unset_label import unset_label
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
+from sublet.platform_domains.labels import set_label, unset_label
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
+from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import find_for_operator
@@ -101,7 +96,7 @@ def test_every_change_is_audited_with_who_and_why(registry: Registry) -> None:
 def test_what_is_the_same_already_leaves_no_event(registry: Registry) -> None:
     before = registry.rows()
     registry.do(edit_user, ANNA, UserEdit(name="Anna", email=ANNA.upper()))
-    registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(idn=True))
+    registry.do(edit_platform_domain, DOMAIN, {"idn": True})
     after = registry.rows()
     # PostgreSQL's mark tells that the transactions were committed, which they were.
     assert {**after, "commit_marks": []} == {**before, "commit_marks": []}
@@ -151,7 +146,7 @@ ns.child 60 A 192.0.2.53
 
 
 def test_an_adopted_zone_gives_its_settings_and_keeps_its_records(registry: Registry) -> None:
-    said = PlatformDomainSettings(retry_seconds=77)
+    said = {"retry_seconds": 77}
     added = registry.do(
         add_platform_domain, "Old.test.", said, names_held=list_names_held, zone_file=ZONE_FILE
     )
@@ -178,17 +173,17 @@ def test_an_adopted_zone_gives_its_settings_and_keeps_its_records(registry: Regi
 
 
 def test_a_change_of_the_apex_gives_the_zone_a_new_serial(registry: Registry) -> None:
-    edited = registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(grace_days=1))
+    edited = registry.do(edit_platform_domain, DOMAIN, {"grace_days": 1})
     assert (edited.grace_days, edited.serial) == (1, 1)
-    changed = PlatformDomainSettings(apex_nameservers=("NS.example.net.", "ns2.example.net"))
+    changed = {"apex_nameservers": ("NS.example.net.", "ns2.example.net")}
     edited = registry.do(edit_platform_domain, DOMAIN, changed)
     assert (edited.apex_nameservers, edited.serial) == (("ns.example.net", "ns2.example.net"), 2)
-    registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(serial=2**32 - 1))
-    assert registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(refresh_seconds=5)).serial == 1
+    registry.do(edit_platform_domain, DOMAIN, {"serial": 2**32 - 1})
+    assert registry.do(edit_platform_domain, DOMAIN, {"refresh_seconds": 5}).serial == 1
 
 
 def test_a_restricted_platform_domain_is_for_those_it_is_granted_to(registry: Registry) -> None:
-    registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(restricted=True))
+    registry.do(edit_platform_domain, DOMAIN, {"restricted": True})
     with pytest.raises(PlatformDomainNotFound):
         registry.register(2, "bob.example.test")
     assert registry.do(grant_platform_domain, DOMAIN, "acme").changed

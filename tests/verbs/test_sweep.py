@@ -17,7 +17,6 @@ from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
-from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import milestone_store, store, sweep_store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
@@ -249,10 +248,10 @@ def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) ->
 def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:
     registry.register(NAME)
     registry.live(days=370)
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     assert registry.live(days=94) == Counter()
     assert registry.live(days=1) == Counter(["trashed"])
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(trash_days=3))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"trash_days": 3})
     assert registry.live(days=3) == Counter(["trash_ends", "purged"])
 
 
@@ -261,7 +260,7 @@ def test_short_times_are_swept_too(registry: Registry) -> None:
         edit_zone_settings,
         OPERATOR,
         "example.test",
-        PlatformDomainSettings(grace_days=0, trash_days=0, cooling_off_days=0),
+        {"grace_days": 0, "trash_days": 0, "cooling_off_days": 0},
     )
     name = registry.register(NAME)
     done = registry.live(days=366)

@@ -18,7 +18,6 @@ import sublet.credits.store
 import sublet.http.rate_store
 import sublet.http.store
 import sublet.mail.store
-import sublet.platform_domains.pattern_store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
@@ -42,7 +41,6 @@ DECLARING = (
     sublet.http.rate_store,
     sublet.http.store,
     sublet.mail.store,
-    sublet.platform_domains.pattern_store,
     sublet.platform_domains.store,
     sublet.platform_domains.zone_state_store,
     sublet.platform_domains.zone_store,
