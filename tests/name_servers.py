@@ -25,7 +25,7 @@ import dns.zone
 
 from server_programs import PRIMARIES, SECONDARIES, Program, run_tool
 from serving import free_address, wait_until
-from sublet.dns.server_config.model import Places, SecondarySite, ServerConfig, Site
+from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 from sublet.secret import Secret
 

@@ -2,7 +2,10 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from typer.testing import CliRunner
 
 from service import registry_address
 from sublet.cli.main import app
-from sublet.dns.server_config.model import key_name
+from sublet.dns.server_config import key_name
 
 LISTEN = ("--listen", "192.0.2.53")
 
@@ -94,7 +97,7 @@ def test_it_writes_files_that_are_not_overwritten(database: str, tmp_path: Path)
         "sublet-zone-example.key": 0o600,
         "primary.toml": 0o644,
     }
-    assert "is there already" in run(database, *words, code=1)
+    assert "exists already" in run(database, *words, code=1)
     assert (folder / "sublet" / "sublet-zone-example.key").read_text().strip() == secret
 
 
@@ -108,15 +111,15 @@ def test_the_directory_is_the_primarys(database: str) -> None:
     ("words", "sentence"),
     [
         ((), "Say where the primary listens"),
-        (("--listen", "ns1.zone.example"), "no IP address"),
-        (("--listen", "::"), "not where others can reach it"),
-        (("--listen", "192.0.2.53:0"), "not where others can reach it"),
-        (("--listen", "192.0.2.53:70000"), "no IP address"),
+        (("--listen", "ns1.zone.example"), "is not an IP address"),
+        (("--listen", "::"), "Other hosts can't reach"),
+        (("--listen", "192.0.2.53:0"), "Other hosts can't reach"),
+        (("--listen", "192.0.2.53:70000"), "is not an IP address"),
         ((*LISTEN, "--secondary", "198.51.100.53"), "is not HOST=ADDRESS"),
         ((*LISTEN, "--secondary", "ns_2.zone.example=198.51.100.53"), "letters, digits and hyphens"),
-        ((*LISTEN, "--secondary", "ns2.zone.example=nowhere"), "no IP address"),
-        ((*LISTEN, "--directory", "knot"), "no absolute path"),
-        ((*LISTEN, "--directory", "/srv/a;b"), "no absolute path"),
+        ((*LISTEN, "--secondary", "ns2.zone.example=nowhere"), "is not an IP address"),
+        ((*LISTEN, "--directory", "knot"), "is not an absolute path"),
+        ((*LISTEN, "--directory", "/srv/a;b"), "is not an absolute path"),
     ],
 )
 def test_what_can_not_be_is_refused(database: str, words: tuple[str, ...], sentence: str) -> None:
@@ -129,3 +132,18 @@ def test_the_name_of_a_key_is_one_label() -> None:
     long = [f"{'a' * 60}.{end}.example" for end in "bc"]
     assert len({key_name(each) for each in long}) == 2
     assert all(len(f"{key_name(each)}-transfer") <= 63 for each in long)
+
+
+def test_the_wheel_has_the_templates(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "flit_core.wheel", "--outdir", str(tmp_path)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    templates = {
+        path.relative_to(root / "src").as_posix()
+        for path in (root / "src").glob("sublet/dns/server_templates/*")
+    }
+    assert templates
+    assert templates <= packed

@@ -1,9 +1,7 @@
 """`sublet domain …`: the platform domains, their settings, offers and grants."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +9,12 @@ import typer
 
 from sublet.accounts import store as account_store
 from sublet.accounts.model import Organization
-from sublet.cli.options import Domain
+from sublet.cli.options import Domain, invalid_option, parse_secondary
 from sublet.cli.output import Answer, Columns, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, parameter, question
 from sublet.config import Settings
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.dns.types import Secondary
-from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.grants import PlatformDomainGrant, grant_platform_domain, revoke_platform_domain
@@ -67,7 +63,7 @@ def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, 
     """Return the settings that options give.
 
     Raises:
-        ValidationFailed: the primary is not in the settings file, or a secondary is not HOST=ADDRESS[:PORT].
+        ValidationFailed: the primary is not in the settings file, or a secondary is wrong.
     """
     given = {name: value for name, value in options.items() if value is not None and value != []}
     if "primary" in given:
@@ -75,38 +71,15 @@ def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, 
         if given["primary"] not in (BUILT_IN, *known):
             there_are = ", ".join(known) or "none"
             sentence = f"The settings have no primary {given['primary']!r} (there are: {there_are}); see docs/settings.md."
-            raise validation_failed([FieldError("primary", "value_invalid", sentence)])
+            raise invalid_option("primary", sentence)
         if given["primary"] == BUILT_IN:
             given["primary"] = ""
     if "apex_nameservers" in given:
         given["apex_nameservers"] = tuple(given["apex_nameservers"])
     if "secondaries" in given:
         texts = given["secondaries"]
-        given["secondaries"] = () if texts == ["none"] else tuple(_parse_secondary(text) for text in texts)
+        given["secondaries"] = () if texts == ["none"] else tuple(parse_secondary(text) for text in texts)
     return given
-
-
-def _parse_secondary(text: str) -> Secondary:
-    """Return the secondary server of `HOST=ADDRESS` or `HOST=ADDRESS:PORT`, an IPv6 address with a port in brackets.
-
-    Raises:
-        ValidationFailed: it has neither form.
-    """
-    host, equals, where = text.partition("=")
-    bracketed = re.fullmatch(r"\[(?P<address>[^\]]+)\](:(?P<port>\d{1,5}))?", where)
-    plain = re.fullmatch(r"(?P<address>[^:]+)(:(?P<port>\d{1,5}))?", where)
-    found = bracketed or plain
-    address, port = (found["address"], int(found["port"] or 53)) if found else (where, 53)
-    try:
-        ip_address(address)
-    except ValueError:
-        equals = ""
-    if not (host and equals and 1 <= port <= 65535):
-        sentence = (
-            f"{text!r} is not a secondary. Give HOST=ADDRESS[:PORT], such as ns2.example.net=192.0.2.54."
-        )
-        raise validation_failed([FieldError("secondary", "value_invalid", sentence)])
-    return Secondary(host, str(ip_address(address)), port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +133,7 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         message = f"{path} can't be read: {error}. Check the path."
-        raise validation_failed([FieldError("zone_file", "value_invalid", message)]) from None
+        raise invalid_option("zone_file", message) from None
 
 
 @change(app, "edit", SETTING_OPTIONS)
