@@ -29,8 +29,8 @@ R = TypeVar("R")
 
 GROUP_MAX = 256
 """Most writes in one commit: bounds how long the first of a group waits for the last."""
-READERS = 4
-"""How many reading transactions run at once."""
+READERS = 2
+"""How many reading transactions run at once: a slow one delays no other. More threads only wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 """Takes the write lock at once: a transaction that reads first is refused when another process has written meanwhile."""
