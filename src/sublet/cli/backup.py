@@ -12,15 +12,15 @@ from sublet.cli.output import Answer, as_instant, as_object
 from sublet.cli.session import Session, new_app, question, refuse_missing
 from sublet.db import utc_now
 from sublet.errors import Conflict, NotFound
-from sublet.serve_lock import serve_lock
 from sublet.service.exit_codes import REFUSED
-from sublet.sqlite_copy import (
+from sublet.sqlite_file import (
     BESIDE,
     copy_file,
     copy_online,
     give_name,
     refuse_unfinished,
     replace_database,
+    serve_lock,
     unfinished,
 )
 

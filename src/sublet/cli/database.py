@@ -16,7 +16,7 @@ from sublet.schema_revision import why_unusable
 from sublet.service.exit_codes import REFUSED
 
 if TYPE_CHECKING:
-    from sublet.migrations.plan import Plan
+    from sublet.migrations import Plan
 
 init_app = new_app()
 migrate_app = new_app()

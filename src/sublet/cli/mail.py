@@ -1,4 +1,4 @@
-"""`sublet mail …`: the outbox, and what is stuck in it."""
+"""`sublet mail …`: the mails in the outbox."""
 
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from sublet.mail.model import Mail
 from sublet.mail.retry import retry as retry_verb
 from sublet.mail.store import list_mails
 
-app = new_app("See what is mailed, and send it again.")
+app = new_app("List mails, and send them again.")
 
 _MEMBERS = (
     "id", "reference", "user_id", "recipient", "subject", "state", "attempts", "next_attempt_at", "error", "sent_at",

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
-from sublet.audit import list_rowless, list_untold
+from sublet.audit import list_events_without_row, list_rows_without_event
 from sublet.db import Pages, Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Secondary
@@ -476,7 +476,9 @@ def _of(platform_domain_id: int | None) -> ColumnElement[bool]:
 def list_unaudited(tx: Tx) -> Iterator[Violation]:
     """Yield platform domains and withdrawn offers without an audit event, and events of platform domains without a row."""
     made, withdrawn = platform_domains.c.created_at, offers.c.withdrawn_at
-    yield from list_untold(tx, "platform_domain", platform_domains.c.id, made, ["platform_domain.add"])
+    yield from list_rows_without_event(
+        tx, "platform_domain", platform_domains.c.id, made, ["platform_domain.add"]
+    )
     of, action = offers.c.platform_domain_id, ["platform_domain.withdraw_offer"]
-    yield from list_untold(tx, "platform_domain", of, withdrawn, action, once=False)
-    yield from list_rowless(tx, "platform_domain", platform_domains.c.id)
+    yield from list_rows_without_event(tx, "platform_domain", of, withdrawn, action, once=False)
+    yield from list_events_without_row(tx, "platform_domain", platform_domains.c.id)
