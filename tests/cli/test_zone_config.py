@@ -45,7 +45,7 @@ def made(address: str, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("server", ["knot", "bind", "powerdns"])
-def test_it_prints_every_file_with_one_fresh_key(database: str, server: str) -> None:
+def test_every_file_is_printed_with_one_fresh_key(database: str, server: str) -> None:
     first = made(database, "--server", server, *LISTEN, "--secondary", "ns2.zone.example=198.51.100.53")
     assert list(first) == ["primary", "ns2.zone.example-nsd", "ns2.zone.example-knot", "sublet"]
     secret = first["sublet"]["sublet-zone-example.key"]["text"].strip()
@@ -63,7 +63,7 @@ def test_it_prints_every_file_with_one_fresh_key(database: str, server: str) -> 
     assert secret not in json.dumps(again)
 
 
-def test_it_prints_our_own_settings(database: str) -> None:
+def test_sublets_own_settings_are_printed(database: str) -> None:
     files = made(database, "--server", "knot", "--listen", "[2001:db8::53]:5353")
     settings = tomllib.loads(files["sublet"]["primary.toml"]["text"])
     assert settings["primaries"]["zone-example"] == {
@@ -76,14 +76,14 @@ def test_it_prints_our_own_settings(database: str) -> None:
     assert "ns1.zone.example. 3600 IN AAAA 2001:db8::53" in files["primary"]["zone.example.zone"]["text"]
 
 
-def test_people_get_headings_and_commands(database: str) -> None:
+def test_the_text_has_headings_and_commands(database: str) -> None:
     printed = run(database, "zone", "config", "zone.example", "--server", "knot", *LISTEN)
     assert "==== The primary, knot ====" in printed
     assert "---- /etc/knot/knot.conf (root:knot, 0644)" in printed
     assert "sublet domain edit zone.example --primary zone-example" in printed
 
 
-def test_it_writes_files_that_are_not_overwritten(database: str, tmp_path: Path) -> None:
+def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "servers"
     words = ("zone", "config", "zone.example", "--server", "bind", *LISTEN, "--output", str(folder))
     printed = run(database, *words)
@@ -101,7 +101,7 @@ def test_it_writes_files_that_are_not_overwritten(database: str, tmp_path: Path)
     assert (folder / "sublet" / "sublet-zone-example.key").read_text().strip() == secret
 
 
-def test_the_directory_is_the_primarys(database: str) -> None:
+def test_directory_is_the_state_of_the_primary(database: str) -> None:
     files = made(database, "--server", "knot", *LISTEN, "--directory", "/srv/knot")
     assert files["primary"]["zone.example.zone"]["path"] == "/srv/knot/zone.example.zone"
     assert "storage: /srv/knot" in files["primary"]["knot.conf"]["text"]
@@ -122,12 +122,12 @@ def test_the_directory_is_the_primarys(database: str) -> None:
         ((*LISTEN, "--directory", "/srv/a;b"), "is not an absolute path"),
     ],
 )
-def test_what_can_not_be_is_refused(database: str, words: tuple[str, ...], sentence: str) -> None:
+def test_invalid_options_are_refused(database: str, words: tuple[str, ...], sentence: str) -> None:
     printed = run(database, "zone", "config", "zone.example", "--server", "knot", *words, code=1)
     assert sentence in printed
 
 
-def test_the_name_of_a_key_is_one_label() -> None:
+def test_a_key_name_is_one_label() -> None:
     assert key_name("zone.example") == "sublet-zone-example"
     long = [f"{'a' * 60}.{end}.example" for end in "bc"]
     assert len({key_name(each) for each in long}) == 2

@@ -82,7 +82,7 @@ def test_a_user_joins_by_name_slug_or_id_and_a_new_name_adds_an_organization(reg
     assert registry.do(add_user, "c4@example.net", "C", "Ärzte & Co.").organization == new.organization
 
 
-def test_every_change_is_audited_with_who_and_why(registry: Registry) -> None:
+def test_every_change_is_audited_with_actor_and_reason(registry: Registry) -> None:
     registry.do(edit_user, ANNA, UserEdit(name="Anne", free_quota=9, organization="acme"))
     event = registry.events()[-1]
     assert (event["actor_kind"], event["actor_name"], event["reason"]) == ("operator", "olga", "because")
@@ -93,7 +93,7 @@ def test_every_change_is_audited_with_who_and_why(registry: Registry) -> None:
     assert back.user.free_quota is None
 
 
-def test_what_is_the_same_already_leaves_no_event(registry: Registry) -> None:
+def test_unchanged_values_leave_no_event(registry: Registry) -> None:
     before = registry.rows()
     registry.do(edit_user, ANNA, UserEdit(name="Anna", email=ANNA.upper()))
     registry.do(edit_platform_domain, DOMAIN, {"idn": True})
@@ -182,7 +182,7 @@ def test_a_change_of_the_apex_gives_the_zone_a_new_serial(registry: Registry) ->
     assert registry.do(edit_platform_domain, DOMAIN, {"refresh_seconds": 5}).serial == 1
 
 
-def test_a_restricted_platform_domain_is_for_those_it_is_granted_to(registry: Registry) -> None:
+def test_only_granted_organizations_see_a_restricted_platform_domain(registry: Registry) -> None:
     registry.do(edit_platform_domain, DOMAIN, {"restricted": True})
     with pytest.raises(PlatformDomainNotFound):
         registry.register(2, "bob.example.test")
@@ -196,7 +196,9 @@ def test_a_restricted_platform_domain_is_for_those_it_is_granted_to(registry: Re
         registry.register(2, "bob2.example.test")
 
 
-def test_an_offer_keeps_what_is_not_said_and_can_be_withdrawn_and_made_again(registry: Registry) -> None:
+def test_an_offer_keeps_terms_that_are_not_given_and_can_be_withdrawn_and_offered_again(
+    registry: Registry,
+) -> None:
     first = registry.do(offer_mode, DOMAIN, "premium", price_credits=50)
     assert (first.renewal_price_credits, first.period_days) == (50, 365)
     second = registry.do(offer_mode, DOMAIN, "premium", renewal_price_credits=20, period_days=30)
@@ -207,7 +209,7 @@ def test_an_offer_keeps_what_is_not_said_and_can_be_withdrawn_and_made_again(reg
     assert registry.do(offer_mode, "1", "free").price_credits == 0
 
 
-def test_a_special_label_is_for_those_it_is_granted_to(registry: Registry) -> None:
+def test_only_granted_organizations_may_register_a_special_label(registry: Registry) -> None:
     registry.do(offer_mode, DOMAIN, "special", price_credits=5)
     listed = registry.do(set_label, DOMAIN, "Müller", "special", price_credits=0, organizations=["acme", "2"])
     assert (listed.label, listed.organization_ids) == ("xn--mller-kva", (2,))
