@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
-from name_servers import find_program
-from postgresql import find_postgresql
+from support.name_servers import find_program
+from support.postgresql import find_postgresql
 
 ROOT = Path(__file__).parents[1]
 HEAD = """# Reports of long runs

@@ -24,15 +24,14 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import process_trials
-import slow_clients
 from fault_scenarios import soak as scenarios
 from hosts import soak as many_hosts
 from machine import soak as machine
-from name_servers import KINDS
-from postgresql import fresh_database, run_postgresql
 from primaries import soak as primaries
 from reports import save_report
+from support import process_trials, slow_clients
+from support.name_servers import KINDS
+from support.postgresql import fresh_database, run_postgresql
 
 RACE_ROUNDS = 20
 PROCESS_ROUNDS = 100

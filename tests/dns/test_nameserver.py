@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from name_servers import resolver
-from record_table import DS_TEXT, RECORDS, ZONE, many_nameservers, reader_of, serving
 from sublet.dns import nameserver
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Record, ZoneView
+from support.in_memory_zone import DS_TEXT, RECORDS, ZONE, many_nameservers, reader_of, serving
+from support.name_servers import resolver
 
 MANY = many_nameservers(16, "many.zone.example")
 SIBLINGS = [Record("sibling.zone.example", "NS", 300, record.rdata) for record in MANY if record.type == "NS"]

@@ -1,8 +1,8 @@
 """A clock that is 400 days ahead: the sweep stops and asks, and nothing is lost until the operator says that the clock is right."""
 
 from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked, Outcome, Scenario, registry_on
-from guards import WRONG_CLOCK_NAMES, check_wrong_clock_loses_nothing
-from service import running_service
+from support.guard_checks import WRONG_CLOCK_NAMES, check_wrong_clock_loses_nothing
+from support.running_service import running_service
 
 
 def run(asked: Asked) -> Outcome:

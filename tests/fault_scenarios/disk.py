@@ -12,14 +12,14 @@ from pathlib import Path
 
 import psycopg
 
-from crashes import zone_is_right
 from fault_scenarios.failing_disk import failing, full, small_disk
 from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked, Outcome, Scenario
 from fault_scenarios.writing import Writing, serving_a_writer
 from hosts.standby import children_of
-from postgresql import fresh_database, hand_over, run_postgresql
-from service_on import ZONE
-from serving import ServeProcess, wait_until
+from support.crash_checks import zone_is_right
+from support.postgresql import fresh_database, hand_over, run_postgresql
+from support.serve_process import ServeProcess, wait_until
+from support.service_on_primary import ZONE
 
 NAMES_BEFORE = 10
 REFUSED_IN_A_ROW = 10

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fault_scenarios.scenario import NotPossibleError
-from serving import wait_until
+from support.serve_process import wait_until
 
 
 @contextmanager

@@ -11,15 +11,15 @@ from contextlib import suppress
 import psycopg
 
 from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked, Outcome, Scenario, registry_on
-from lease_rows import run_out
-from name_servers import KINDS
-from postgresql import find_postgresql
-from service import Registrant, RunningService
-from service_on import ZONE, ServiceOn, serve_process_on
-from serving import wait_until
 from sublet.platform_domains.find import find_platform_domain
 from sublet.processes.leases import check_lease
 from sublet.worker.zone_keeper import PAUSE_MAX_SECONDS
+from support.leases import run_out
+from support.name_servers import KINDS
+from support.postgresql import find_postgresql
+from support.running_service import Registrant, RunningService
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn, serve_process_on
 
 BEFORE, SINCE = "ns1.provider.example.", "ns2.provider.example."
 CHECKED_SECONDS = PAUSE_MAX_SECONDS + 60

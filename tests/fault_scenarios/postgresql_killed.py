@@ -2,11 +2,11 @@
 
 import time
 
-from crashes import zone_is_right
 from fault_scenarios.scenario import POSTGRESQL, Asked, Outcome, Scenario
 from fault_scenarios.writing import serving_a_writer
 from hosts.standby import PostgresqlServer
-from serving import free_address, wait_until
+from support.crash_checks import zone_is_right
+from support.serve_process import free_address, wait_until
 
 STEADY = 10
 REFUSED_IN_A_ROW = 2

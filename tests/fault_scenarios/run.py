@@ -15,8 +15,8 @@ from fault_scenarios.postgresql_killed import POSTGRESQL_KILLED
 from fault_scenarios.scenario import Asked, Figures, NotPossibleError, Scenario
 from fault_scenarios.sigkill import SIGKILL
 from fault_scenarios.syncs import SYNCED
-from name_servers import KINDS
 from reports import save_report
+from support.name_servers import KINDS
 
 SCENARIOS = {
     each.name: each for each in (SIGKILL, SYNCED, DISK_FULL, EIO, POSTGRESQL_KILLED, OLD_BACKUP, CLOCK)

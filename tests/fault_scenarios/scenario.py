@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from postgresql import fresh_database, hand_over, run_postgresql
+from support.postgresql import fresh_database, hand_over, run_postgresql
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 BOTH = (SQLITE, POSTGRESQL)

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from statistics import median
 
-from crashes import zone_is_right
 from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked, Outcome, Scenario, registry_on
-from load import Load
-from serving import ServeProcess, serve_process, wait_until
+from support.crash_checks import zone_is_right
+from support.serve_process import ServeProcess, serve_process, wait_until
+from support.write_load import Load
 
 READY_SECONDS_MAX = 3.0
 """The promise: so long after it is started again the service is ready."""

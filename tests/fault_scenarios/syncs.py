@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked, Outcome, Scenario, registry_on
 from fault_scenarios.system_calls import SYNCS, Call, calls_of, tracing, wait_for_end
-from service import Registrant
-from service_on import ZONE
-from serving import ServeProcess, serve_process
+from support.running_service import Registrant
+from support.serve_process import ServeProcess, serve_process
+from support.service_on_primary import ZONE
 
 CLIENTS = 8
 ROUND = 2000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fault_scenarios.scenario import NotPossibleError
-from serving import wait_until
+from support.serve_process import wait_until
 
 SYNCS = ("fsync", "fdatasync")
 WRITES = ("pwrite64", "pwritev", "write", "writev", "sendto", "sendmsg")

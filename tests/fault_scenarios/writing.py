@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fault_scenarios.scenario import Asked
-from service import Registrant, RunningService
-from service_on import ZONE
-from serving import ServeProcess, serve_process
+from support.running_service import Registrant, RunningService
+from support.serve_process import ServeProcess, serve_process
+from support.service_on_primary import ZONE
 
 WRITES_MAX = 3000
 """After so many writes the fault must have been met: a full disk has room in files that are there."""

@@ -1,7 +1,7 @@
 """`sublet serve` that kills itself with SIGKILL at the point that KILL_AT names; with BROKEN, a broken twin of it.
 
 With KILL_ARMED, the path of a file, it does so only while that file is there, and as often as its number says has it gone through
-the point by then. KILL_SIGNAL is another signal: with SIGSTOP it stands still until it is continued. Run as a program by `serving.py`; only the tests know it.
+the point by then. KILL_SIGNAL is another signal: with SIGSTOP it stands still until it is continued. Run as a program by `support/serve_process.py`; only the tests know it.
 """
 
 import os

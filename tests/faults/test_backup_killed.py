@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from operator_registry import Registry, small_registry
 from sublet.accounts.add_user import add_user
 from sublet.accounts.store import count_users
 from sublet.cli.doctor import check_all
+from support.operator_registry import Registry, small_registry
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 SCRIPT = Path(__file__).parent / "killed_backup.py"

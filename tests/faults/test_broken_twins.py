@@ -12,24 +12,6 @@ from typing import Any
 import pytest
 from sqlalchemy import Delete, Engine, event
 
-from crashes import check_crash_leaves_nothing_old, delete_it
-from guards import (
-    check_active_is_what_answers,
-    check_delete_leaves_nothing,
-    check_former_glue_leaves,
-    check_glue_is_public,
-    check_others_names_are_hidden,
-    check_wrong_clock_loses_nothing,
-)
-from outage import service_with_outage
-from races import (
-    check_coupon_is_used_once,
-    check_credits_are_spent_once,
-    check_quota_is_used_once,
-    check_renewal_is_charged_once,
-    check_writers_take_turns,
-)
-from service import running_service
 from sublet import db
 from sublet.credits import coupon_store
 from sublet.credits import store as ledger_store
@@ -43,6 +25,24 @@ from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.publishing import Batch, Result
 from sublet.worker.built_in_zone import BuiltInZone
+from support.crash_checks import check_crash_leaves_nothing_old, delete_it
+from support.guard_checks import (
+    check_active_is_what_answers,
+    check_delete_leaves_nothing,
+    check_former_glue_leaves,
+    check_glue_is_public,
+    check_others_names_are_hidden,
+    check_wrong_clock_loses_nothing,
+)
+from support.publisher_outage import service_with_outage
+from support.race_checks import (
+    check_coupon_is_used_once,
+    check_credits_are_spent_once,
+    check_quota_is_used_once,
+    check_renewal_is_charged_once,
+    check_writers_take_turns,
+)
+from support.running_service import running_service
 
 pytestmark = pytest.mark.slow
 

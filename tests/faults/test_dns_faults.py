@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, update
 
-from crashes import HOST, NAME, WITH_GLUE, check, standing, zone_is_right
-from outage import Outage, service_with_outage
-from service import Registrant, RunningService, registry_address
-from serving import wait_until
 from sublet.db import Tx
 from sublet.dns.plan import ImplausiblePlan, ZoneChanges, plan_changes
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.store import next_generation, subdomains
+from support.crash_checks import HOST, NAME, WITH_GLUE, check, standing, zone_is_right
+from support.publisher_outage import Outage, service_with_outage
+from support.running_service import Registrant, RunningService, registry_address
+from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
 

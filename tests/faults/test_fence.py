@@ -6,11 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from crashes import HOST, NAME, standing, zone_is_right
-from guards import check_stale_change_is_refused
-from outage import Outage, service_with_outage
-from service import Registrant, RunningService
-from serving import wait_until
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
@@ -18,6 +13,11 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains import change_zone as module
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.publishing import Batch, begin_publication
+from support.crash_checks import HOST, NAME, standing, zone_is_right
+from support.guard_checks import check_stale_change_is_refused
+from support.publisher_outage import Outage, service_with_outage
+from support.running_service import Registrant, RunningService
+from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-import plain_http
-from crashes import (
+from sublet.config import parse_listen
+from support import http_clients
+from support.crash_checks import (
     HOST,
     NAME,
     WITH_GLUE,
@@ -22,9 +23,8 @@ from crashes import (
     suspend_it,
     zone_is_right,
 )
-from service import Registrant, RunningService, registry_address
-from serving import serve_process, wait_until
-from sublet.config import parse_listen
+from support.running_service import Registrant, RunningService, registry_address
+from support.serve_process import serve_process, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +132,7 @@ def test_sigterm_finishes_the_requests_in_flight(url: str, tmp_path: Path) -> No
         serving.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         with pytest.raises(httpx.TransportError):
-            plain_http.get(service.base_url, timeout=2)  # nothing new is taken in
+            http_clients.get(service.base_url, timeout=2)  # nothing new is taken in
         for connection, body in zip(connections, bodies, strict=True):
             connection.sendall(body)
         for connection in connections:

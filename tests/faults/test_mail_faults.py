@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from service import RunningService, registry_address, running_service
-from serving import ServeProcess, free_address, serve_process, wait_until
-from smtp_server import Mailbox, smtp_server
 from sublet.config import SettingsError
 from sublet.mail import store
 from sublet.mail.check_mail import check_mail
 from sublet.mail.model import Mail
+from support.running_service import RunningService, registry_address, running_service
+from support.serve_process import ServeProcess, free_address, serve_process, wait_until
+from support.smtp_server import Mailbox, smtp_server
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import process_trials
-from postgresql import fresh_database
-from races import RACE_ROUNDS
-from serving import ServeProcess
+from support import process_trials
+from support.postgresql import fresh_database
+from support.race_checks import RACE_ROUNDS
+from support.serve_process import ServeProcess
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from crashes import zone_is_right
-from postgresql import fresh_database
-from races import (
+from support.crash_checks import zone_is_right
+from support.postgresql import fresh_database
+from support.race_checks import (
     RACE_ROUNDS,
     Request,
     check_coupon_is_used_once,
@@ -25,8 +25,8 @@ from races import (
     check_writers_take_turns,
     register_at_once,
 )
-from service import RunningService, running_service
-from serving import serve_process, wait_until
+from support.running_service import RunningService, running_service
+from support.serve_process import serve_process, wait_until
 
 pytestmark = pytest.mark.slow
 

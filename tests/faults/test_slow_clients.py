@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slow_clients import SLOW, measure, violations
+from support.slow_clients import SLOW, measure, violations
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 

@@ -9,10 +9,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from crashes import zone_is_right
-from postgresql import fresh_database
-from service import Registrant, RunningService, registry_address
-from serving import ServeProcess, serve_process, wait_until
 from sublet.audit import Actor, audit_events
 from sublet.credits.model import Payable
 from sublet.db import Tx
@@ -23,6 +19,10 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
+from support.crash_checks import zone_is_right
+from support.postgresql import fresh_database
+from support.running_service import Registrant, RunningService, registry_address
+from support.serve_process import ServeProcess, serve_process, wait_until
 
 pytestmark = pytest.mark.slow
 

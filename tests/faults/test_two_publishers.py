@@ -8,11 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lease_rows import find, run_out
-from name_servers import primary
-from registry import Registry, open_registry, prepare
-from sent_updates import skip_without
-from serving import free_address
 from sublet.db import Tx
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
@@ -27,7 +22,12 @@ from sublet.subdomains.store import select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.worker import leased, publisher
 from sublet.worker.zones import ReadBack
-from two_publishers import Worker, two_publishers, until, until_published
+from support.dns_updates import skip_without
+from support.leases import find, run_out
+from support.name_servers import primary
+from support.registry import Registry, open_registry, prepare
+from support.serve_process import free_address
+from support.two_publishers import Worker, two_publishers, until, until_published
 
 pytestmark = pytest.mark.slow
 

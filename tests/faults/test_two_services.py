@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from lease_rows import find
-from name_servers import primary
-from postgresql import fresh_database
-from sent_updates import skip_without
-from service import Registrant
-from service_on import ZONE, ServiceOn, primary_settings, settings_file
-from serving import ServeProcess, serve_process, wait_until
 from sublet.platform_domains.find import find_platform_domain
 from sublet.processes.leases import publish_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.publish_store import count_waiting
+from support.dns_updates import skip_without
+from support.leases import find
+from support.name_servers import primary
+from support.postgresql import fresh_database
+from support.running_service import Registrant
+from support.serve_process import ServeProcess, serve_process, wait_until
+from support.service_on_primary import ZONE, ServiceOn, primary_settings, settings_file
 
 pytestmark = pytest.mark.slow
 

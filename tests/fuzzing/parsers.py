@@ -14,11 +14,11 @@ from hypothesis.strategies import SearchStrategy
 
 from fuzzing.hostile_pieces import HOSTILE_TEXTS
 from fuzzing.packets import Packets, allowed_bytes, expects_answer
-from record_table import RECORDS, reader_of
 from sublet.dns.ds import InvalidDs, parse_ds
 from sublet.dns.names import InvalidName, parse_domain_name, parse_host_name, parse_label
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import DnskeyInput, DsInput, DsLike
+from support.in_memory_zone import RECORDS, reader_of
 
 OWNER = "foo.example.test"
 _WORDS = [

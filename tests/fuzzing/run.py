@@ -17,13 +17,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import plain_http
 from contract.test_schemathesis import write_config
 from fuzzing.canaries import AUDIT, BACKUP, LOG, METRICS, found_in
 from fuzzing.dns_clients import HANG_SECONDS, DnsTally, referral_factor, send_packets
 from fuzzing.http_clients import HttpTally, send_requests
 from fuzzing.parsers import PARSERS, run_parser
 from fuzzing.world import LARGE, World, a_world
+from support import http_clients
 
 CLIENTS = 2
 """Processes that send requests."""
@@ -216,7 +216,7 @@ def _run_schemathesis(outcome: Outcome, world: World, folder: Path, asked: Asked
         folder / "canaries.json",
         folder / "findings.txt",
     )
-    write_config(plain_http.get(url).json(), config)
+    write_config(http_clients.get(url).json(), config)
     config.write_text(
         config.read_text().replace("contract/schemathesis_hooks.py", "fuzzing/schemathesis_hooks.py")
     )

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import httpx
 
-import plain_http
-from databases import registry_address
 from fuzzing.aim import Aim, operations_of
 from fuzzing.canaries import Canary
 from fuzzing.hostile_pieces import HOSTILE_TEXTS
-from service import DS, Registrant
-from serving import ServeProcess, free_address, serve_process, wait_until
-from smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server
 from sublet.audit import audit_events
 from sublet.db import Tx
+from support import http_clients
+from support.databases import registry_address
+from support.running_service import DS, Registrant
+from support.serve_process import ServeProcess, free_address, serve_process, wait_until
+from support.smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server
 
 ACCOUNTS = 4
 BUSY_PAUSE_SECONDS = 0.05
@@ -62,7 +62,7 @@ class World:
     def _work(self) -> None:
         own = next(each.text for each in self.canaries if each.kind == "registered name")
         coupon = next(each.text for each in self.canaries if each.kind == "coupon code")
-        with plain_http.Client(
+        with http_clients.Client(
             timeout=30,
             base_url=self.serving.service.base_url,
             headers={"authorization": f"Bearer {self.owner.token}"},

@@ -19,10 +19,10 @@ from typing import Any
 
 import httpx
 
-import plain_http
-from load import Records, draw_delegation, records_of
-from service import Registrant
-from service_on import ZONE
+from support import http_clients
+from support.running_service import Registrant
+from support.service_on_primary import ZONE
+from support.write_load import Records, draw_delegation, records_of
 
 PERIOD = timedelta(days=365)
 PRICES = {"free": 0, "plus": 10}
@@ -292,7 +292,7 @@ class HostsLoad:
 
     async def _act(self, client: Client) -> None:
         draws = random.Random(self.seed * 1000 + client.number)  # noqa: S311 - which request comes next, no secret
-        async with plain_http.AsyncClient(timeout=30) as http:
+        async with http_clients.AsyncClient(timeout=30) as http:
             while not self._stopped.is_set() and not self.traffic.faults:
                 try:
                     await client.act(http, draws)

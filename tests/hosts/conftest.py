@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sent_updates import skip_without
+from support.dns_updates import skip_without
 
 
 @pytest.fixture

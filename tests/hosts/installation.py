@@ -16,13 +16,13 @@ from pathlib import Path
 
 import httpx
 
-import plain_http
 from hosts.standby import PostgresqlPair, postgresql_pair
-from name_servers import primary
-from service import MovableClock, RunningService
-from service_on import ZONE, ServiceOn, primary_settings, settings_file
-from serving import free_address, wait_until
 from sublet.config import Settings
+from support import http_clients
+from support.name_servers import primary
+from support.running_service import MovableClock, RunningService
+from support.serve_process import free_address, wait_until
+from support.service_on_primary import ZONE, ServiceOn, primary_settings, settings_file
 
 RESTART_SECONDS = 0.5
 """How long after its end a process is started anew: `RestartSec` of a systemd unit."""
@@ -149,7 +149,7 @@ class Installation:
 
 def _answers(url: str) -> bool:
     try:
-        return plain_http.get(url, timeout=5).status_code == 200
+        return http_clients.get(url, timeout=5).status_code == 200
     except httpx.TransportError:
         return False
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import psycopg
 
-from postgresql import find_postgresql, hand_over
-from serving import free_address, wait_until
+from support.postgresql import find_postgresql, hand_over
+from support.serve_process import free_address, wait_until
 
 STANDBY_NAME = "standby"
 """By which name the primary knows the standby that it waits for."""

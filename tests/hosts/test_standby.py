@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from hosts.standby import PostgresqlPair, PostgresqlServer, postgresql_pair
-from serving import wait_until
+from support.serve_process import wait_until
 
 
 @pytest.fixture

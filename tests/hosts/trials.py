@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import plain_http
 from hosts.clients import GRANTED, Account, Client, HostsLoad, Traffic
 from hosts.installation import Installation, Part, installation
 from hosts.standby import children_of
-from load import Records, records_of
-from serving import wait_until
 from sublet.subdomains.publish_store import count_waiting
+from support import http_clients
+from support.serve_process import wait_until
+from support.write_load import Records, records_of
 
 SETTLED_SECONDS = 90.0
 """How long a trial waits until everything is published after the last start."""
@@ -80,7 +80,7 @@ class Trial:
         assert self.prober.traffic.faults == [], self.prober.traffic.faults
 
     async def _probe(self) -> None:
-        async with plain_http.AsyncClient(timeout=30) as http:
+        async with http_clients.AsyncClient(timeout=30) as http:
             await self.prober.register(http, self.draws, "free")
             fqdn = list(self.prober.account.names)[-1]
             ends = time.monotonic() + SETTLED_SECONDS

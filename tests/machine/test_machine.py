@@ -11,8 +11,8 @@ from machine.coverage import missed
 from machine.machine import STEPS
 from machine.run import RUNS
 from machine.soak import Ran, run
-from share import share
 from sublet.subdomains import change_zone, charge, lifecycle, register, renew, store, sweep
+from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 

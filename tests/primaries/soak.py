@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fence_trials import impatient_service, old_against_new, register_names
-from kill_trials import points_of, server_killed, worker_killed
-from name_servers import KINDS
 from primaries.trials import primary_away
 from reports import save_report
+from support.fence_trials import impatient_service, old_against_new, register_names
+from support.kill_trials import points_of, server_killed, worker_killed
+from support.name_servers import KINDS
 
 FENCE_TRIALS = 100
 KILLS = 25

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from crashes import NAME, Change, change_it, delete_it, suspend_it
-from kill_trials import crash_leaves_nothing_old, points_of, server_killed, worker_killed
-from name_servers import KINDS
-from sent_updates import skip_without
-from share import share
+from support.crash_checks import NAME, Change, change_it, delete_it, suspend_it
+from support.dns_updates import skip_without
+from support.kill_trials import crash_leaves_nothing_old, points_of, server_killed, worker_killed
+from support.name_servers import KINDS
+from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from name_servers import KINDS, missing_programs
 from primaries.trials import primary_away
-from share import share
+from support.name_servers import KINDS, missing_programs
+from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 

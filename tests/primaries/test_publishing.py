@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from name_servers import KINDS
-from races import register_at_once
-from service import DS, Registrant
-from service_on import BUILT_IN, ServiceOn, service_on
-from serving import wait_until
+from support.name_servers import KINDS
+from support.race_checks import register_at_once
+from support.running_service import DS, Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import BUILT_IN, ServiceOn, service_on
 
 DS_RDATA = DS.lower()
 

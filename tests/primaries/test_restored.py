@@ -6,8 +6,8 @@ import pytest
 
 from fault_scenarios.old_backup import OLD_BACKUP
 from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked
-from sent_updates import skip_without
-from share import share
+from support.dns_updates import skip_without
+from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from service import Registrant
-from service_on import ZONE, ServiceOn, service_on
-from serving import wait_until
+from support.running_service import Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn, service_on
 
 CAUGHT_UP_SECONDS = 120.0
 """How long a trial waits before it calls what is missing lost; the promise is `Outage.promised_seconds`."""
