@@ -73,7 +73,7 @@ test-postgresql: $(VENV)/dev.stamp ## Run every test with its services on Postgr
 	$(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q --database postgresql
 
 soak: $(VENV)/dev.stamp ## Run randomised checks for long; PART=, SERVER=, SEED= and COUNT= choose
-	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs
+	$(BIN)/python tests/run_long.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs
 
 fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; SECONDS=, REQUESTS=, PACKETS= and SEED= choose
 	$(BIN)/python tests/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PACKETS),--packets $(PACKETS)) $(if $(SEED),--seed $(SEED)) --report docs
@@ -91,7 +91,7 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 	@$(BIN)/python bench/bench.py --full --write docs
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
-	@$(BIN)/python tests/reports.py docs
+	@PYTHONPATH=tests $(BIN)/python -m long.reports docs
 
 check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check

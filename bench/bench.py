@@ -21,7 +21,7 @@ from publishing import measure_publishing
 from registries import POSTGRESQL, SQLITE, copy_registry, grown_file, registry_on
 from speed import Effort, Results, measure, say
 
-from reports import commit, save_report
+from long.reports import commit, save_report
 from support.name_servers import KINDS
 from support.postgresql import fresh_database, run_postgresql
 

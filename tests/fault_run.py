@@ -14,7 +14,7 @@ import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
-from fault_scenarios.run import run_all, save_outcomes
+from long.faults.run import run_all, save_outcomes
 
 
 def main() -> int:

@@ -13,8 +13,8 @@ import random
 import sys
 from pathlib import Path
 
-from fuzzing.report import lines_of, save_outcome
-from fuzzing.run import Asked, fuzz
+from long.fuzzing.report import lines_of, save_outcome
+from long.fuzzing.run import Asked, fuzz
 
 
 def main() -> int:

@@ -35,7 +35,7 @@ from support.running_service import running_service
 from support.serve_process import serve_process
 
 NAMES = 120
-KILLED = Path(__file__).parents[1] / "faults" / "killed_copy.py"
+KILLED = Path(__file__).parents[1] / "long" / "faults" / "killed_copy.py"
 Dump = dict[str, list[tuple[Any, ...]]]
 
 

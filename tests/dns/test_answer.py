@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzzing.packets import Packets, opt_record, query
+from long.fuzzing.packets import Packets, opt_record, query
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Record
 from support import reference_answer as by_dnspython

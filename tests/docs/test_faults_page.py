@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fault_scenarios.run import SCENARIOS, trial_name
+from long.faults.run import SCENARIOS, trial_name
 from support.tests_named_in_docs import A_TEST, ROOT, check_is_there, named_in
 
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")

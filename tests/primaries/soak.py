@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from primaries.trials import primary_away
-from reports import save_report
-from support.fence_trials import impatient_service, old_against_new, register_names
-from support.kill_trials import points_of, server_killed, worker_killed
+from long.primaries.fence import impatient_service, old_against_new, register_names
+from long.primaries.kills import points_of, server_killed, worker_killed
+from long.primaries.outage import primary_away
+from long.reports import save_report
 from support.name_servers import KINDS
 
 FENCE_TRIALS = 100

@@ -11,6 +11,7 @@ import dns.update
 import pytest
 from sqlalchemy import func, select
 
+from long.primaries.fence import impatient_service, old_against_new, register_names
 from sublet.db import Tx
 from sublet.dns import update as update_module
 from sublet.dns.primary import send_update
@@ -19,7 +20,6 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState, find_zone_state, zone_updates
 from sublet.subdomains.publishing import Result
 from support.dns_proxy import DnsProxy, dns_proxy
-from support.fence_trials import impatient_service, old_against_new, register_names
 from support.name_servers import KINDS
 from support.running_service import Registrant
 from support.serve_process import wait_until

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from long.primaries.kills import crash_leaves_nothing_old, points_of, server_killed, worker_killed
 from support.crash_checks import NAME, Change, change_it, delete_it, suspend_it
 from support.dns_updates import skip_without
-from support.kill_trials import crash_leaves_nothing_old, points_of, server_killed, worker_killed
 from support.name_servers import KINDS
 from support.repetitions import share
 

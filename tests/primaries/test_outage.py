@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from primaries.trials import primary_away
+from long.primaries.outage import primary_away
 from support.name_servers import KINDS, missing_programs
 from support.repetitions import share
 

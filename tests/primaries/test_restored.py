@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fault_scenarios.old_backup import OLD_BACKUP
-from fault_scenarios.scenario import POSTGRESQL, SQLITE, Asked
+from long.faults.old_backup import OLD_BACKUP
+from long.faults.scenario import POSTGRESQL, SQLITE, Asked
 from support.dns_updates import skip_without
 from support.repetitions import share
 

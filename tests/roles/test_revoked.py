@@ -5,8 +5,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from long.faults.processes import processes
 from support.postgresql import fresh_database
-from support.process_trials import processes
 from support.running_service import Registrant, RunningService
 
 pytestmark = pytest.mark.slow

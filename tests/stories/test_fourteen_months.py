@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import RowMapping, select
 
-from machine.real import fast_folder
+from long.machine.real import fast_folder
 from sublet.accounts.store import update_user
 from sublet.audit import audit_events
 from sublet.config import Settings

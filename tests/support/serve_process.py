@@ -17,7 +17,7 @@ from support import http_clients
 from support.free_ports import free_port
 from support.running_service import MovableClock, RunningService
 
-SCRIPT = Path(__file__).parents[1] / "faults" / "killed_serve.py"
+SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
 READY_SECONDS = 60.0
 """How long a start may take on a machine that others load."""
 

@@ -1,0 +1,65 @@
+"""PostgreSQL is killed and away for seconds: requests are answered 503 with `Retry-After`, then all is well by itself, and nothing is lost."""
+
+import time
+
+from long.faults.scenario import POSTGRESQL, Asked, Outcome, Scenario
+from long.faults.writing import serving_a_writer
+from long.hosts.standby import PostgresqlServer
+from support.crash_checks import zone_is_right
+from support.serve_process import free_address, wait_until
+
+STEADY = 10
+REFUSED_IN_A_ROW = 2
+"""Each waits for seconds whether PostgreSQL comes back."""
+RECOVERED_SECONDS = 60.0
+
+
+def run(asked: Asked) -> Outcome:
+    """Kill PostgreSQL so many times, and start it again once requests were refused."""
+    server = PostgresqlServer(asked.folder / "postgresql", free_address()[1])
+    server.run(
+        "initdb", "-D", str(server.data), "-U", "sublet", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8"
+    )
+    server.start()
+    longest = 0.0
+    try:
+        server.ask("CREATE DATABASE registry")
+        with serving_a_writer(asked, server.address("registry")) as (serving, writing):
+            service = writing.service
+            for _ in range(asked.count):
+                writing.write_until(acknowledged=True, times=STEADY)
+                server.kill()
+                writing.write_until(acknowledged=False, times=REFUSED_IN_A_ROW)
+                refused = service.call(writing.who, "GET", "/subdomains")
+                assert refused.status_code == 503, refused.text
+                assert int(refused.headers["retry-after"]) >= 1
+                server.start()
+                began = time.monotonic()
+                wait_until(writing.write, RECOVERED_SECONDS)
+                longest = max(longest, time.monotonic() - began)
+                writing.check()
+            wait_until(lambda: zone_is_right(service), RECOVERED_SECONDS)
+            assert service.doctor() == []
+            assert serving.stop() == 0
+    finally:
+        server.kill()
+    answered = len(writing.refused) + len(writing.unknown)
+    return Outcome(
+        f"{asked.count} kills; {answered} writes answered 503, {len(writing.acknowledged)} acknowledged and 0 lost; a write was "
+        f"acknowledged again {longest:.1f} s after PostgreSQL was back at most",
+        {
+            "kills": asked.count,
+            "answered_503": answered,
+            "acknowledged": len(writing.acknowledged),
+            "acknowledged_lost": 0,
+            "recovered_seconds_max": round(longest, 2),
+        },
+    )
+
+
+POSTGRESQL_KILLED = Scenario(
+    "postgresql-killed",
+    "PostgreSQL is killed, and started again once requests were refused; counted are the kills",
+    run,
+    counts={POSTGRESQL: 3},
+)
