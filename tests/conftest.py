@@ -80,7 +80,7 @@ LONGEST = tuple(
             "restored",
         ),
         *("hostile_names", "hostile_bodies", "every_error_code", "broken_twins", "refusals_leave_no_trace"),
-        *("zone_status", "names_refused_alone", "faults_told_apart", "console", "processes", "fence", "copy"),
+        *("zone_status", "names_refused_alone", "faults_told_apart", "console", "fence", "copy"),
         *("outage", "passed_socket", "backup_killed", "nginx", "served", "changes", "tenancy_matrix"),
     )
 )

@@ -1,10 +1,9 @@
-"""The results of long runs: each suite saves its own in docs/reports.json, and `make reports` renders docs/reports.md."""
+"""The results of long runs: each trial saves its own in docs/reports.json, and `make reports` renders docs/reports.md."""
 
 import json
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -30,7 +29,7 @@ VERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a run: `about` says what it does, `lines` are its figures, `versions` those of the programs that took part.
+    """The result of a run: `about` describes the run, `lines` are its figures, `versions` those of the programs it used.
 
     Reports with the same title share a section of the page.
     """
@@ -59,9 +58,9 @@ def save_report(
     lines: Iterable[str],
     programs: Iterable[str] = (),
 ) -> None:
-    """Store a run's result in `folder`/reports.json in place of the last one of this name, and render the page.
+    """Store a run's result in `folder`/reports.json, in place of an older one of this name, and render the page.
 
-    `programs` are the databases and name servers that took part: `postgresql`, `knot`, `bind`, `powerdns`.
+    `programs` are the databases and name servers that it used: `postgresql`, `knot`, `bind`, `powerdns`.
     """
     versions = [f"Python {platform.python_version()}", *(f"{each} {version(each)}" for each in programs)]
     date = f"{datetime.now(UTC):%Y-%m-%d}"
@@ -72,7 +71,12 @@ def save_report(
     stored[name] = asdict(report)
     text = json.dumps(stored, indent=1, ensure_ascii=False, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")
-    (folder / "reports.md").write_text(render_page(path), encoding="utf-8")
+    save_page(folder)
+
+
+def save_page(folder: Path) -> None:
+    """Render the reports.json of a folder as its reports.md."""
+    (folder / "reports.md").write_text(render_page(folder / "reports.json"), encoding="utf-8")
 
 
 def render_page(path: Path) -> str:
@@ -106,8 +110,3 @@ def version(program: str) -> str:
     ran = subprocess.run([path, option], capture_output=True, text=True, check=False)
     found = re.search(r"\d+\.\d+(\.\d+)?", ran.stdout + ran.stderr)
     return found[0] if found else "of unknown version"
-
-
-if __name__ == "__main__":
-    docs = Path(sys.argv[1])
-    (docs / "reports.md").write_text(render_page(docs / "reports.json"), encoding="utf-8")

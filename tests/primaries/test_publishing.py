@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from long.faults.races import register_at_once
 from support.name_servers import KINDS
-from support.race_checks import register_at_once
 from support.running_service import DS, Registrant
 from support.serve_process import wait_until
 from support.service_on_primary import BUILT_IN, ServiceOn, service_on
@@ -78,7 +78,7 @@ def _put(on: ServiceOn, ada: Registrant, blog: Named, **members: object) -> dict
 
 def _register_at_once(on: ServiceOn, who: Registrant, names: list[str]) -> None:
     bodies = [{"fqdn": name, "nameservers": ["ns.provider.example"]} for name in names]
-    answers = register_at_once(on.service, [(who, body, {}) for body in bodies])
+    answers = register_at_once([on.service], [(who, body, {}) for body in bodies])
     assert {each.status_code for each in answers} == {201}, [each.text for each in answers]
 
 

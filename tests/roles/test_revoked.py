@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from long.faults.processes import processes
+from long.faults.races import processes
 from support.postgresql import fresh_database
 from support.running_service import Registrant, RunningService
 

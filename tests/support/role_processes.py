@@ -12,6 +12,7 @@ from pathlib import Path
 from sublet.config import Settings
 from support import http_clients
 from support.postgresql import fresh_database
+from support.processes import children_of, is_running
 from support.running_service import MovableClock, RunningService
 from support.serve_process import READY_SECONDS, free_address, wait_until
 
@@ -43,27 +44,6 @@ class RoleProcess:
         """Send a signal, wait for the end and return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(END_SECONDS)
-
-
-def children_of(pid: int) -> list[int]:
-    """Return the ids of the processes whose parent is `pid`, but for those that have ended."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if int(parent) == pid and state != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
-def is_running(pid: int) -> bool:
-    """Tell whether a process is there that has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @dataclass(slots=True)

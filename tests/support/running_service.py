@@ -165,6 +165,20 @@ class RunningService:
         assert answer.status_code == 201, answer.text
         return dict(answer.json())
 
+    def list_all(self, who: Registrant | str, path: str, member: str) -> list[dict[str, Any]]:
+        """Return every item of a list of the API, from all its pages."""
+        found: list[dict[str, Any]] = []
+        cursor = ""
+        while True:
+            mark = "&" if "?" in path else "?"
+            answer = self.call(who, "GET", f"{path}{mark}limit=500{cursor}")
+            assert answer.status_code == 200, answer.text
+            found += answer.json()[member]
+            page = answer.json()["page"]
+            if not page["has_more"]:
+                return found
+            cursor = f"&cursor={page['next_cursor']}"
+
     def dig(self, name: str, rdtype: str = "NS", *options: str) -> str:
         """Ask the name server with dig and return what it prints."""
         words = [

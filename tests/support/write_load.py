@@ -125,14 +125,8 @@ class Load:
 
     def shown(self) -> dict[str, Shown]:
         """Return every live name of the registrant, as the API shows it."""
-        found: dict[str, Shown] = {}
-        cursor = ""
-        while True:
-            page = self.service.call(self.who, "GET", f"/subdomains?limit=500{cursor}").json()
-            found |= {each["fqdn"]: Shown(each["status"], records_of(each)) for each in page["subdomains"]}
-            if not page["page"]["has_more"]:
-                return found
-            cursor = f"&cursor={page['page']['next_cursor']}"
+        listed = self.service.list_all(self.who, "/subdomains", "subdomains")
+        return {each["fqdn"]: Shown(each["status"], records_of(each)) for each in listed}
 
     def untouched_active(self) -> dict[str, tuple[int, Records]]:
         """Return the names shown as active while nothing was asked of them: how often something was, and their records."""

@@ -1,4 +1,4 @@
-"""Disks that are full, and disks that fail: a small tmpfs that is filled, or errors that strace injects into the calls of a process."""
+"""Full and failing disks: a small tmpfs that is filled, or errors that strace injects into system calls."""
 
 import os
 import shutil
@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from long.faults.scenario import NotPossibleError
+from long.scenario import NotPossibleError
 from support.serve_process import wait_until
 
 
 @contextmanager
 def small_disk(folder: Path, *, mib: int) -> Iterator[None]:
-    """Have a folder, which is made, on a disk of its own; it has its owner's rights.
+    """Mount a small disk at a folder, which keeps its owner; the folder is created.
 
     Raises:
-        NotPossibleError: nobody may mount here.
+        NotPossibleError: this machine doesn't allow mounting.
     """
     folder.mkdir(exist_ok=True)
     owner = folder.stat()
@@ -37,7 +37,7 @@ def small_disk(folder: Path, *, mib: int) -> Iterator[None]:
 
 @contextmanager
 def full(folder: Path) -> Iterator[None]:
-    """Leave not an octet on the disk of a folder, until the block ends."""
+    """Fill the disk of a folder to the last octet until the block ends."""
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file:
         for size in (2**16, 2**12, 1):
@@ -62,12 +62,12 @@ def failing(
     *,
     threads: bool,
 ) -> Iterator[None]:
-    """Have these calls of processes (on these files, where some are named) fail with an error, until the block ends.
+    """Let these system calls of processes fail with an error until the block ends; with `paths`, only on these files.
 
-    `threads` takes their threads and children too.
+    `threads` includes their threads and children.
 
     Raises:
-        NotPossibleError: there is no strace, or it may not look into other processes.
+        NotPossibleError: strace is missing, or may not trace other processes.
     """
     if shutil.which("strace") is None:
         raise NotPossibleError("strace is not installed")
@@ -87,13 +87,11 @@ def failing(
         process = subprocess.Popen(words, stdout=told, stderr=told)
     try:
         wait_until(lambda: process.poll() is not None or log.read_text().count(" attached") >= len(pids))
-        # It ends with the last of them, which may be at once: that is what the fault does to them.
+        # strace ends with the last process, perhaps at once: the fault may end them.
         if " attached" not in log.read_text():
-            raise NotPossibleError(
-                f"strace can't look into other processes: {log.read_text()[-300:].strip()}"
-            )
+            raise NotPossibleError(f"strace can't trace other processes: {log.read_text()[-300:].strip()}")
         yield
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)  # it lets them go on
+            process.send_signal(signal.SIGINT)  # it detaches
         process.wait(20)

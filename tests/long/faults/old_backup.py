@@ -1,7 +1,7 @@
-"""A registry restored from an old backup, beside a zone on a primary that is newer.
+"""A registry is restored from an old backup, and the zone on its primary is newer.
 
-Names that were registered after the backup are listed as foreign, are not deleted, and nobody can register them; what the backup has
-stands in the zone again. SQLite by `sublet backup` and `restore`, PostgreSQL by `pg_dump` and `pg_restore`.
+Names registered after the backup are listed as foreign, are not deleted, and can't be registered. Names of the backup are published
+again. SQLite uses `sublet backup` and `restore`, PostgreSQL `pg_dump` and `pg_restore`.
 """
 
 import subprocess
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import psycopg
 
-from long.faults.scenario import POSTGRESQL, SQLITE, Asked, Outcome, Scenario, registry_on
+from long.scenario import FAULTS, POSTGRESQL, SQLITE, Outcome, Scenario, Trial, registry_on
 from sublet.platform_domains.find import find_platform_domain
 from sublet.processes.leases import check_lease
 from sublet.worker.zone_keeper import PAUSE_MAX_SECONDS
@@ -23,20 +23,20 @@ from support.service_on_primary import ZONE, ServiceOn, serve_process_on
 
 BEFORE, SINCE = "ns1.provider.example.", "ns2.provider.example."
 CHECKED_SECONDS = PAUSE_MAX_SECONDS + 60
-"""How long until the doctor tells of a check that came after the last change: on a slow machine checks take long, and the pauses between them."""
+"""How long until the zone check has seen the last change; checks, and the pauses between them, are long on a slow machine."""
 BACK_SECONDS = 60.0
-"""How long it may take until the zone has again what the backup has."""
+"""How long until the zone has the names of the backup again."""
 
 
-def run(asked: Asked) -> Outcome:
-    """Register `count` names before and as many after the backup, restore it, and see what becomes of the zone."""
-    before = {f"before{number}.{ZONE}": BEFORE for number in range(asked.count)}
-    later = {f"later{number}.{ZONE}": SINCE for number in range(asked.count)}
+def run(trial: Trial) -> Outcome:
+    """Register `count` names before and `count` names after the backup, restore it, and compare the zone."""
+    before = {f"before{number}.{ZONE}": BEFORE for number in range(trial.count)}
+    later = {f"later{number}.{ZONE}": SINCE for number in range(trial.count)}
     changed, deleted = f"changed.{ZONE}", f"deleted.{ZONE}"
     of_backup = {**before, changed: BEFORE, deleted: BEFORE}
     with (
-        registry_on(asked) as url,
-        serve_process_on(asked.server, asked.folder, database_url=url, broken=asked.broken) as (on, serving),
+        registry_on(trial) as url,
+        serve_process_on(trial.server, trial.folder, database_url=url, broken=trial.broken) as (on, serving),
     ):
         service = on.service
         service.environment["SUBLET_FREE_QUOTA"] = str(
@@ -46,14 +46,14 @@ def run(asked: Asked) -> Outcome:
         serving.start()
         _register(service, ada, of_backup)
         wait_until(lambda: _delegations(on) == of_backup)
-        _back_up(service, asked)
+        _back_up(service, trial)
         sent = {"nameservers": [SINCE.rstrip(".")]}
         assert service.call(ada, "PUT", f"/subdomains/{changed}/nameservers", sent).status_code == 200
         assert service.call(ada, "DELETE", f"/subdomains/{deleted}").status_code == 200
         _register(service, ada, later)
         wait_until(lambda: _delegations(on) == {**before, changed: SINCE, **later})
         assert serving.stop() == 0
-        _restore(service, asked)
+        _restore(service, trial)
         began = time.monotonic()
         serving.start()
         wait_until(lambda: _delegations(on) == {**of_backup, **later}, BACK_SECONDS)
@@ -73,7 +73,6 @@ def run(asked: Asked) -> Outcome:
     return Outcome(
         f"{len(later)} newer names listed as foreign, none deleted, none to be registered; "
         f"{len(of_backup)} names as in the backup again after {back_seconds:.1f} s",
-        {"newer_listed": len(later), "newer_deleted": 0, "back_seconds": round(back_seconds, 1)},
     )
 
 
@@ -86,19 +85,19 @@ def _delegations(on: ServiceOn) -> dict[str, str]:
     return {owner: rdata for owner, _, rdata in on.records()}
 
 
-def _back_up(service: RunningService, asked: Asked) -> None:
-    file = str(asked.folder / "backup")
-    if asked.database == SQLITE:
+def _back_up(service: RunningService, trial: Trial) -> None:
+    file = str(trial.folder / "backup")
+    if trial.database == SQLITE:
         service.operator("backup", file)
     else:
         _run("pg_dump", "--format=custom", f"--file={file}", service.settings.database_url)
 
 
-def _restore(service: RunningService, asked: Asked) -> None:
-    """Put the backup in the registry's place, as the page of backups says; nothing serves it meanwhile."""
-    file = str(asked.folder / "backup")
+def _restore(service: RunningService, trial: Trial) -> None:
+    """Replace the registry with the backup, as docs/operating describes; no service runs."""
+    file = str(trial.folder / "backup")
     url = service.settings.database_url
-    if asked.database == SQLITE:
+    if trial.database == SQLITE:
         service.operator("restore", file, "--force")
         return
     server, _, name = url.rpartition("/")
@@ -117,8 +116,8 @@ def _run(program: str, *words: str) -> None:
 
 OLD_BACKUP = Scenario(
     "old-backup",
-    "a registry restored from an old backup beside a newer zone; counted are the names that are newer",
+    "A registry is restored from an old backup while the zone on a primary is newer. No record is lost. Counted are newer names.",
     run,
-    counts={SQLITE: 5, POSTGRESQL: 5},
-    servers={SQLITE: KINDS, POSTGRESQL: KINDS},
+    {FAULTS: {SQLITE: 5, POSTGRESQL: 5}},
+    KINDS,
 )

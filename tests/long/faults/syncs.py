@@ -1,7 +1,7 @@
-"""No answer before its sync: what the service calls of the system, seen by strace while clients write.
+"""No answer before its sync: strace records the system calls of the service while clients write.
 
-Each request has a name of its own, which is in the log of the database as it is written, and in the head of the answer. So of each
-answer is known which write of the log is its own; a sync of that file has to begin after this write, and to end before the answer.
+Each request has a unique name, which is in the database's log as it is written and in the headers of the answer. So each answer is
+matched with its write of the log: a sync of that file must begin after the write and end before the answer.
 """
 
 import http.client
@@ -15,37 +15,37 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from long.faults.scenario import POSTGRESQL, SQLITE, Asked, Outcome, Scenario, registry_on
 from long.faults.system_calls import SYNCS, Call, calls_of, tracing, wait_for_end
+from long.scenario import FAULTS, POSTGRESQL, SOAK, SQLITE, Outcome, Scenario, Trial, registry_on
 from support.running_service import Registrant
 from support.serve_process import ServeProcess, serve_process
 from support.service_on_primary import ZONE
 
 CLIENTS = 8
 ROUND = 2000
-"""So many answers are traced into one file: some hundred MiB."""
+"""How many answers one trace file has: some hundred MiB."""
 NAME_OCTETS = 8
-"""Names are n and so many digits, so that none is a part of another."""
+"""How many digits a name has after its n, so that no name is a part of another."""
 
 
-def run(asked: Asked) -> Outcome:
-    """Have so many names registered by several clients at once, and look when each was synced, and when answered."""
+def run(trial: Trial) -> Outcome:
+    """Register names by several clients at once, and compare when each was synced and answered."""
     answers = syncs = 0
     with ExitStack() as stack:
-        trace = asked.folder / "service.trace"
-        of_database = asked.folder / "postgresql" / "server.trace"
+        trace = trial.folder / "service.trace"
+        of_database = trial.folder / "postgresql" / "server.trace"
         url = stack.enter_context(
-            registry_on(asked, prefix=tracing(of_database) if asked.database == POSTGRESQL else ())
+            registry_on(trial, prefix=tracing(of_database) if trial.database == POSTGRESQL else ())
         )
-        serving = stack.enter_context(serve_process(url, asked.folder, broken=asked.broken, free_quota=10**6))
+        serving = stack.enter_context(serve_process(url, trial.folder, broken=trial.broken, free_quota=10**6))
         serving.prefix = tracing(trace)
         serving.environment["SUBLET_PUBLISH_WAIT_MS"] = (
             "0"  # the answer waits for its own write, and for nothing else
         )
         serving.service.add_domain()
         ada = serving.service.add_user()
-        for first in range(0, asked.count, ROUND):
-            names = [f"n{number:0{NAME_OCTETS}}" for number in range(first, min(first + ROUND, asked.count))]
+        for first in range(0, trial.count, ROUND):
+            names = [f"n{number:0{NAME_OCTETS}}" for number in range(first, min(first + ROUND, trial.count))]
             trace.write_bytes(b"")
             if of_database.exists():
                 os.truncate(of_database, 0)  # its tracer appends
@@ -54,19 +54,18 @@ def run(asked: Asked) -> Outcome:
             pid = serving.process.pid if serving.process else 0
             assert serving.stop(signal.SIGTERM) == 0
             wait_for_end(trace, pid)
-            found = _check([trace, of_database] if asked.database == POSTGRESQL else [trace], done)
+            found = _check([trace, of_database] if trial.database == POSTGRESQL else [trace], done)
             answers, syncs = answers + len(done), syncs + found
         assert serving.service.doctor() == []
     return Outcome(
         f"{answers} answers of {CLIENTS} clients at once, each after the sync of its own write; {syncs} syncs of the log",
-        {"answers": answers, "answers_before_their_sync": 0, "syncs": syncs},
     )
 
 
 def _write(serving: ServeProcess, who: Registrant, names: list[str]) -> list[str]:
-    """Register names and change them in turn, by several clients at once; return what was done: each request has a name of its own.
+    """Register and change names in turn, by several clients at once; return the unique names of the requests that succeeded.
 
-    All of it must be done, but by a broken twin: what that answers before it is stored may not be there for what comes next.
+    All must succeed, except with a broken twin: it may answer before a name is stored, so that the change of the name fails.
     """
     url = urlsplit(serving.service.base_url)
     done: list[str] = []
@@ -79,11 +78,11 @@ def _write(serving: ServeProcess, who: Registrant, names: list[str]) -> list[str
                 headers = {
                     "Authorization": f"Bearer {who.token}",
                     "Content-Type": "application/json",
-                    # Twice: what ends a page of the log, and goes on in the next, is one of them at most.
+                    # Twice: at most one of them is split between two pages of the log.
                     "X-Request-Id": f"{name}.{name}",
                 }
                 if number % 2 == 0:
-                    # Without nameservers nothing is published: what is written is the registration.
+                    # Without nameservers nothing is published; the only write is the registration.
                     method, path, body = "POST", "", {"fqdn": f"{name}.{ZONE}"}
                 else:
                     method, path = "PUT", f"/{mine[number - 1]}.{ZONE}/auto-renew"
@@ -107,7 +106,7 @@ def _write(serving: ServeProcess, who: Registrant, names: list[str]) -> list[str
 
 
 def _check(traces: list[Path], names: list[str]) -> int:
-    """Check that each name's answer came after a sync that began after its write; return how many syncs there were."""
+    """Check that each answer came after a sync that began after its write; return the number of syncs."""
     answered: dict[str, Call] = {}
     written: dict[str, Call] = {}
     synced: dict[str, list[Call]] = {}
@@ -150,8 +149,7 @@ def _names_in(text: str) -> set[str]:
 
 SYNCED = Scenario(
     "syncs",
-    "clients write while strace looks on; counted are answers, none of which may come before the sync of what it tells",
+    "Clients write while strace records system calls. No answer comes before the sync of its write. Counted are answers.",
     run,
-    counts={SQLITE: 10_000, POSTGRESQL: 2_000},
-    full={POSTGRESQL: 10_000},
+    {FAULTS: {SQLITE: 10_000, POSTGRESQL: 2_000}, SOAK: {SQLITE: 10_000, POSTGRESQL: 10_000}},
 )

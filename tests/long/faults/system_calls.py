@@ -1,4 +1,4 @@
-"""What a process wrote to its disk and answered to its clients, in the kernel's order: read from the trace of strace."""
+"""Parse a trace of strace: the writes, syncs and answers of a process, in the kernel's order."""
 
 import re
 import shutil
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from long.faults.scenario import NotPossibleError
+from long.scenario import NotPossibleError
 from support.serve_process import wait_until
 
 SYNCS = ("fsync", "fdatasync")
 WRITES = ("pwrite64", "pwritev", "write", "writev", "sendto", "sendmsg")
 TEXT_OCTETS = 2**17
-"""So much of what is written is in the trace: more than is ever written at once."""
+"""How much of each write is in the trace: more than is ever written at once."""
 _WHOLE = re.compile(r"^(\d+) +(\d+\.\d+) (\w+)\((.*)\) += (-?\d+).* <(\d+\.\d+)>$")
 _BEGUN = re.compile(r"^(\d+) +(\d+\.\d+) (\w+)\((.*) <unfinished \.\.\.>$")
 _RESUMED = re.compile(r"^(\d+) +(\d+\.\d+) <\.\.\. (\w+) resumed>.* = (-?\d+)")
@@ -21,7 +21,7 @@ _PLACE = re.compile(r"^\d+<([^>]*)>")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the system that succeeded: when it began and ended (seconds), on which file or socket, with what octets as strace writes them."""
+    """A system call that succeeded: its times in seconds, its file or socket, and its octets in strace's notation."""
 
     name: str
     began: float
@@ -31,12 +31,12 @@ class Call:
 
 
 def tracing(path: Path) -> tuple[str, ...]:
-    """Return the words before a command that have it traced into a file, with all its threads and children.
+    """Return the prefix that traces a command, with its threads and children, into a file.
 
-    It stays the process that was started: the tracer is another one.
+    The command keeps the process id; strace runs as another process.
 
     Raises:
-        NotPossibleError: there is no strace.
+        NotPossibleError: strace is missing.
     """
     if shutil.which("strace") is None:
         raise NotPossibleError("strace is not installed")
@@ -48,7 +48,7 @@ def tracing(path: Path) -> tuple[str, ...]:
 
 
 def wait_for_end(path: Path, pid: int) -> None:
-    """Wait until the trace of a process that has ended is written to its end."""
+    """Wait until the trace of a process that has ended is complete."""
     end = re.compile(rb"^%d +[\d.]+ \+\+\+ (exited|killed)" % pid, re.MULTILINE)
 
     def is_written() -> bool:
@@ -60,7 +60,7 @@ def wait_for_end(path: Path, pid: int) -> None:
 
 
 def calls_of(paths: Sequence[Path]) -> Iterator[Call]:
-    """Give every call of these traces that succeeded, as they come in each."""
+    """Yield every call of these traces that succeeded."""
     for path in paths:
         begun: dict[str, tuple[float, str]] = {}
         with path.open(encoding="ascii", errors="replace") as lines:

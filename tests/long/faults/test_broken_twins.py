@@ -12,6 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Delete, Engine, event
 
+from long.faults.races import (
+    check_coupon_is_used_once,
+    check_credits_are_spent_once,
+    check_quota_is_used_once,
+    check_renewal_is_charged_once,
+    check_writers_take_turns,
+)
 from sublet import db
 from sublet.credits import coupon_store
 from sublet.credits import store as ledger_store
@@ -35,13 +42,6 @@ from support.guard_checks import (
     check_wrong_clock_loses_nothing,
 )
 from support.publisher_outage import service_with_outage
-from support.race_checks import (
-    check_coupon_is_used_once,
-    check_credits_are_spent_once,
-    check_quota_is_used_once,
-    check_renewal_is_charged_once,
-    check_writers_take_turns,
-)
 from support.running_service import running_service
 
 pytestmark = pytest.mark.slow
@@ -120,10 +120,11 @@ def test_balance_read_before_the_transaction_is_caught(
     _balance_first(monkeypatch)
     _without_checks(monkeypatch)
     with running_service(database_url) as service:
+        service.add_domain()
         if database_url.startswith("postgresql"):
             service.write(_drop_checks)
         with pytest.raises(AssertionError):
-            check_credits_are_spent_once(service, 10)
+            check_credits_are_spent_once([service], 10)
         broken = {each.invariant for each in service.doctor()}
         assert broken == {"balance_not_negative"}
 
@@ -134,16 +135,19 @@ def test_without_the_lock_the_constraint_still_holds(
     """The second line: with the balance read too early nobody is charged into the negative all the same."""
     _balance_first(monkeypatch)
     with running_service(database_url) as service:
+        service.add_domain()
         with pytest.raises(AssertionError):  # those too late hear of a conflict instead of the price
-            check_credits_are_spent_once(service, 10)
+            check_credits_are_spent_once([service], 10)
         assert service.doctor() == []
 
 
 def test_coupon_read_without_its_count_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sublet.subdomains.charge.coupon_problem", lambda *_, **__: None)
     _without_checks(monkeypatch)
-    with running_service(url) as service, pytest.raises(AssertionError):
-        check_coupon_is_used_once(service, 10)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check_coupon_is_used_once([service], 10)
 
 
 def test_coupon_counted_before_the_transaction_is_caught(
@@ -155,10 +159,11 @@ def test_coupon_counted_before_the_transaction_is_caught(
     _read_then_write(monkeypatch, coupon_store, "lock_coupon", newest)
     _without_checks(monkeypatch)
     with running_service(database_url) as service:
+        service.add_domain()
         if database_url.startswith("postgresql"):
             service.write(_drop_checks)
         with pytest.raises(AssertionError):
-            check_coupon_is_used_once(service, 10)
+            check_coupon_is_used_once([service], 10)
         assert {each.invariant for each in service.doctor()} == {"coupon_uses"}
 
 
@@ -169,8 +174,9 @@ def test_quota_read_before_the_lock_is_caught(database_url: str, monkeypatch: py
     with monkeypatch.context() as patch:
         _read_then_write(patch, store, "count_free", held)
         with running_service(database_url) as service:
+            service.add_domain()
             with pytest.raises(AssertionError):
-                check_quota_is_used_once(service, 10)
+                check_quota_is_used_once([service], 10)
             assert {each.invariant for each in service.doctor()} == {"free_quota"}
 
 
@@ -190,6 +196,7 @@ def test_a_renewal_from_an_old_row_is_still_charged_once(
     """The second line: the reference is the term, so a charge for the same one can't be stored twice."""
     _renew_an_old_row(monkeypatch)
     with running_service(database_url) as service:
+        service.add_domain()
         check_renewal_is_charged_once(service, 10)
 
 
@@ -204,6 +211,7 @@ def test_a_renewal_without_its_reference_is_caught(
     _renew_an_old_row(monkeypatch)
     monkeypatch.setattr("sublet.subdomains.charge.charge_reference", any_reference)
     with running_service(database_url) as service:
+        service.add_domain()
         service.write(lambda tx: tx.connection.exec_driver_sql("DROP INDEX uq_terms_subdomain_id_starts_at"))
         with pytest.raises(AssertionError):
             check_renewal_is_charged_once(service, 10)

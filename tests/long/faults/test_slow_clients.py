@@ -1,6 +1,6 @@
-"""500 connections that send a byte a second: everybody else is answered, and each of them is ended at its deadline.
+"""500 connections that send a byte a second: other clients are answered, and each slow connection ends at its deadline.
 
-How much slower the others become is measured where nothing else runs: `make soak PART=slow-clients`.
+`make soak ONLY='slow-clients/*'` measures the p99 of the others, on an idle machine.
 """
 
 from pathlib import Path

@@ -1,33 +1,33 @@
-"""Names that one registrant registers one after the other while something fails: what was acknowledged, and what was refused."""
+"""A registrant that registers names one after the other during a fault, and remembers the answers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from long.faults.scenario import Asked
+from long.scenario import Trial
 from support.running_service import Registrant, RunningService
 from support.serve_process import ServeProcess, serve_process
 from support.service_on_primary import ZONE
 
 WRITES_MAX = 3000
-"""After so many writes the fault must have been met: a full disk has room in files that are there."""
+"""How many writes until the fault must be seen: on a full disk, existing files still have room."""
 
 
 @dataclass(slots=True)
 class Writing:
-    """A registrant whose names are registered one after the other, and what was answered."""
+    """A registrant, and the names whose registration was acknowledged or refused."""
 
     service: RunningService
     who: Registrant
     acknowledged: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    """Answered 503, and so not stored."""
+    """Answered 503 and not stored."""
     unknown: set[str] = field(default_factory=set)
-    """Answered 503, and nobody knew whether it was stored."""
+    """Answered 503 with a message that it isn't known whether the name is stored."""
     _sent: int = 0
 
     def write(self) -> bool:
-        """Register a name; tell whether it was acknowledged."""
+        """Register a name; return True if it was acknowledged."""
         self._sent += 1
         fqdn = f"n{self._sent}.{ZONE}"
         body = {"fqdn": fqdn, "nameservers": ["ns.provider.example", f"ns{self._sent}.provider.example"]}
@@ -42,40 +42,27 @@ class Writing:
         return False
 
     def write_until(self, *, acknowledged: bool, times: int) -> None:
-        """Write until so many in a row were acknowledged, or were not."""
+        """Write until `times` writes in a row were acknowledged, or refused."""
         row = 0
         for _ in range(WRITES_MAX):
             row = row + 1 if self.write() is acknowledged else 0
             if row == times:
                 return
         raise AssertionError(
-            f"{WRITES_MAX} writes and the fault was not met" if not acknowledged else "it does not recover"
+            f"{WRITES_MAX} writes without the fault" if not acknowledged else "the service does not recover"
         )
 
-    def names(self) -> set[str]:
-        """Return the names that the API lists; it must answer."""
-        found: set[str] = set()
-        cursor = ""
-        while True:
-            answer = self.service.call(self.who, "GET", f"/subdomains?limit=500{cursor}")
-            assert answer.status_code == 200, answer.text
-            page = answer.json()
-            found |= {each["fqdn"] for each in page["subdomains"]}
-            if not page["page"]["has_more"]:
-                return found
-            cursor = f"&cursor={page['page']['next_cursor']}"
-
     def check(self) -> None:
-        """Check that exactly what was acknowledged is stored."""
-        found = self.names()
+        """Check that acknowledged names are stored and refused names are not."""
+        found = {each["fqdn"] for each in self.service.list_all(self.who, "/subdomains", "subdomains")}
         assert self.acknowledged <= found, f"acknowledged and lost: {sorted(self.acknowledged - found)}"
         assert not self.refused & found, f"refused and stored: {sorted(self.refused & found)}"
 
 
 @contextmanager
-def serving_a_writer(asked: Asked, url: str) -> Iterator[tuple[ServeProcess, Writing]]:
-    """Serve a registry, and give a registrant of it."""
-    with serve_process(url, asked.folder, broken=asked.broken, free_quota=10**6) as serving:
+def serving_a_writer(trial: Trial, url: str) -> Iterator[tuple[ServeProcess, Writing]]:
+    """Serve a registry; yield the process and a registrant."""
+    with serve_process(url, trial.folder, broken=trial.broken, free_quota=10**6) as serving:
         serving.environment["SUBLET_PUBLISH_WAIT_MS"] = "0"
         serving.service.add_domain()
         writing = Writing(serving.service, serving.service.add_user())

@@ -1,10 +1,5 @@
-"""The fuzz run: hypothesis and schemathesis at one real service, packets at another, parsers beside them; then all is looked through."""
+"""The fuzz run: hostile requests to one real service, packets to another, inputs to parsers; then logs and stored data are searched."""
 
-import json
-import os
-import re
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -17,28 +12,23 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from contract.test_schemathesis import write_config
 from long.fuzzing.canaries import AUDIT, BACKUP, LOG, METRICS, found_in
-from long.fuzzing.dns_clients import HANG_SECONDS, DnsTally, referral_factor, send_packets
+from long.fuzzing.dns_clients import DnsTally, referral_factor, send_packets
 from long.fuzzing.http_clients import HttpTally, send_requests
 from long.fuzzing.parsers import PARSERS, run_parser
 from long.fuzzing.world import LARGE, World, a_world
-from support import http_clients
 
 CLIENTS = 2
 """Processes that send requests."""
 GROWTH_MIB_MAX = 50.0
 WARM_UP_SHARE = 0.03
-"""Of the requests and packets: sent before memory is looked at."""
-SCHEMATHESIS_SHARE = 0.05
-"""Of the requests, about: schemathesis takes ten times as long for each."""
+"""The share of requests and packets before memory is measured."""
 NAMES = ["example.test", "keyed.test", LARGE, "own0.example.test", "own1.example.test", "nobody.example.test"]
-_TESTS = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run is to do; `seconds` bound it."""
+    """What a run sends; it ends after `seconds` at the latest."""
 
     seed: int
     requests: int = 200_000
@@ -50,7 +40,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Memory:
-    """MiB in RAM of a service: after the warm-up, and the most since then."""
+    """The memory of a service in MiB: after the warm-up, and the most since then."""
 
     before_mib: float = 0.0
     most_mib: float = 0.0
@@ -62,12 +52,11 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What became of a run. `short` tells what the time did not allow."""
+class Fuzzed:
+    """The result of a run; `short` lists what there was no time for."""
 
     http: HttpTally = field(default_factory=HttpTally)
     dns: DnsTally = field(default_factory=DnsTally)
-    schemathesis_cases: int = 0
     inputs: dict[str, int] = field(default_factory=dict)
     http_memory: Memory = field(default_factory=Memory)
     dns_memory: Memory = field(default_factory=Memory)
@@ -76,7 +65,7 @@ class Outcome:
     busy: int = 0
     canaries: int = 0
     places_bytes: dict[str, int] = field(default_factory=dict)
-    """How much was looked through, by place."""
+    """How much was searched, by place."""
     seconds: float = 0.0
     findings: list[str] = field(default_factory=list)
     short: list[str] = field(default_factory=list)
@@ -84,7 +73,7 @@ class Outcome:
 
 @contextmanager
 def _watched(world: World, memory: Memory) -> Iterator[None]:
-    """Look at the memory of a service twice a second meanwhile."""
+    """Measure the memory of a service twice a second until the block ends."""
     memory.before_mib = memory.most_mib = world.rss_mib()
     ended = threading.Event()
 
@@ -101,9 +90,9 @@ def _watched(world: World, memory: Memory) -> Iterator[None]:
         thread.join()
 
 
-def fuzz(asked: Asked) -> Outcome:
-    """Run everything at once, look through what is left behind, and tell what came of it."""
-    outcome = Outcome()
+def fuzz(asked: Asked) -> Fuzzed:
+    """Run everything at once, search what it left behind, and return the result."""
+    outcome = Fuzzed()
     started = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="fuzz-http-") as http_folder,
@@ -121,7 +110,6 @@ def fuzz(asked: Asked) -> Outcome:
             for work, *args in (
                 (_send_requests, pool, api, asked, ends_at),
                 (_send_packets, pool, name_server, asked, ends_at),
-                (_run_schemathesis, api, Path(http_folder), asked, ends_at),
                 (_run_parsers, pool, asked, ends_at),
             )
         ]
@@ -140,16 +128,16 @@ def fuzz(asked: Asked) -> Outcome:
     return outcome
 
 
-def _guarded(outcome: Outcome, work: Callable[..., None], *args: Any) -> None:
-    """Run a part in a thread; what it raises is a finding."""
+def _guarded(outcome: Fuzzed, work: Callable[..., None], *args: Any) -> None:
+    """Run a part in a thread; an exception is a finding."""
     try:
         work(outcome, *args)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the run is for
+    except Exception as error:  # noqa: BLE001 - any error is a finding
         outcome.findings.append(f"{work.__name__}: {''.join(traceback.format_exception(error))[-3000:]}")
 
 
-def _run_parsers(outcome: Outcome, pool: ProcessPoolExecutor, asked: Asked, ends_at: float) -> None:
-    """Run one parser after the other, all in one process: requests and packets are what needs the time."""
+def _run_parsers(outcome: Fuzzed, pool: ProcessPoolExecutor, asked: Asked, ends_at: float) -> None:
+    """Run the parsers one by one in one process; requests and packets need the other cores."""
     for place, parser in enumerate(PARSERS):
         seconds = (ends_at - time.monotonic()) / (len(PARSERS) - place)
         outcome.inputs[parser], finding = pool.submit(
@@ -161,16 +149,16 @@ def _run_parsers(outcome: Outcome, pool: ProcessPoolExecutor, asked: Asked, ends
 
 
 def _parse(parser: str, seed: int, count: int, seconds: float) -> tuple[int, str]:
-    """Run a parser's checks; returns how many inputs it got and what was wrong."""
+    """Run a parser's checks; return the number of its inputs and the finding."""
     try:
         return run_parser(parser, seed, count, seconds), ""
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the run is for
+    except Exception as error:  # noqa: BLE001 - any error is a finding
         notes = "; ".join(getattr(error, "__notes__", []))
         return 0, f"{type(error).__name__}: {error} {notes}"[:2000]
 
 
 def _send_requests(
-    outcome: Outcome, pool: ProcessPoolExecutor, world: World, asked: Asked, ends_at: float
+    outcome: Fuzzed, pool: ProcessPoolExecutor, world: World, asked: Asked, ends_at: float
 ) -> None:
     def send(first_seed: int, count: int) -> "list[Future[HttpTally]]":
         seconds = ends_at - time.monotonic()
@@ -195,7 +183,7 @@ def _send_requests(
 
 
 def _send_packets(
-    outcome: Outcome, pool: ProcessPoolExecutor, world: World, asked: Asked, ends_at: float
+    outcome: Fuzzed, pool: ProcessPoolExecutor, world: World, asked: Asked, ends_at: float
 ) -> None:
     def send(seed: int, count: int) -> DnsTally:
         return pool.submit(
@@ -208,61 +196,13 @@ def _send_packets(
         outcome.dns.add(send(asked.seed, asked.packets - warm_up))
 
 
-def _run_schemathesis(outcome: Outcome, world: World, folder: Path, asked: Asked, ends_at: float) -> None:
-    """Run schemathesis as one of the accounts; its own checks are those that hold for whatever is sent."""
-    url = world.serving.service.base_url.removesuffix("/api/v1") + "/openapi.json"
-    config, canaries, findings = (
-        folder / "schemathesis.toml",
-        folder / "canaries.json",
-        folder / "findings.txt",
-    )
-    write_config(http_clients.get(url).json(), config)
-    config.write_text(
-        config.read_text().replace("contract/schemathesis_hooks.py", "long/fuzzing/schemathesis_hooks.py")
-    )
-    token = world.aim.tokens[0]
-    canaries.write_text(json.dumps([each.text for each in world.canaries if token not in each.tokens]))
-    findings.touch()
-    examples = max(3, int(asked.requests * SCHEMATHESIS_SHARE / len(world.aim.operations)))
-    words = [
-        *(str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(config), "run", url),
-        *("--header", f"Authorization: Bearer {token}", "--max-examples", str(examples)),
-        *("--checks", "not_a_server_error,status_code_conformance,content_type_conformance"),
-        *("--phases", "examples,coverage,fuzzing", "--request-timeout", str(HANG_SECONDS)),
-        *("--seed", str(asked.seed), "--workers", "1", "--generation-database", "none"),
-        *("--continue-on-failure", "--no-color"),
-    ]
-    log = folder / "schemathesis.log"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(_TESTS), *sys.path]),
-        "FUZZ_CANARIES": str(canaries),
-        "FUZZ_FINDINGS": str(findings),
-    }
-    with log.open("wb") as written:
-        process = subprocess.Popen(words, cwd=folder, env=environment, stdout=written, stderr=written)
-        try:
-            code = process.wait(max(1.0, ends_at - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            process.wait(30)
-            outcome.short.append("schemathesis was ended before it was through")
-            code = 0
-    text = log.read_text("utf-8")
-    cases = re.search(r"(\d+) generated", text)
-    outcome.schemathesis_cases = int(cases[1]) if cases else 0
-    outcome.findings += findings.read_text("utf-8").splitlines()[:10]
-    if code:
-        outcome.findings.append(f"schemathesis: {text[-3000:]}")
-
-
-def _look_through(outcome: Outcome, world: World, folder: Path) -> None:
-    """Look for canaries in everything that the run has left, and for whatever else is wrong with a service."""
+def _look_through(outcome: Fuzzed, world: World, folder: Path) -> None:
+    """Search log, audit, metrics and backup for canaries, and check the service's invariants."""
     service = world.serving.service
     backup = folder / "backup.db"
     found = service.operator("backup", str(backup), expect=None)["violations"]
     found += [asdict(each) for each in service.doctor()]
-    # A name waits since the beginning, in the zone whose primary is away on purpose; after a while that is told.
+    # A name of the zone whose primary is away waits from the beginning; after a while the doctor reports it.
     outcome.findings += [
         f"the doctor: {each}"
         for each in found
@@ -270,7 +210,7 @@ def _look_through(outcome: Outcome, world: World, folder: Path) -> None:
     ]
     places = {AUDIT: world.audit(), METRICS: world.metrics(), BACKUP: backup.read_bytes()}
     if world.serving.stop() != 0:
-        outcome.findings.append("the service did not end well")
+        outcome.findings.append("the service exited with an error")
     places[LOG] = world.serving.log.read_bytes()
     for place, octets in places.items():
         outcome.places_bytes[place] = outcome.places_bytes.get(place, 0) + len(octets)
@@ -278,21 +218,21 @@ def _look_through(outcome: Outcome, world: World, folder: Path) -> None:
     if b"Traceback" in places[LOG]:
         start = places[LOG].index(b"Traceback")
         outcome.findings.append(f"a traceback in the log: {places[LOG][start - 500 : start + 1500]!r}")
-    # That the search finds at all: what has to be there is.
+    # The search finds what must be there.
     for kind in ("ticket text", "registered name", "coupon code"):
         canary = next(each for each in world.canaries if each.kind == kind)
         if canary.text.lower().encode() not in places[BACKUP].lower():
             outcome.findings.append(f"a {kind} is not in the backup: the search is blind")
 
 
-def _ask_again(outcome: Outcome, address: tuple[str, int]) -> None:
-    """Ask the name server what it was asked before everything."""
+def _ask_again(outcome: Fuzzed, address: tuple[str, int]) -> None:
+    """Repeat the first query to the name server."""
     if referral_factor(address, LARGE)[0] != outcome.referral_bytes:
-        outcome.findings.append("the name server answers otherwise than before")
+        outcome.findings.append("the name server answers differently than before")
 
 
-def _judge(outcome: Outcome, asked: Asked) -> None:
-    """Add what the figures say against the demands."""
+def _judge(outcome: Fuzzed, asked: Asked) -> None:
+    """Compare the figures with the bounds."""
     outcome.findings += outcome.http.findings + outcome.dns.findings
     for what, memory in (("the API", outcome.http_memory), ("the name server", outcome.dns_memory)):
         if memory.growth_mib >= GROWTH_MIB_MAX:
@@ -301,8 +241,7 @@ def _judge(outcome: Outcome, asked: Asked) -> None:
         outcome.findings.append(
             f"an answer is {outcome.dns.largest_factor:.1f} times its packet; the largest referral is {outcome.referral_factor:.1f}"
         )
-    sent = outcome.http.requests + outcome.schemathesis_cases
-    if sent < asked.requests:
-        outcome.short.append(f"{sent:,} of {asked.requests:,} requests")
+    if outcome.http.requests < asked.requests:
+        outcome.short.append(f"{outcome.http.requests:,} of {asked.requests:,} requests")
     if outcome.dns.packets < asked.packets:
         outcome.short.append(f"{outcome.dns.packets:,} of {asked.packets:,} packets")

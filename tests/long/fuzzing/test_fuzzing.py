@@ -32,7 +32,6 @@ def test_hostile_requests_and_packets_find_nothing() -> None:
     assert {200, 201, 400, 401, 403, 404, 405, 422} <= set(outcome.http.statuses)
     assert {0, 1, 3, 4, 5, 9} <= set(outcome.dns.rcodes)
     assert outcome.dns.over_tcp > 100
-    assert outcome.schemathesis_cases > 100
     assert outcome.busy > 10
 
 
@@ -78,8 +77,8 @@ def _header(packet: bytes, rcode: int) -> bytes:
 def test_a_name_server_that_answers_wrongly_is_found(
     answer: Callable[[bytes], bytes], found: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzzing.dns_clients.TCP_SHARE", 0)
-    monkeypatch.setattr("fuzzing.dns_clients.HANG_SECONDS", 0.2)
+    monkeypatch.setattr("long.fuzzing.dns_clients.TCP_SHARE", 0)
+    monkeypatch.setattr("long.fuzzing.dns_clients.HANG_SECONDS", 0.2)
     with answering_udp(answer) as address:
         sender = Sender(address, SEED, ["example.test"])
         sender.send(60, float("inf"))

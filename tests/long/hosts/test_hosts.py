@@ -1,6 +1,6 @@
 """Many processes under load, killed and restarted in turn: nothing acknowledged is lost, nothing is done twice.
 
-A small share of `make soak PART=hosts`, and the broken twins that show what it would find.
+A small share of `make soak ONLY='hosts/*'`, and the broken twins that show what it would find.
 """
 
 from pathlib import Path

@@ -8,7 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from long.hosts.standby import PostgresqlPair, PostgresqlServer, postgresql_pair
+from long.hosts.standby import PostgresqlPair, postgresql_pair
+from support.postgresql import PostgresqlServer
 from support.serve_process import wait_until
 
 

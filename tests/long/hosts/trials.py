@@ -17,9 +17,10 @@ from typing import Any
 
 from long.hosts.clients import GRANTED, Account, Client, HostsLoad, Traffic
 from long.hosts.installation import Installation, Part, installation
-from long.hosts.standby import children_of
+from long.scenario import POSTGRESQL, SOAK, Outcome, Scenario, Trial
 from sublet.subdomains.publish_store import count_waiting
 from support import http_clients
+from support.processes import children_of
 from support.serve_process import wait_until
 from support.write_load import Records, records_of
 
@@ -55,7 +56,7 @@ class Survived:
 
 
 @dataclass(slots=True)
-class Trial:
+class Loaded:
     """An installation under load."""
 
     running: Installation
@@ -142,14 +143,14 @@ def _kill_child(part: Part) -> None:
     part.wait_until_ready()
 
 
-def _kill_knot(trial: Trial) -> None:
+def _kill_knot(trial: Loaded) -> None:
     server = trial.running.on.primary
     server.kill()
     time.sleep(AWAY_SECONDS)
     server.start()
 
 
-def _kill_database(trial: Trial) -> None:
+def _kill_database(trial: Loaded) -> None:
     """The primary dies and stays away: the standby takes over, and gets a standby of its own."""
     pair = trial.running.pair
     pair.primary.kill()
@@ -157,7 +158,7 @@ def _kill_database(trial: Trial) -> None:
     pair.take_over()
 
 
-def _restart_database(trial: Trial) -> None:
+def _restart_database(trial: Loaded) -> None:
     """The primary dies and comes back as itself: the standby follows it again."""
     pair = trial.running.pair
     pair.primary.kill()
@@ -165,7 +166,7 @@ def _restart_database(trial: Trial) -> None:
     pair.primary.start()
 
 
-def _kill_standby(trial: Trial) -> None:
+def _kill_standby(trial: Loaded) -> None:
     """The standby dies, and nothing can be acknowledged until it is back."""
     pair = trial.running.pair
     pair.standby.kill()
@@ -174,7 +175,7 @@ def _kill_standby(trial: Trial) -> None:
     pair.wait_for_standby()
 
 
-def _kill_both(trial: Trial) -> None:
+def _kill_both(trial: Loaded) -> None:
     """The standby dies, then the primary, and what the standby has is what is left.
 
     While it was away nothing may have been acknowledged. The broken twin, which doesn't wait for its standby, does.
@@ -194,7 +195,7 @@ def _kill_both(trial: Trial) -> None:
     pair.take_over()
 
 
-KILLS: dict[str, Callable[[Trial], None]] = {
+KILLS: dict[str, Callable[[Loaded], None]] = {
     "API 1": lambda trial: _kill_part(trial.running.apis[0]),
     "API 2": lambda trial: _kill_part(trial.running.apis[1]),
     "child of API 1": lambda trial: _kill_child(trial.running.apis[0]),
@@ -211,7 +212,7 @@ KILLS: dict[str, Callable[[Trial], None]] = {
 
 
 @contextmanager
-def under_load(running: Installation, **options: Any) -> Iterator[Trial]:
+def under_load(running: Installation, **options: Any) -> Iterator[Loaded]:
     """Send a load to an installation until the end of the block; then check everything.
 
     Raises:
@@ -226,7 +227,7 @@ def under_load(running: Installation, **options: Any) -> Iterator[Trial]:
     prober = Client(999, accounts[0], running.base_urls, Traffic())
     try:
         with load.running():
-            yield Trial(running, load, prober)
+            yield Loaded(running, load, prober)
         check(running, accounts)
         assert running.pair.deadlocks() == []
     except BaseException as error:
@@ -278,7 +279,7 @@ def _waiting_names(running: Installation) -> int:
     return sum(each.names for each in running.service.read(count_waiting).values())
 
 
-def summary(trial: Trial) -> str:
+def summary(trial: Loaded) -> str:
     """Return the line of a report that tells what a load came to."""
     accounts = [*trial.load.accounts, trial.prober.account]
     names = [name for account in accounts for name in account.names.values()]
@@ -315,8 +316,11 @@ def check(running: Installation, accounts: Sequence[Account]) -> None:
 
 def _check_names(running: Installation, account: Account) -> Records:
     """Check an account's names, and return the records that they are to have in the zone."""
-    live = {each["fqdn"]: each for each in _all(running, account, "/subdomains", "subdomains")}
-    trashed = {each["fqdn"] for each in _all(running, account, "/subdomains?status=trashed", "subdomains")}
+    live = {each["fqdn"]: each for each in running.service.list_all(account.who, "/subdomains", "subdomains")}
+    trashed = {
+        each["fqdn"]
+        for each in running.service.list_all(account.who, "/subdomains?status=trashed", "subdomains")
+    }
     wanted = {fqdn: name for fqdn, name in account.names.items() if not name.is_deleted}
     assert live.keys() == wanted.keys(), ("names", sorted(live.keys() ^ wanted.keys()))
     gone = account.names.keys() - wanted.keys()
@@ -333,7 +337,7 @@ def _check_names(running: Installation, account: Account) -> Records:
 
 
 def _check_money(running: Installation, account: Account) -> None:
-    payments = _all(running, account, "/payments", "payments")
+    payments = running.service.list_all(account.who, "/payments", "payments")
     charges = [-each["credits"] for each in payments if each["credits"] < 0]
     assert sorted(charges) == sorted(account.charges), (len(charges), len(account.charges))
     balance = running.service.call(account.who, "GET", "/credits").json()["credit_balance"]
@@ -341,7 +345,7 @@ def _check_money(running: Installation, account: Account) -> None:
 
 
 def _check_tickets(running: Installation, account: Account) -> None:
-    shown = _all(running, account, "/support/tickets", "tickets")
+    shown = running.service.list_all(account.who, "/support/tickets", "tickets")
     assert Counter(each["subject"] for each in shown) == Counter(account.tickets.keys())
     for each in shown:
         ticket = running.service.call(account.who, "GET", f"/support/tickets/{each['id']}").json()["ticket"]
@@ -349,15 +353,30 @@ def _check_tickets(running: Installation, account: Account) -> None:
         assert messages == account.tickets[each["subject"]], (messages, account.tickets[each["subject"]])
 
 
-def _all(running: Installation, account: Account, path: str, member: str) -> list[dict[str, Any]]:
-    """Return every item of a list of the API."""
-    found: list[dict[str, Any]] = []
-    cursor = ""
-    while True:
-        mark = "&" if "?" in path else "?"
-        answer = running.service.call(account.who, "GET", f"{path}{mark}limit=500{cursor}")
-        assert answer.is_success, answer.text
-        found += answer.json()[member]
-        if not answer.json()["page"]["has_more"]:
-            return found
-        cursor = f"&cursor={answer.json()['page']['next_cursor']}"
+def run(trial: Trial) -> Outcome:
+    """Kill each part in turn, restart everything in turn, and lose answers after their commit."""
+    folders = [trial.folder / str(number) for number in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    lines = [f"{trial.count} rounds of kills, {trial.count} rounds of restarts"]
+    # Each kill is reported once, from the last round.
+    lines += {
+        line.partition(": ")[0]: line for line in killed_in_turn(folders[0], [*KILLS] * trial.count)
+    }.values()
+    lines.append(list(killed_in_turn(folders[1], [], restarts=trial.count))[-2])
+    answers_lost_after_commit(folders[2])
+    lines.append(
+        "the only API process was killed while clients waited for answers of committed requests: nothing was done twice"
+    )
+    return Outcome("\n".join(lines))
+
+
+HOSTS = Scenario(
+    "hosts",
+    "Two API processes of two workers each, two worker processes, PostgreSQL with `fsync` and a synchronous standby, and Knot. Clients "
+    "repeat each request under its `Idempotency-Key` until it is answered, while each part is killed in turn. At the end, "
+    "exactly the acknowledged writes must be there, once, in the registry and in the zone. Counted are rounds.",
+    run,
+    {SOAK: {POSTGRESQL: 3}},
+    ("knot",),
+)

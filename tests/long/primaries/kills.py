@@ -1,7 +1,6 @@
-"""Trials with SIGKILL on a real primary as functions with parameters: the tests call them small, `make soak` large.
+"""SIGKILL the name server, or the whole service at a named point of publishing, under load; then start it again.
 
-Killed is the name server, or the whole service at a named point of its publishing. Nobody acts after that but those who start what
-was killed again.
+No acknowledged write may be lost, and the zone must equal the registry without any help.
 """
 
 import random
@@ -9,23 +8,24 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
+from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.subdomains.publish_store import count_waiting
 from support.crash_checks import WITH_GLUE, Change
+from support.name_servers import KINDS
 from support.serve_process import ServeProcess, wait_until
 from support.service_on_primary import ZONE, ServiceOn, serve_process_on, service_on
 from support.write_load import Load
 
 SETTLED_SECONDS = 60.0
-"""How long a trial waits until everything is published after the last start."""
+"""How long a trial waits until everything is published after a start."""
 FOREIGN = frozenset({(f"office.{ZONE}", "A", "192.0.2.1"), (f"partner.{ZONE}", "NS", "ns.partner.example.")})
-"""Records that somebody else has put into the zone."""
+"""Records of the zone that the registry doesn't own."""
 POISON = f"poison.{ZONE}"
-"""A name that the name server refuses, where `refuse_poison` was called."""
+"""A name that the name server refuses after `refuse_poison`."""
 ANYWHERE = "anywhere"
 POINTS = (
     ANYWHERE,
@@ -38,42 +38,18 @@ POINTS = (
     "settling",
     "probed",
 )
-"""Where the service is killed: `killed_serve.py` tells what each means; "anywhere" is some moment under load."""
+"""Where the service is killed: see `killed_serve.py`; "anywhere" is a random moment under load."""
 
 
 def points_of(kind: str) -> tuple[str, ...]:
-    """Return the points that a trial with this server reaches: only BIND is told to refuse a name, so that the zone is probed."""
+    """Return the points that a trial with this server reaches; only BIND refuses a name, so that the zone is probed."""
     return tuple(each for each in POINTS if each != "probed" or kind == "bind")
 
 
-@dataclass(frozen=True, slots=True)
-class Survived:
-    """What came of a trial that found nothing wrong."""
+def server_killed(kind: str, folder: Path, *, kills: int, seed: int = 1) -> str:
+    """Kill a primary at random moments under load and start it, again and again; return a line of the report.
 
-    kind: str
-    killed: str
-    kills: int
-    requests: int
-    lost_answers: int
-    names: int
-    kept: int = 0
-    lost: int = 0
-
-    def __str__(self) -> str:
-        """Return it as a line of a report."""
-        told = (
-            f"{self.kind}: {self.killed} killed {self.kills} times; {self.requests} requests acknowledged, "
-            f"{self.lost_answers} answers lost; {self.names} names equal in the end"
-        )
-        if not self.kept + self.lost:
-            return told
-        return f"{told}; of {self.kept + self.lost} seen active before a kill {self.lost} were not served after it, and repaired"
-
-
-def server_killed(kind: str, folder: Path, *, kills: int, up_seconds: float = 1.5, seed: int = 1) -> Survived:
-    """Kill a primary at random moments under load, and start it, again and again.
-
-    Fails where a request is refused, where anything acknowledged is lost, or where in the end the zone is not what was acknowledged.
+    Raises AssertionError if a request is refused, an acknowledged write is lost, or the zone differs at the end.
     """
     draws = random.Random(seed)  # noqa: S311 - moments, no secrets
     kept = lost = 0
@@ -81,7 +57,7 @@ def server_killed(kind: str, folder: Path, *, kills: int, up_seconds: float = 1.
         load = _begin(on, threads=3)
         with load.running():
             for _ in range(kills):
-                time.sleep(draws.uniform(0.2, up_seconds))
+                time.sleep(draws.uniform(0.2, 1.5))
                 active = load.untouched_active()
                 time.sleep(draws.uniform(0, 0.3))
                 on.primary.kill()
@@ -94,15 +70,26 @@ def server_killed(kind: str, folder: Path, *, kills: int, up_seconds: float = 1.
                         kept, lost = kept + served, lost + (not served)
         names = _settle(on, load)
         _check_all(on)
-    return Survived(kind, "the server", kills, load.requests, len(load.doubtful), names, kept, lost)
+    assert load.requests
+    return (
+        f"{_line('the server', kills, load.requests, len(load.doubtful), names)}; of {kept + lost} seen active before a kill "
+        f"{lost} were not served after it, and repaired"
+    )
+
+
+def _line(killed: str, kills: int, requests: int, lost_answers: int, names: int) -> str:
+    return (
+        f"{killed} killed {kills} times; {requests} requests acknowledged, {lost_answers} answers lost; "
+        f"{names} names equal at the end"
+    )
 
 
 def worker_killed(
     kind: str, folder: Path, *, points: Sequence[str], kills: int, broken: str = "", seed: int = 1
-) -> Iterator[Survived]:
-    """Kill the service so many times at each point under load, and start it; yield what came of each point.
+) -> Iterator[str]:
+    """Kill the service at each point under load, `kills` times, and start it; yield a line of the report for each point.
 
-    Fails as `server_killed`, after any of the kills.
+    Raises AssertionError like `server_killed`, after any of the kills.
     """
     draws = random.Random(seed)  # noqa: S311 - moments, no secrets
     armed = folder / "armed"
@@ -117,23 +104,24 @@ def worker_killed(
                 _kill_once(serving, load, point, armed, draws)
                 serving.start()
                 names = _settle(on, load)
-                serving.stop(signal.SIGKILL)  # it rests: the next one starts with its own point
+                serving.stop(signal.SIGKILL)  # the next start has its own point
             requests, lost_answers = load.requests - requests, len(load.doubtful) - lost_answers
-            yield Survived(kind, f"the service at {point!r}", kills, requests, lost_answers, names)
+            assert names
+            yield _line(f"the service at {point!r}", kills, requests, lost_answers, names)
         serving.start()
         _check_all(on)
         assert serving.stop() == 0
 
 
 def _kill_once(serving: ServeProcess, load: Load, point: str, armed: Path, draws: random.Random) -> None:
-    """Start the service and have it die under load: at a point, or somewhere."""
+    """Start the service and let it die under load: at a point, or at a random moment."""
     if point == ANYWHERE:
         serving.start()
         with load.running():
             time.sleep(draws.uniform(0.1, 1))
             serving.stop(signal.SIGKILL)
         return
-    if point == "settling":  # it settles as it begins, if something waits
+    if point == "settling":  # it settles at its start, if changes wait
         serving.start("committed")
     else:
         serving.start(point)
@@ -160,20 +148,20 @@ def crash_leaves_nothing_old(
     broken: str = "",
     seconds: float = SETTLED_SECONDS,
 ) -> None:
-    """Killed after the server has applied an update and before that is recorded, then changed: nothing of before stays."""
+    """Kill the service after the server applied an update and before that is recorded, then change the name: no old record stays."""
     with serve_process_on(kind, folder, broken=broken) as (on, serving):
         serving.environment["SUBLET_PUBLISH_WAIT_MS"] = "0"
         service = on.service
         ada = service.add_user()
         serving.start("applied")
-        with suppress(httpx.TransportError):  # it may die before it has answered
+        with suppress(httpx.TransportError):  # it may die before its answer
             service.call(ada, "POST", "/subdomains", WITH_GLUE)
         wait_until(serving.ended, SETTLED_SECONDS)
         assert serving.wait() == -signal.SIGKILL
         assert len(on.records()) == 5, "it was not killed at the point"
         change(service, ada)
         serving.start()
-        with suppress(AssertionError):  # what stands in the zone tells more
+        with suppress(AssertionError):  # the zone's difference tells more
             wait_until(lambda: service.read(count_waiting) == {}, seconds)
         found = on.records()
         assert found == expected, sorted(found ^ expected)
@@ -184,7 +172,7 @@ def crash_leaves_nothing_old(
 
 
 def refuse_poison(on: ServiceOn) -> None:
-    """Have BIND refuse any update with the name `POISON`."""
+    """Let BIND refuse any update with the name `POISON`."""
     server = on.primary
     configuration = Path(server.configuration)
     text = configuration.read_text(encoding="utf-8")
@@ -198,7 +186,7 @@ def refuse_poison(on: ServiceOn) -> None:
 
 
 def _touch_poison(load: Load) -> None:
-    """Have the poison name published: it is registered, or changed."""
+    """Register the poison name, or change it."""
     records = frozenset({(POISON, "NS", f"ns{time.monotonic_ns()}.provider.example.")})
     body = {"nameservers": [rdata.rstrip(".") for _, _, rdata in records]}
     is_new = POISON not in load.acknowledged
@@ -217,7 +205,7 @@ def _begin(on: ServiceOn, threads: int) -> Load:
 
 
 def _settle(on: ServiceOn, load: Load) -> int:
-    """Wait until nothing waits, and compare everything; return how many names stand."""
+    """Wait until all changes are published, compare everything, and return the number of names."""
     wait_until(lambda: _rests(on, load), SETTLED_SECONDS)
     shown = load.check_stored()
     statuses = {each.status for fqdn, each in shown.items() if fqdn != POISON}
@@ -231,8 +219,8 @@ def _settle(on: ServiceOn, load: Load) -> int:
 
 
 def _check_all(on: ServiceOn) -> None:
-    """Check every invariant; what the keeper of zones noted in the middle is out of date only when it has looked again."""
-    with suppress(AssertionError):  # what is violated tells more
+    """Check every invariant, until the zone check has looked again after the kills."""
+    with suppress(AssertionError):  # the violations tell more
         wait_until(lambda: on.service.doctor() == [], SETTLED_SECONDS)
     found = on.service.doctor()
     assert found == [], found
@@ -245,3 +233,27 @@ def _rests(on: ServiceOn, load: Load) -> bool:
             each.status == "active" for fqdn, each in shown.items() if fqdn != POISON
         )
     return on.service.read(count_waiting) == {}
+
+
+def run(trial: Trial) -> Outcome:
+    """Kill the server, then the service at each point it reaches, `count` times each."""
+    for name in ("server", "service"):
+        (trial.folder / name).mkdir()
+    points = points_of(trial.server)
+    lines = [
+        server_killed(trial.server, trial.folder / "server", kills=trial.count, seed=trial.seed),
+        *worker_killed(
+            trial.server, trial.folder / "service", points=points, kills=trial.count, seed=trial.seed
+        ),
+    ]
+    return Outcome("\n".join(lines))
+
+
+KILLS = Scenario(
+    "kills",
+    "Under load, the name server is killed and restarted, then the service at each named point of its publishing, without other "
+    "help. Every acknowledged write must be stored and in the zone, and nothing else except foreign records. Counted are kills.",
+    run,
+    {SOAK: {SQLITE: 25}},
+    KINDS,
+)
