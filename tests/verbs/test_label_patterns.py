@@ -2,13 +2,13 @@
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, SubdomainUnavailable, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.label_patterns import PATTERNS_MAX, block_labels, unblock_labels
 from sublet.platform_domains.labels import set_label
 from sublet.subdomains.matching_names import list_matching
+from support.registry import OPERATOR, Registry
 
 ZONE, OTHER = "example.test", "other.test"
 BANK = f"my-bank-login.{ZONE}"
