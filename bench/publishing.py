@@ -14,7 +14,7 @@ from speed import WAITING, first_value, say
 
 from name_servers import NameServerProcess, primary
 from service_on import primary_settings, settings_file
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.credits.model import Payable
 from sublet.db import Tx, open_database

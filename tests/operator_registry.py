@@ -12,10 +12,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import select
 
 from databases import on_postgresql, registry_address, template
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Payable
+from sublet.credits.movements import grant_credits
 from sublet.db import Database, Tx, open_database
 from sublet.migrations import upgrade
 from sublet.platform_domains.add_platform_domain import add_platform_domain

@@ -17,7 +17,7 @@ from sqlalchemy import func, literal_column, select, update
 
 from service import DS, Registrant, RunningService
 from serving import wait_until
-from sublet.credits.package_store import packages
+from sublet.credits.store import packages
 
 Send = Callable[[], httpx.Response]
 Provocation = Callable[[RunningService], Iterator[Send]]

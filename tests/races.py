@@ -18,8 +18,7 @@ from crashes import zone_is_right
 from service import Registrant, RunningService
 from serving import wait_until
 from sublet.audit import Actor, audit_events
-from sublet.credits.grant_credits import grant_credits
-from sublet.credits.refund_charge import refund_charge
+from sublet.credits.movements import grant_credits, refund_charge
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict

@@ -11,8 +11,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, func
 from postgresql import fresh_database
 from registry import OPERATOR, Registry
 from sublet.accounts import store as account_store
-from sublet.accounts.issue_token import issue_token
-from sublet.accounts.tokens import digest
+from sublet.accounts.tokens import digest, issue_token
 from sublet.db import Query
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from operator_registry import Registry, small_registry
-from sublet.accounts.add_user import add_user
 from sublet.accounts.store import count_users
+from sublet.accounts.users import add_user
 from sublet.cli.doctor import check_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]

@@ -7,11 +7,10 @@ from email.policy import default
 
 import pytest
 
-from sublet.mail.attempts import GIVEN_UP_AFTER, LEASE, back_off, is_given_up
 from sublet.mail.compose import compose, envelope_address, message_id, one_line
-from sublet.mail.model import Mail
-from sublet.tickets.mail_text import mail_subject, mail_text
+from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up
 from sublet.tickets.model import Ticket
+from sublet.tickets.staff import mail_subject, mail_text
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 MAIL = Mail(

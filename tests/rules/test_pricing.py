@@ -4,8 +4,8 @@ import pytest
 
 from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
+from sublet.subdomains.charge import registration_price, renewal_price
 from sublet.subdomains.modes import choose_mode
-from sublet.subdomains.pricing import registration_price, renewal_price
 from sublet.subdomains.quota import Quota
 
 OFFERS = {mode: Offer(1, mode, 10 * index, 10 * index + 1, 365, None) for index, mode in enumerate(MODES)}

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from registry import FREE_QUOTA, OPERATOR, START, Registry
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
@@ -36,15 +36,13 @@ from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.platform_domains.withdraw_offer import withdraw_offer
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.evidence import evidence_of
 from sublet.subdomains.lifecycle import allowed_actions, derive_status, renewal_available
-from sublet.subdomains.list_store import list_all
 from sublet.subdomains.model import Subdomain, SubdomainFilter, UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.store import list_all
+from sublet.subdomains.suspend import evidence_of, suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
 
 SHOP = "shop.example.test"

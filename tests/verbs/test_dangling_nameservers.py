@@ -18,23 +18,21 @@ from sublet.mail.store import mails
 from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.set_label import set_label
 from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.subdomains import milestone_store, term_store
+from sublet.subdomains import milestone_store, store
 from sublet.subdomains.check_dependents import list_notices
 from sublet.subdomains.delegation_store import nameserver_hosts
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Register, Subdomain, TimelineEvent, UpdateNameservers
-from sublet.subdomains.nameserver_labels import places_of_subdomain
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
-from sublet.subdomains.nameserver_warnings import nameserver_warnings
+from sublet.subdomains.nameservers import nameserver_warnings, places_of_subdomain
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.suspend import suspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import BATCH_MAX, sweep
 from sublet.subdomains.timeline import CHANGES, timeline
-from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
 
 GONE = "gone.example.test"
@@ -83,7 +81,7 @@ def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
         return timeline(
             found,
             tx.now,
-            terms=term_store.list_terms(tx, subdomain.id, 9),
+            terms=store.list_terms(tx, subdomain.id, 9),
             milestones=milestone_store.list_milestones(tx, subdomain.id),
             changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 99),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),

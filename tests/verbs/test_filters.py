@@ -21,9 +21,8 @@ from sublet.platform_domains.store import (
 )
 from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains.lifecycle import derive_status, is_restorable, renewal_available
-from sublet.subdomains.list_store import list_all, list_own
 from sublet.subdomains.model import STATUSES, ShownSubdomain, Subdomain, SubdomainFilter
-from sublet.subdomains.store import subdomains
+from sublet.subdomains.store import list_all, list_own, subdomains
 
 TICK = timedelta(microseconds=1)
 DAY = timedelta(days=1)

@@ -9,25 +9,19 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from registry import OPERATOR, START, Registry
-from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.set_reminders import set_reminders
 from sublet.accounts.store import find_user
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import UserEdit, edit_user, suspend_user
 from sublet.audit import Actor, audit_events
 from sublet.db import Tx
 from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
 from sublet.mail import store
-from sublet.mail.attempts import BACK_OFF_MAX, LEASE
 from sublet.mail.check_mail import check_mail
-from sublet.mail.claim import claim
-from sublet.mail.model import Failure, Mail
-from sublet.mail.outbox import enqueue
-from sublet.mail.record_delivery import record_delivery
-from sublet.mail.retry import retry
-from sublet.tickets.close import close
+from sublet.mail.model import BACK_OFF_MAX, LEASE, Failure, Mail
+from sublet.mail.outbox import claim, enqueue, record_delivery, retry
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
-from sublet.tickets.staff_reply import staff_reply
+from sublet.tickets.staff import close, staff_reply
 
 REFUSED = Failure("550 no such user", permanent=True)
 AWAY = Failure("connection refused")

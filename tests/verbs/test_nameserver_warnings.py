@@ -14,10 +14,9 @@ from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.nameserver_warnings import nameserver_warnings
+from sublet.subdomains.nameservers import nameserver_warnings
 from sublet.subdomains.restore import restore
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
 
 ELSEWHERE = ("ns1.provider.example", "ns2.provider.example")

@@ -6,23 +6,15 @@ from pathlib import Path
 import pytest
 
 from operator_registry import ANNA, BOB, Registry, small_registry
-from sublet.accounts.add_user import add_user
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.find import find_user
-from sublet.accounts.issue_token import issue_token
 from sublet.accounts.model import SCOPES
-from sublet.accounts.revoke_token import revoke_token
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.add_package import add_package
-from sublet.credits.adjust_credits import adjust_credits
+from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
 from sublet.credits.check_ledger import check_ledger
-from sublet.credits.grant_credits import grant_credits
-from sublet.credits.record_payment import PaymentMade, record_payment
-from sublet.credits.refund_charge import refund_charge
-from sublet.credits.retire_package import retire_package
+from sublet.credits.coupons import CouponTerms, add_coupon
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import find_balance, list_payments
 from sublet.db import Tx
 from sublet.dns.types import Delegation, Record
@@ -47,11 +39,10 @@ from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge
+from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import find_subdomain, list_names_held, update_subdomain
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.suspend import suspend, unsuspend
 
 DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
 

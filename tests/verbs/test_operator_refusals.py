@@ -7,21 +7,12 @@ from pathlib import Path
 import pytest
 
 from operator_registry import ANNA, BOB, Registry, small_registry
-from sublet.accounts.add_user import add_user
-from sublet.accounts.edit_user import UserEdit, edit_user
-from sublet.accounts.issue_token import issue_token
-from sublet.accounts.revoke_token import revoke_token
 from sublet.accounts.store import insert_user
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.add_package import add_package
-from sublet.credits.adjust_credits import adjust_credits
-from sublet.credits.grant_credits import grant_credits
-from sublet.credits.record_payment import PaymentMade, record_payment
-from sublet.credits.refund_charge import refund_charge
-from sublet.credits.retire_coupon import retire_coupon
-from sublet.credits.retire_package import retire_package
+from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
+from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.packages import add_package, retire_package
 from sublet.errors import Conflict, NotFound, Refusal, ValidationFailed
 from sublet.platform_domains.add_platform_domain import add_platform_domain
 from sublet.platform_domains.edit_platform_domain import edit_platform_domain
@@ -32,11 +23,10 @@ from sublet.platform_domains.set_label import set_label
 from sublet.platform_domains.settings import PlatformDomainSettings as Said
 from sublet.platform_domains.unset_label import unset_label
 from sublet.platform_domains.withdraw_offer import withdraw_offer
-from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge
+from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_names_held
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.suspend import suspend, unsuspend
 
 DOMAIN, ALPHA = "example.test", "alpha.example.test"
 Case = tuple[str, Callable[[Registry], object], type[Refusal], str]

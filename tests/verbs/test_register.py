@@ -10,11 +10,10 @@ from sqlalchemy import select
 
 from dangling import store_unchecked
 from registry import FREE_QUOTA, OPERATOR, START, Registry
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
-from sublet.credits.coupon_store import coupon_uses
 from sublet.credits.model import AppliedCoupon, Payable
-from sublet.credits.store import list_payments
+from sublet.credits.store import coupon_uses, list_payments
 from sublet.dns.types import Delegation, GlueEntry, GlueInput, Record
 from sublet.errors import (
     AccountSuspended,

@@ -9,7 +9,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.zone_signing import is_zone_signed
 from sublet.subdomains.check_zone import check_zone
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.registry_warnings import registry_warnings
+from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.repair_zone import begin_repair
 
 ZONE = "example.test"

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from registry import OPERATOR, Registry
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.model import Payable

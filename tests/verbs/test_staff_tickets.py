@@ -6,15 +6,12 @@ from sublet.errors import Conflict, NotFound, TicketClosed, TicketNotFound, Vali
 from sublet.mail.store import find_by_reference
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
-from sublet.subdomains.suspend_with_names import suspend_with_names
-from sublet.tickets.close import close
+from sublet.subdomains.suspend import suspend_with_names
 from sublet.tickets.find import show_for_staff, show_own
-from sublet.tickets.mail_requester import mail_reference
 from sublet.tickets.model import OpenTicket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
-from sublet.tickets.set_priority import set_priority
-from sublet.tickets.staff_open import staff_open
+from sublet.tickets.staff import close, mail_reference, set_priority, staff_open
 from sublet.tickets.store import list_tickets
 
 SHOP, BLOG = "shop.example.test", "blog.example.test"

@@ -3,17 +3,14 @@
 import pytest
 
 from registry import OPERATOR, Registry
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
 from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
 from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.suspend_with_names import suspend_with_names
-from sublet.subdomains.suspension_store import list_suspensions
-from sublet.subdomains.unsuspend import unsuspend
-from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
+from sublet.subdomains.store import list_suspensions
+from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend, unsuspend_with_names
 
 ZONE = "example.test"
 SHOP, BARE, HELD, OLD, BENS = (f"{label}.{ZONE}" for label in ("shop", "bare", "held", "old", "bens"))

@@ -32,13 +32,12 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.schema import metadata
 from sublet.subdomains import store as subdomain_store
 from sublet.tickets import store
-from sublet.tickets.close import close
 from sublet.tickets.find import find_for_staff, find_own, show_for_staff, show_own
 from sublet.tickets.lifecycle import MESSAGES_MAX
 from sublet.tickets.model import OpenTicket, Ticket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
-from sublet.tickets.staff_reply import staff_reply
+from sublet.tickets.staff import close, staff_reply
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 STAFF = Actor(kind="operator", name="olga", reason="a reason for the audit alone")

@@ -19,8 +19,7 @@ from sublet.accounts.store import find_user
 from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
 from sublet.mail import store
-from sublet.mail.attempts import LEASE
-from sublet.mail.model import Mail
+from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
 from sublet.worker import mailer as mailer_module
 from sublet.worker import smtp

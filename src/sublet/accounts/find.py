@@ -1,11 +1,12 @@
-"""From what the operator types to the user that is meant."""
+"""Find the user that an operator names, or the user who sends a request."""
 
 from sublet.accounts import store
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.model import Member, User
+from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import NotFound
+from sublet.errors import AccountSuspended, NotFound
 from sublet.ids import parse_id
 
 
@@ -42,3 +43,20 @@ def member_of(tx: Tx, user: User) -> Member:
     organization = store.find_organization(tx, user.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key holds it
     return Member(user, organization)
+
+
+def lock_acting_user(tx: Tx, actor: Actor) -> User:
+    """Return the user who acts, locked: everything of one user happens one after the other.
+
+    Raises:
+        NotFound: the actor is no user (the operator's commands name one instead).
+        AccountSuspended: a suspended user may read and open tickets, nothing else.
+    """
+    user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
+    if user is None:
+        raise NotFound("There is no such user. Check the token.")
+    if user.suspended_at is not None:
+        raise AccountSuspended(
+            "This account is suspended: it may read and open tickets, nothing else. Open a ticket to ask why."
+        )
+    return user

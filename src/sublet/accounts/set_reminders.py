@@ -2,9 +2,8 @@
 
 from sublet import audit
 from sublet.accounts import store
-from sublet.accounts.find import find_user, member_of
+from sublet.accounts.find import find_user, lock_acting_user, member_of
 from sublet.accounts.model import Member
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed

@@ -1,15 +1,31 @@
-"""What a token looks like and when it is good (docs/spec-choices.md, "Tokens")."""
+"""Tokens: their form, when they are valid, and how the operator issues and revokes them (docs/spec-choices.md, "Tokens")."""
 
 import hashlib
 import re
 import secrets
 import string
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sublet.accounts.model import Token
-from sublet.errors import TokenExpired, TokenInvalid, TokenRevoked
+from sublet import audit
+from sublet.accounts import store
+from sublet.accounts.fields import check_text
+from sublet.accounts.find import find_user
+from sublet.accounts.model import SCOPES, Token, User
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.dns.names import shown
+from sublet.errors import (
+    Conflict,
+    FieldError,
+    NotFound,
+    TokenExpired,
+    TokenInvalid,
+    TokenRevoked,
+    validation_failed,
+)
 from sublet.secret import Secret
 
 PREFIX = "sublet_"
@@ -77,3 +93,91 @@ def check_token(token: Token | None, now: datetime) -> Token:
     if token.expires_at is not None and token.expires_at <= now:
         raise TokenExpired("This token has expired; ask the operator for a new one.")
     return token
+
+
+EXPIRES_IN_DAYS_MAX = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token: the one time that its secret is there to be shown."""
+
+    secret: Secret
+    token: Token
+    user: User
+
+
+def issue_token(
+    tx: Tx,
+    actor: Actor,
+    identifier: str,
+    name: str,
+    *,
+    scopes: Sequence[str] = (),
+    expires_in_days: int | None = None,
+) -> IssuedToken:
+    """Issue a token to a user, suspended or not (it may then read). No scopes means all, no days no expiry.
+
+    Only the secret's digest is stored; the audit has neither.
+
+    Raises, in this order:
+        NotFound: no such user.
+        ValidationFailed: all wrong fields: name, scopes, expires_in_days.
+    """
+    user = find_user(tx, identifier)
+    name, errors = check_text("name", name)
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown:
+        message = f"`{shown(unknown[0])}` is no scope; there are {', '.join(SCOPES)}."
+        errors = [*errors, FieldError("scopes", "value_invalid", message)]
+    if expires_in_days is not None and not 1 <= expires_in_days <= EXPIRES_IN_DAYS_MAX:
+        message = f"A token expires in 1 to {EXPIRES_IN_DAYS_MAX} days; leave it out for one that doesn't."
+        errors = [*errors, FieldError("expires_in_days", "value_invalid", message)]
+    if errors:
+        raise validation_failed(errors)
+    secret = new_token()
+    allowed = tuple(scope for scope in SCOPES if scope in scopes) if scopes else SCOPES
+    expires_at = tx.now + timedelta(days=expires_in_days) if expires_in_days is not None else None
+    token_id = store.insert_token(tx, user.id, name, digest(secret.reveal()), allowed, expires_at)
+    audit.record(
+        tx,
+        actor,
+        "token.issue",
+        "token",
+        token_id,
+        after={
+            "user_id": user.id,
+            "name": name,
+            "scopes": list(allowed),
+            "expires_at": expires_at.isoformat() if expires_at else None,
+        },
+    )
+    token = store.find_token(tx, token_id)
+    assert token is not None  # noqa: S101 - just added
+    return IssuedToken(secret, token, user)
+
+
+def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
+    """Make a token worthless from the next request on; for ever.
+
+    Raises, in this order:
+        NotFound: no such token.
+        Conflict: revoked already.
+    """
+    token = store.find_token(tx, token_id)
+    if token is None:
+        raise NotFound(f"There is no token {token_id}. See `sublet token list`.")
+    if token.revoked_at is not None:
+        raise Conflict(f"The token {token_id} was revoked already. No action needed.")
+    store.revoke_token(tx, token_id)
+    audit.record(
+        tx,
+        actor,
+        "token.revoke",
+        "token",
+        token_id,
+        after={"user_id": token.user_id, "name": token.name, "revoked_at": tx.now.isoformat()},
+    )
+    revoked = store.find_token(tx, token_id)
+    assert revoked is not None  # noqa: S101 - tokens are never deleted
+    return revoked

@@ -9,9 +9,8 @@ from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
 from sublet.counted import counted
-from sublet.credits import coupon_store
-from sublet.credits.add_coupon import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon
-from sublet.credits.retire_coupon import retire_coupon
+from sublet.credits import store
+from sublet.credits.coupons import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon, retire_coupon
 
 app = new_app("Add, list and retire coupons.")
 
@@ -65,7 +64,7 @@ def add(
 @question(app, "list")
 def list_coupons(session: Session) -> Answer:
     """List all coupons, newest first."""
-    coupons = session.read(coupon_store.list_coupons)
+    coupons = session.read(store.list_coupons)
     rows = tuple(
         (
             each.code,

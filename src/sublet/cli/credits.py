@@ -12,10 +12,8 @@ from sublet.cli.session import Session, change, question
 from sublet.cli.user import ReasonForUser, User
 from sublet.counted import counted
 from sublet.credits import store
-from sublet.credits.adjust_credits import adjust_credits
-from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Movement, Payment
-from sublet.credits.refund_charge import refund_charge
+from sublet.credits.movements import adjust_credits, grant_credits, refund_charge
 from sublet.db import Tx
 
 app = new_app("Grant, correct and refund credits.")

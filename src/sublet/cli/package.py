@@ -8,9 +8,8 @@ from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question
 from sublet.counted import counted
-from sublet.credits import package_store
-from sublet.credits.add_package import add_package
-from sublet.credits.retire_package import retire_package
+from sublet.credits import store
+from sublet.credits.packages import add_package, retire_package
 
 app = new_app("Add, list and retire packages of credits that can be purchased.")
 
@@ -34,7 +33,7 @@ def list_packages(
     session: Session, retired: Annotated[bool, typer.Option("--retired", help="Retired ones too.")] = False
 ) -> Answer:
     """List the packages that are offered."""
-    packages = session.read(package_store.list_packages, retired=retired)
+    packages = session.read(store.list_packages, retired=retired)
     rows = tuple(
         (each.id, each.name, each.credits, each.price, each.currency, each.retired_at) for each in packages
     )

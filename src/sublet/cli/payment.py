@@ -9,7 +9,7 @@ from sublet.cli.credits import answer
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, change
 from sublet.cli.user import User
-from sublet.credits.record_payment import PaymentMade, record_payment
+from sublet.credits.movements import PaymentMade, record_payment
 
 app = new_app("Record payments that were made outside.")
 

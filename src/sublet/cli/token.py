@@ -6,9 +6,8 @@ import typer
 
 from sublet.accounts import store
 from sublet.accounts.find import find_user
-from sublet.accounts.issue_token import issue_token
 from sublet.accounts.model import SCOPES, Token
-from sublet.accounts.revoke_token import revoke_token
+from sublet.accounts.tokens import issue_token, revoke_token
 from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, change, question

@@ -5,11 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from sublet.accounts import store
-from sublet.accounts.add_user import add_user
-from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.find import find_user, member_of
 from sublet.accounts.model import Member
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
 from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
@@ -17,10 +15,8 @@ from sublet.cli.session import Session, change, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
-from sublet.subdomains.store import count_free
-from sublet.subdomains.suspend_with_names import suspend_with_names
-from sublet.subdomains.suspension_store import list_suspensions
-from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
+from sublet.subdomains.store import count_free, list_suspensions
+from sublet.subdomains.suspend import suspend_with_names, unsuspend_with_names
 
 app = new_app("Add, edit and suspend users.")
 

@@ -1,8 +1,15 @@
-"""Put mail into the outbox, in the transaction of what it tells of: it is sent if and only if that stands."""
+"""The outbox: enqueue a mail, claim it for sending, record the outcome, retry it."""
 
+import random
+from dataclasses import replace
+
+from sublet import audit
 from sublet.accounts.model import User
+from sublet.audit import Actor
 from sublet.db import Tx
+from sublet.errors import Conflict, NotFound
 from sublet.mail import store
+from sublet.mail.model import LEASE, Failure, Mail, back_off, is_given_up
 
 
 def enqueue(
@@ -20,3 +27,63 @@ def enqueue(
         subject=subject,
         text=text,
     )
+
+
+def claim(tx: Tx) -> Mail | None:
+    """Return the mail that is longest due, its attempt counted and nobody else's to send for `LEASE`; None when none is due.
+
+    It is to be sent outside any transaction, then `record_delivery` tells of it. Until then nothing says that it was sent:
+    whoever dies in between leaves it to be sent once more.
+    """
+    mail = store.lock_due(tx)
+    if mail is None:
+        return None
+    claimed = replace(mail, attempts=mail.attempts + 1, next_attempt_at=tx.now + LEASE)
+    store.record_attempt(tx, mail.id, claimed.attempts, tx.now + LEASE)
+    return claimed
+
+
+def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bool = True) -> str:
+    """Record that a claimed mail was sent (no failure), or when it is tried again; return what came of it.
+
+    That is `sent`, or `logged` where the transport delivers nothing; `failed` or `given_up`. A failure counts only while no
+    newer attempt has begun, and the operator has not asked for one; that it was sent always counts.
+    """
+    if failure is None and not delivers:
+        store.record_logged(tx, mail.id)
+        return "logged"
+    if failure is None:
+        store.record_sent(tx, mail.id)
+        return "sent"
+    given_up = is_given_up(mail.created_at, tx.now, permanent=failure.permanent)
+    again_at = None if given_up else tx.now + back_off(mail.attempts, random.random())  # noqa: S311 - jitter, no secret
+    store.record_failure(tx, mail, failure.sentence, again_at)
+    return "given_up" if given_up else "failed"
+
+
+def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
+    """Make a mail due now. One that is being sent at this moment may arrive twice.
+
+    Raises, in this order:
+        NotFound: there is no such mail.
+        Conflict: it was sent already.
+    """
+    mail = store.lock_mail(tx, mail_id)
+    if mail is None:
+        raise NotFound(f"There is no mail {mail_id}. See `sublet mail list`.")
+    if mail.sent_at is not None:
+        raise Conflict(
+            f"The mail {mail_id} was sent already, at {mail.sent_at:%Y-%m-%d %H:%M} UTC. No action needed."
+        )
+    store.set_due(tx, mail.id)
+    audit.record(
+        tx,
+        actor,
+        "mail.retry",
+        "mail",
+        mail.id,
+        before={"attempts": mail.attempts, "given_up": mail.given_up_at is not None},
+    )
+    found = store.find_mail(tx, mail.id)
+    assert found is not None  # noqa: S101 - just locked
+    return found

@@ -22,8 +22,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Tx
-from sublet.mail.attempts import BACK_OFF_MAX
-from sublet.mail.model import Mail, Outbox
+from sublet.mail.model import BACK_OFF_MAX, Mail, Outbox
 from sublet.schema import BIG_ID, Instant, metadata
 
 mails = Table(

@@ -12,8 +12,6 @@ from sqlalchemy import JSON, String, Table, collate, delete, func, insert, selec
 from sqlalchemy.exc import DBAPIError
 
 import sublet.accounts.store
-import sublet.credits.coupon_store
-import sublet.credits.package_store
 import sublet.credits.store
 import sublet.http.rate_store
 import sublet.http.store
@@ -25,10 +23,8 @@ import sublet.platform_domains.zone_store
 import sublet.processes.store
 import sublet.subdomains.delegation_store
 import sublet.subdomains.milestone_store
-import sublet.subdomains.owner_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep_store
-import sublet.subdomains.term_store
 import sublet.tickets.store
 from sublet.db import Tx
 from sublet.errors import Conflict, Refusal, Unavailable
@@ -36,8 +32,8 @@ from sublet.schema import metadata
 
 DECLARING = (
     sublet.accounts.store,
-    sublet.credits.coupon_store,
-    sublet.credits.package_store,
+    sublet.credits.store,
+    sublet.credits.store,
     sublet.credits.store,
     sublet.http.rate_store,
     sublet.http.store,
@@ -49,10 +45,10 @@ DECLARING = (
     sublet.processes.store,
     sublet.subdomains.delegation_store,
     sublet.subdomains.milestone_store,
-    sublet.subdomains.owner_store,
+    sublet.subdomains.store,
     sublet.subdomains.store,
     sublet.subdomains.sweep_store,
-    sublet.subdomains.term_store,
+    sublet.subdomains.store,
     sublet.tickets.store,
 )
 """The stores that have to be imported for every table to be known."""

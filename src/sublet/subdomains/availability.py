@@ -1,15 +1,16 @@
-"""Whether a name can be had now (docs/spec-choices.md, "Status by category": `subdomain_unavailable` with its reason)."""
+"""Whether a name can be registered now (docs/spec-choices.md, "Status by category", "Look-alikes")."""
 
 from sublet.accounts.model import User
 from sublet.db import Tx
-from sublet.dns.names import is_at_or_below, is_idn
+from sublet.dns.look_alikes import looks_reserved, skeleton
+from sublet.dns.names import is_at_or_below, is_below, is_idn
 from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import dependent_store, former_store, free_name_store, publish_store, store
+from sublet.subdomains import delegation_store, publish_store, store
 from sublet.subdomains.lifecycle import is_restorable
-from sublet.subdomains.look_alike import looks_alike
+from sublet.subdomains.naming import name_above
 
 
 def refuse_unavailable(
@@ -27,7 +28,7 @@ def refuse_unavailable(
     if label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
     # One question for all that may be in the way. Only where something is are they asked one by one, in their order.
-    is_free = free_name_store.is_free(tx, platform_domain.id, fqdn, user.id)
+    is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
         _refuse_held(tx, user, platform_domain, fqdn)
     if _may_stand_from_before(tx, platform_domain, fqdn):
@@ -35,7 +36,7 @@ def refuse_unavailable(
     if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
         raise unavailable("taken", owned=False)
-    if not is_free and dependent_store.has_dependents(tx, fqdn, besides_user_id=user.id):
+    if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
         # Its new holder could answer for those names.
         raise unavailable("depended_on", owned=False)
     is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
@@ -67,7 +68,7 @@ def _may_stand_from_before(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -
         return False
     state = zone_state_store.find_zone_state(tx, platform_domain.id)
     is_in_doubt = state.rebuilt_at is not None or state.repair_stopped_at is not None
-    return is_in_doubt and former_store.was_published(tx, platform_domain.id, fqdn)
+    return is_in_doubt and store.was_published(tx, platform_domain.id, fqdn)
 
 
 def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
@@ -93,3 +94,21 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
     # For the client these are kinds of reserved: only another name helps.
     told = "reserved" if reason in ("look_alike", "depended_on") else reason
     return SubdomainUnavailable(messages[reason], details={"reason": told, "owned": owned})
+
+
+def looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
+    """Tell whether a label looks like one that is reserved, or like that of a name that somebody else holds, or held till now.
+
+    Reserved: everywhere, by the operator's list (reserved, blocked, special), or since a nameserver of the zone stands there.
+    Those who ask this at once do so one after the other: two that look alike would not see each other.
+    """
+    looks, domain = skeleton(label), platform_domain.domain
+    if looks_reserved(looks):
+        return True
+    hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
+    ours = [name_above(host, domain).partition(".")[0] for host in hosts if is_below(host, domain)]
+    listed = platform_domain_store.list_guarded_labels(tx, platform_domain.id)
+    if any(skeleton(each) == looks for each in (*ours, *listed)):
+        return True
+    platform_domain_store.lock_across_zones(tx)
+    return store.is_held_by_another(tx, platform_domain, looks, user.id)

@@ -1,18 +1,33 @@
-"""The paid part that register, renew and restore share: coupon, quote, then charge, coupon use and term."""
+"""The paid part that register, renew and restore share: price, coupon, quote, charge and term."""
 
 from datetime import datetime
 
 from sublet.accounts.model import User
 from sublet.counted import counted
-from sublet.credits import coupon_store
-from sublet.credits import store as ledger_store
+from sublet.credits import store as credit_store
 from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
 from sublet.credits.ledger import Entry
 from sublet.credits.model import Coupon, Outcome, Payable, Quote
 from sublet.credits.quote import check_payment, make_quote
 from sublet.db import Tx
 from sublet.errors import FieldError
-from sublet.subdomains import term_store
+from sublet.platform_domains.model import Label, Offer
+from sublet.subdomains import store
+
+
+def registration_price(offer: Offer, listed: Label | None) -> int:
+    """Return the list price of a registration in credits: the label's own price, or the offer's."""
+    if offer.mode != "free" and listed is not None and listed.price_credits is not None:
+        return listed.price_credits
+    return offer.price_credits
+
+
+def renewal_price(offer: Offer, listed: Label | None) -> int:
+    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's, withdrawn or not."""
+    if offer.mode != "free" and listed is not None and listed.renewal_price_credits is not None:
+        return listed.renewal_price_credits
+    return offer.renewal_price_credits
+
 
 _WORDS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
 
@@ -37,11 +52,11 @@ def check_payable(
         errors.append(FieldError("max_credits", "value_invalid", "Give 0 or more credits."))
     if payable.coupon_code is None:
         return None, errors
-    coupon = coupon_store.lock_coupon(tx, normalise_code(payable.coupon_code))
+    coupon = credit_store.lock_coupon(tx, normalise_code(payable.coupon_code))
     problem = coupon_problem(
         coupon,
         now=tx.now,
-        uses_by_user=coupon_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
+        uses_by_user=credit_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
         action=action,
         platform_domain_id=platform_domain_id or 0,
         registration_mode=registration_mode or "",
@@ -77,7 +92,7 @@ def quote_and_check(
         period_days=period_days,
         list_price=list_price,
         coupon=apply_coupon(coupon, list_price) if coupon else None,
-        balance=ledger_store.lock_balance(tx, user.id) if list_price > 0 else 0,  # what is free isn't quoted
+        balance=credit_store.lock_balance(tx, user.id) if list_price > 0 else 0,  # what is free isn't quoted
         new_expires_at=new_expires_at,
     )
     check_payment(quote, payable)
@@ -101,7 +116,7 @@ def charge(
     transfer_id = None
     word = f"Automatic {_WORDS[quote.action].lower()}" if automatic else _WORDS[quote.action]
     if quote.price > 0:
-        transfer_id = ledger_store.post(
+        transfer_id = credit_store.post(
             tx,
             Entry(
                 user_id=user.id,
@@ -114,10 +129,10 @@ def charge(
             ),
         )
     if coupon is not None and quote.coupon is not None:
-        coupon_store.insert_coupon_use(
+        credit_store.insert_coupon_use(
             tx, coupon.id, user.id, subdomain_id, transfer_id, discount_credits=quote.coupon.discount_credits
         )
-    term_store.insert_term(
+    store.insert_term(
         tx,
         subdomain_id=subdomain_id,
         action=quote.action,

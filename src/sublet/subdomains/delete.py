@@ -1,7 +1,7 @@
 """Delete a subdomain: it goes to the trash (spec, part 3, rule 1)."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx

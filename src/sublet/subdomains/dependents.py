@@ -16,8 +16,8 @@ from sublet.db import Tx, is_lost
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.names import is_at_or_below
 from sublet.mail.outbox import enqueue
-from sublet.subdomains import delegation_store, dependent_store, store
-from sublet.subdomains.dependent_store import Dependent
+from sublet.subdomains import delegation_store, store
+from sublet.subdomains.delegation_store import Dependent
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_mail, removal_mail, stage_of
@@ -58,9 +58,9 @@ def see_to_dependents(tx: Tx, label_id: int, limit: int) -> Seen | None:
 
 def _left_to_do(tx: Tx, label: Subdomain, limit: int) -> list[Dependent]:
     if label.purged_at is not None:
-        return dependent_store.list_dependents(tx, label.fqdn, limit) if label.released_at is None else []
+        return delegation_store.list_dependents(tx, label.fqdn, limit) if label.released_at is None else []
     stage = stage_of(label, tx.now)
-    return dependent_store.list_untold(tx, label.fqdn, *stage, limit) if stage is not None else []
+    return delegation_store.list_untold(tx, label.fqdn, *stage, limit) if stage is not None else []
 
 
 def _see_to(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain) -> str:
@@ -76,7 +76,7 @@ def _tell(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: lis
     stage = stage_of(label, tx.now)
     assert stage is not None  # noqa: S101 - else nothing was left to do
     number, since = stage
-    dependent_store.mark_told(tx, subdomain.id, label.fqdn, number, since)
+    delegation_store.mark_told(tx, subdomain.id, label.fqdn, number, since)
     mail_id = None
     if user.reminders:
         subject, text = notice_mail(number, subdomain.fqdn, hosts, label, user.name)

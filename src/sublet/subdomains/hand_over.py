@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
-from sublet.subdomains import former_store, owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.model import Subdomain
 
 
@@ -25,13 +25,11 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
     given: dict[int, dict[str, object]] = {}
     for each in former:
         holder_id = holders[each.fqdn]
-        sent = [
-            owner for owner, was_sent in owner_store.list_owners(tx, [each.id])[each.id].items() if was_sent
-        ]
+        sent = [owner for owner, was_sent in store.list_owners(tx, [each.id])[each.id].items() if was_sent]
         for owner in sorted(sent):
-            owner_store.move_published_owner(tx, owner, each.id, holder_id)
-        owner_store.delete_unsent_owners(tx, each.id)
-        former_store.settle(tx, each.id, each.generation)
+            store.move_published_owner(tx, owner, each.id, holder_id)
+        store.delete_unsent_owners(tx, each.id)
+        store.settle(tx, each.id, each.generation)
         given[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
     publish_store.republish(tx, {holders[each.fqdn] for each in former if given[each.id]["owners"]})
     audit.record_many(tx, SYSTEM, "subdomain.hand_over", "subdomain", given)

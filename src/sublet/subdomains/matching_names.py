@@ -8,7 +8,7 @@ from sublet.dns.names import to_unicode
 from sublet.platform_domains import pattern_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.label_patterns import is_blocked
-from sublet.subdomains.list_store import stream_held
+from sublet.subdomains.store import stream_held
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.subdomains import delegation_store, dependent_store, store
+from sublet.subdomains import delegation_store, store
 from sublet.subdomains.find import lock_for_operator, reread
 from sublet.subdomains.model import Subdomain
 
@@ -30,7 +30,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
         )
     # Locked, so that no other name gets a nameserver below it meanwhile (`refuse_unregistered`).
     store.lock_subdomains(tx, [subdomain.id])
-    if release and dependent_store.has_dependents(tx, subdomain.fqdn):
+    if release and delegation_store.has_dependents(tx, subdomain.fqdn):
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: other names have nameservers below it. Purge it without --release; "
             "the worker then removes those nameservers. Release it once they are out of the DNS."

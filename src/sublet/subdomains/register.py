@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from sublet import audit
+from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
@@ -22,18 +22,21 @@ from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import refuse_unavailable, unavailable
-from sublet.subdomains.charge import charge, check_payable, quote_and_check
+from sublet.subdomains.charge import charge, check_payable, quote_and_check, registration_price
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
-from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
-from sublet.subdomains.nameserver_labels import places_of, refuse_unregistered, unregistered_errors
-from sublet.subdomains.naming import label_of
+from sublet.subdomains.nameservers import (
+    cycle_errors,
+    places_of,
+    platform_domains_above,
+    refuse_unregistered,
+    registry_warnings,
+    unregistered_errors,
+)
+from sublet.subdomains.naming import resolve_name
 from sublet.subdomains.plausible_clock import refuse_implausible_clock
-from sublet.subdomains.pricing import registration_price
 from sublet.subdomains.quota import Quota, quota_limit
-from sublet.subdomains.registry_warnings import registry_warnings
-from sublet.subdomains.select_platform_domain import select_platform_domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,9 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
-    platform_domain, errors = select_platform_domain(tx, user, command)
+    platform_domain, label, errors = resolve_name(tx, user, command)
     if platform_domain is not None and not platform_domain.registration_open:
         raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
-    label, label_errors = label_of(command, platform_domain)
     delegation, above, delegation_errors = _check_delegation(tx, user, command, platform_domain, label)
     name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
     offer = (
@@ -82,8 +84,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         registration_mode=held.mode if held else None,
         list_price=list_price,
     )
-    errors = [*errors, *label_errors, *delegation_errors, *mode_errors(command.registration_mode)]
-    errors += payable_errors
+    errors += [*delegation_errors, *mode_errors(command.registration_mode), *payable_errors]
     if errors or platform_domain is None or name is None or offer is None:
         raise validation_failed(errors)
     is_listed = name.listed is not None

@@ -1,8 +1,8 @@
 """Renew a subdomain (spec, part 4, POST /subdomains/{fqdn}/renew)."""
 
 from sublet import audit
+from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
@@ -10,12 +10,11 @@ from sublet.errors import RenewalNotAvailable, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
-from sublet.subdomains.charge import charge, check_payable, quote_and_check
+from sublet.subdomains.charge import charge, check_payable, quote_and_check, renewal_price
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_renewal_open, next_term_start, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.plausible_clock import refuse_implausible_clock
-from sublet.subdomains.pricing import renewal_price
 
 
 def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:

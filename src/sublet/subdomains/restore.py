@@ -1,14 +1,21 @@
-"""Restore a subdomain from the trash (an extension; docs/spec-choices.md, "Subdomain states")."""
+"""Restore a subdomain from the trash: its user's verb and the operator's (docs/spec-choices.md, "Subdomain states")."""
 
 from sublet import audit
+from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
+from sublet.errors import Conflict
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account_or_trash, refuse_unless_allowed
-from sublet.subdomains.lifecycle import fits_quota
+from sublet.subdomains.find import (
+    find_in_account_or_trash,
+    lock_for_operator,
+    refuse_gone,
+    refuse_unless_allowed,
+    reread,
+)
+from sublet.subdomains.lifecycle import fits_quota, is_grace_over
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.quota import Quota, quota_limit
@@ -58,3 +65,24 @@ def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: i
     quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
     if not fits_quota(subdomain, quota_left=quota.left):
         raise quota.refusal()
+
+
+def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
+    """Bring a name back out of the trash as it was. It extends nothing, charges nothing and asks for no quota.
+
+    Raises, in this order:
+        NotFound: no such name.
+        Conflict: its time in the trash is over; it is not in the trash; its grace is over (its user can
+            restore it, which renews it).
+    """
+    subdomain = lock_for_operator(tx, identifier)
+    refuse_gone(subdomain)
+    if subdomain.trashed_at is None:
+        raise Conflict(f"{subdomain.fqdn} is not in the trash. No action needed.")
+    if is_grace_over(subdomain, tx.now):
+        raise Conflict(
+            f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over; "
+            "its user can restore it, which renews it. Ask the user to do that."
+        )
+    bring_back(tx, actor, subdomain)
+    return reread(tx, subdomain)

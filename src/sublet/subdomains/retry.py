@@ -1,7 +1,7 @@
 """Retry the provisioning of a subdomain (spec, part 4, POST /subdomains/{fqdn}/retry)."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx

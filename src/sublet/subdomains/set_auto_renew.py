@@ -1,7 +1,7 @@
 """Set a subdomain's automatic renewal (an extension; docs/spec-choices.md, "Automatic renewal")."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.fields import check_credits
 from sublet.credits.model import Outcome

@@ -1,8 +1,9 @@
-"""All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
+"""All SQL of subdomain rows: find, list, change and suspend them, their terms, and their owner names in the zone."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -10,30 +11,46 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
+    PrimaryKeyConstraint,
     Select,
     String,
     Table,
     Text,
     and_,
     bindparam,
+    case,
+    delete,
     false,
     func,
     insert,
+    literal,
     literal_column,
+    not_,
+    or_,
     select,
+    true,
+    union_all,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.db import Prepared, Query, Tx
+from sublet.accounts.store import users
+from sublet.audit import AuditEvent, list_events
+from sublet.db import Pages, Prepared, Query, Tx
+from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.ids import Position
+from sublet.invariants import Violation
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
-from sublet.subdomains.model import ShownSubdomain, Subdomain
+from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
+from sublet.subdomains.lifecycle import RENEWAL_REST
+from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter, Term
+from sublet.subdomains.naming import contains, needs_unicode, search_text
 
 S = TypeVar("S", bound=ShownSubdomain)
 
@@ -389,3 +406,431 @@ def next_generation(now: datetime) -> dict[str, Any]:
 def followed_by_dns(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
     """Return the columns of the next generation for a name that was, or may be, in the DNS; else none."""
     return next_generation(now) if subdomain.generation > 0 else {}
+
+
+_TRASHED = subdomains.c.trashed_at.is_not(None)
+_IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
+_OWN_PAGES = Pages(
+    select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
+    subdomains.c.created_at,
+    subdomains.c.id,
+)
+
+
+def list_own(
+    tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
+) -> list[ShownSubdomain]:
+    """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
+    if wanted.is_empty:
+        return read_subdomains(ShownSubdomain, _OWN_PAGES.rows(tx, limit, after, owner_id=user_id))
+    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
+    if wanted.status == "trashed":
+        query = query.where(_restorable_condition(tx))
+    if after is not None:
+        query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
+    return _newest(tx, ShownSubdomain, query, wanted, limit)
+
+
+def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
+    """Which subdomains, of all users or of one, pass these filters? Newest first."""
+    return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
+
+
+def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
+    """Return the newest names of a filtered query. The database has no Unicode forms: a search that needs them reads on until it has enough."""
+    query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
+    text = search_text(wanted.q or "")
+    if not needs_unicode(text):
+        return read_subdomains(of, tx.connection.execute(query.limit(limit)))
+    with closing(tx.connection.execute(query.execution_options(**STREAMED))) as rows:
+        found = (row for row in rows if contains(row.fqdn, text))
+        return read_subdomains(of, islice(found, limit))
+
+
+def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
+    """Which names are held, live or in the trash? Each as its id, its platform domain's, label, fqdn and its user's address."""
+    query = (
+        select(
+            subdomains.c.id,
+            subdomains.c.platform_domain_id,
+            subdomains.c.label,
+            subdomains.c.fqdn,
+            users.c.email,
+        )
+        .select_from(subdomains.join(users))
+        .where(NOT_PURGED)
+        .order_by(subdomains.c.fqdn)
+    )
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        yield row[0], row[1], row[2], row[3], row[4]
+
+
+def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
+    if user_id is not None:
+        query = query.where(subdomains.c.user_id == user_id)
+    query = query.where(_IN_TRASH if wanted.status == "trashed" else _LIVE)
+    if wanted.status not in (None, "trashed"):
+        query = query.where(_status_condition(tx, str(wanted.status)))
+    if wanted.domain is not None:
+        query = query.where(platform_domains.c.domain == wanted.domain)
+    if wanted.q is not None:
+        text = search_text(wanted.q)
+        found = subdomains.c.fqdn.contains(text, autoescape=True)
+        query = query.where(found | subdomains.c.fqdn.contains("xn--") if needs_unicode(text) else found)
+    if wanted.registration_type is not None:
+        query = query.where(subdomains.c.registration_type == wanted.registration_type)
+    if wanted.expires_before is not None:
+        query = query.where(subdomains.c.expires_at < wanted.expires_before)
+    if wanted.expires_after is not None:
+        query = query.where(subdomains.c.expires_at > wanted.expires_after)
+    if wanted.dnssec_enabled is not None:
+        signed = subdomains.c.ds_record_count > 0
+        query = query.where(signed if wanted.dnssec_enabled else ~signed)
+    if wanted.renewal_available is not None:
+        renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
+        query = query.where(renewable if wanted.renewal_available else not_(renewable))
+    return query
+
+
+def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
+    """`lifecycle.is_restorable` in SQL, for names in the trash: a name stays there until it is purged."""
+    days = platform_domains.c.trash_days
+    since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
+    return or_(
+        subdomains.c.suspended_at.is_not(None),
+        subdomains.c.trashed_at > since,
+        subdomains.c.unsuspended_at > since,
+    )
+
+
+def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
+    """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together."""
+    window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
+    days = case((window < period, window), else_=period)
+    of_these = true() if user_id is None else subdomains.c.user_id == user_id
+    in_use = select(days).select_from(subdomains.join(platform_domains)).where(of_these).distinct()
+    open_until = _instants(days, tx.connection.execute(in_use).scalars(), lambda of: tx.now + of)
+    rested = or_(
+        subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
+    )
+    return and_(
+        subdomains.c.suspended_at.is_(None),
+        subdomains.c.trashed_at.is_(None),
+        rested,
+        subdomains.c.expires_at <= open_until,
+    )
+
+
+def _instants(
+    days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
+) -> ColumnElement[datetime]:
+    """Return the instant that belongs to a row's number of days, of those in use: no two engines reckon with days alike.
+
+    One CASE and not a condition for each, of which SQLite allows no thousand.
+    """
+    of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
+    return case(of_days, value=days) if of_days else literal(None, Instant())
+
+
+def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
+    """`lifecycle.derive_status` in SQL, for filtering; a test holds the two together."""
+    suspended = subdomains.c.suspended_at.is_not(None)
+    expired = subdomains.c.expires_at <= tx.now
+    failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
+    inactive = subdomains.c.nameserver_count == 0
+    chain = [("suspended", suspended), ("expired", expired), ("failed", failed)]
+    chain += [("provisioning", UNPUBLISHED), ("inactive", inactive), ("active", ~inactive)]
+    names = [name for name, _ in chain]
+    position = names.index(status)
+    return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
+
+
+terms = Table(
+    "terms",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("starts_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False),
+    Column("charged_credits", BIG_ID, nullable=False),
+    Column("transfer_id", ForeignKey("transfers.id"), unique=True),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("ends_at > starts_at", name="order"),
+    CheckConstraint("(charged_credits > 0) = (transfer_id IS NOT NULL)", name="charge"),
+    Index("uq_terms_subdomain_id_starts_at", "subdomain_id", "starts_at", unique=True),
+    sqlite_autoincrement=True,
+)
+
+
+# Added to at every registration, and asked at every look at a name, so they are built once, as in `store.py`.
+_TERM_ADDED = Prepared(insert(terms))
+_NEWEST_TERMS = Prepared(
+    select(*(terms.c[name] for name in Term.__slots__))
+    .where(terms.c.subdomain_id == bindparam("of"))
+    .order_by(terms.c.id.desc())
+    .limit(bindparam("at_most", type_=Integer))
+)
+
+
+def insert_term(tx: Tx, **values: object) -> None:
+    """Add a term that a name was registered or renewed for; two of one name can't start at one instant."""
+    _TERM_ADDED.run(tx, **{"created_at": tx.now, **values})
+
+
+def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
+    """Which terms has this name? The newest up to a limit, oldest first."""
+    rows = _NEWEST_TERMS.all(tx, of=subdomain_id, at_most=limit)
+    return [Term(*row) for row in rows][::-1]
+
+
+published_owners = Table(
+    "published_owners",
+    metadata,
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("owner", String(253), nullable=False),
+    Column("sent", Boolean, nullable=False),
+    PrimaryKeyConstraint("subdomain_id", "owner"),
+)
+"""The owner names that are, or may be, in the zone by our hand: written ahead, before anything is sent.
+
+`sent` tells that a change of the zone had them; until then what stands there is somebody else's.
+"""
+
+
+def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
+    """Which owner names of this subdomain are, or may be, in the zone?"""
+    return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
+
+
+_OWNERS = Prepared(
+    select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
+        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
+    )
+)
+
+
+def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+    """Which owner names of these subdomains are, or may be, in the zone, and had a change of the zone them already?"""
+    rows = _OWNERS.all(tx, ids=list(subdomain_ids))
+    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
+    for subdomain_id, owner, sent in rows:
+        found[subdomain_id][owner] = sent
+    return found
+
+
+def list_published_owners_of_zone(
+    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
+) -> dict[str, int]:
+    """Which owner names of this zone are ours, or may be? Each with its subdomain's id (the newest, of several).
+
+    With `only_sent` those at which nothing was ever put are left out.
+    """
+    query = (
+        select(published_owners.c.owner, published_owners.c.subdomain_id)
+        .join(subdomains)
+        .where(subdomains.c.platform_domain_id == platform_domain_id)
+        .order_by(published_owners.c.subdomain_id)
+        .execution_options(**STREAMED)
+    )
+    if only_sent:
+        query = query.where(published_owners.c.sent == true())
+    return {row[0]: row[1] for row in tx.connection.execute(query)}
+
+
+_WRITTEN_AHEAD = Prepared(insert(published_owners))
+
+
+def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Write ahead that these owner names, each given with its subdomain's id, may be in the zone from now on."""
+    rows = [
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
+        for subdomain_id, owner in sorted(owners)
+    ]
+    _WRITTEN_AHEAD.run_many(tx, rows)
+
+
+_THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
+    published_owners.c.owner == bindparam("at")
+)
+_OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=True))
+
+
+def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
+    """Record that a change of the zone had these owner names, each given with its subdomain's id.
+
+    Those that were forgotten as unsent, while it was not known that the change was applied after all, are known again.
+    """
+    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
+    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
+    _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+_OWNERS_SENT = Prepared(
+    update(published_owners)
+    .where(
+        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
+        & (published_owners.c.sent == false())
+    )
+    .values(sent=True)
+)
+
+
+def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
+    """Record that a change of the zone has all owner names of these subdomains."""
+    _OWNERS_SENT.run(tx, ids=list(subdomain_ids))
+
+
+def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
+    """Forget the owner names of this subdomain that no change of the zone had: what stands there isn't ours."""
+    tx.connection.execute(
+        delete(published_owners).where(
+            (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
+        )
+    )
+
+
+_OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
+
+
+def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Forget these owner names, each given with its subdomain's id: they don't stand in the zone any more."""
+    _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
+    """Record that what stands at an owner is this subdomain's to remove, by our hand, whoever had it before."""
+    at_owner = published_owners.c.owner == owner
+    tx.connection.execute(
+        delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
+    )
+    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
+
+
+def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
+    """Did this name ever stand in the zone, under a row that is released by now? Asked by the index of those."""
+    query = select(subdomains.c.id).where(
+        RELEASED
+        & (subdomains.c.fqdn == fqdn)
+        & (subdomains.c.platform_domain_id == platform_domain_id)
+        & (subdomains.c.published_generation > 0)
+    )
+    return tx.connection.execute(query.limit(1)).first() is not None
+
+
+def settle(tx: Tx, subdomain_id: int, generation: int) -> None:
+    """Record that nothing of this generation is left to be published, without an attempt."""
+    tx.connection.execute(
+        update(subdomains)
+        .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation))
+        .values(
+            published_generation=generation,
+            provision_error=None,
+            attempts=0,
+            next_attempt_at=None,
+            updated_at=tx.now,
+        )
+    )
+
+
+_ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
+# The skeleton of most names is their label, and not stored: the index of names has them already.
+_HELD_LOOK_ALIKES = Prepared(
+    union_all(
+        select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),
+        select(subdomains.c.id).where(
+            (subdomains.c.skeleton == bindparam("looks"))
+            & (subdomains.c.platform_domain_id == bindparam("of"))
+            & _ANOTHERS
+        ),
+    )
+)
+
+
+def is_held_by_another(tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int) -> bool:
+    """Does somebody else hold a name of this skeleton under the platform domain: live, in the trash or cooling off?"""
+    name = f"{skeleton}.{platform_domain.domain}"
+    return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
+
+
+def list_wrong_skeletons(tx: Tx) -> Iterator[Violation]:
+    """Which names, live, in the trash or cooling off, are not stored with the skeleton of their label?"""
+    query = select(subdomains.c.id, subdomains.c.label, subdomains.c.skeleton).where(
+        subdomains.c.released_at.is_(None)
+    )
+    for subdomain_id, label, stored in tx.connection.execute(query.execution_options(**STREAMED)):
+        if stored != stored_skeleton(label):
+            sentence = (
+                "it is not stored with the skeleton of its label: one that looks like it would not be seen"
+            )
+            yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)
+
+
+_SUSPENSION_ACTIONS = ("suspend", "unsuspend")
+
+
+def _suspendable(user_id: int) -> ColumnElement[bool]:
+    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.suspended_at.is_(None)
+
+
+def _held_with(user_id: int) -> ColumnElement[bool]:
+    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
+
+
+def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+    """Which names of this user, live or in the trash, are not suspended? Locked; in the order of their numbers."""
+    return _locked(tx, _suspendable(user_id))
+
+
+def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+    """Which names of this user, live or in the trash, were suspended with it? Locked; in the order of their numbers."""
+    return _locked(tx, _held_with(user_id))
+
+
+def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
+    # First the locks, in the one order in which whoever changes several names takes them; then what is true under them.
+    order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
+    tx.connection.execute(order.with_for_update(key_share=True)).all()
+    return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
+
+
+def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
+    """Suspend with a user what `list_suspendable` found."""
+    _follow(tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True)
+
+
+def unsuspend_all(tx: Tx, user_id: int) -> None:
+    """Let go what `list_held_with` found."""
+    _follow(
+        tx,
+        _held_with(user_id),
+        suspended_at=None,
+        suspended_reason=None,
+        held_with_user=False,
+        unsuspended_at=tx.now,
+    )
+
+
+def keep_suspended(tx: Tx, user_id: int) -> None:
+    """Leave what `list_held_with` found suspended on its own."""
+    tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
+
+
+def _follow(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
+    """Change names, whose dates the sweep then looks at; of those that were or may be in the DNS it is the next generation."""
+    changed = values | {"updated_at": tx.now, "due_at": tx.now}
+    in_dns = subdomains.c.generation > 0
+    tx.connection.execute(
+        update(subdomains).where(wanted & in_dns).values(**changed, **next_generation(tx.now))
+    )
+    tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
+
+
+def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
+    """What does the audit tell of suspensions of this user and of its names, whatever became of them? Oldest first."""
+    names = select(subdomains.c.id).where(subdomains.c.user_id == user_id)
+    found = [
+        *list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS]),
+        *list_events(tx, "subdomain", names, [f"subdomain.{each}" for each in _SUSPENSION_ACTIONS]),
+    ]
+    return sorted(found, key=lambda event: event.id)

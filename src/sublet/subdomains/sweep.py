@@ -26,8 +26,8 @@ from sublet.subdomains.apply_brake import (
 )
 from sublet.subdomains.auto_renew import auto_renew
 from sublet.subdomains.brake import JUMP_MAX
+from sublet.subdomains.delegation_store import has_dependents
 from sublet.subdomains.delete import move_to_trash
-from sublet.subdomains.dependent_store import has_dependents
 from sublet.subdomains.dependents import see_to_dependents
 from sublet.subdomains.find import find_for_operator, reread
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, lost_at

@@ -21,8 +21,8 @@ from sublet.subdomains.lifecycle import (
 )
 from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
-from sublet.subdomains.nameserver_labels import Place
 from sublet.subdomains.nameserver_notices import REMOVAL, notice_detail, removed_hosts
+from sublet.subdomains.nameservers import Place
 
 EVENTS = (
     "registered",

@@ -4,7 +4,7 @@ from datetime import timedelta
 from math import ceil
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -14,8 +14,13 @@ from sublet.errors import RateLimited, validation_failed
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
-from sublet.subdomains.nameserver_labels import places_of, refuse_unregistered, unregistered_errors
+from sublet.subdomains.nameservers import (
+    cycle_errors,
+    places_of,
+    platform_domains_above,
+    refuse_unregistered,
+    unregistered_errors,
+)
 
 CHANGE = "subdomain.update_nameservers"
 DAY = timedelta(days=1)

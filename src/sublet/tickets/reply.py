@@ -1,7 +1,7 @@
 """Reply to a ticket as its user (spec, part 4, POST /support/tickets/{id}/reply)."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx

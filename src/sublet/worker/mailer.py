@@ -13,9 +13,8 @@ import structlog
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.mail import store
-from sublet.mail.claim import claim
 from sublet.mail.model import Failure, Mail, Outbox
-from sublet.mail.record_delivery import record_delivery
+from sublet.mail.outbox import claim, record_delivery
 from sublet.worker.transport import NotSent, ServerAway, Transport
 
 POLL_SECONDS = 1.0

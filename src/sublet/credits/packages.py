@@ -1,13 +1,13 @@
-"""Add a package of credits (the operator's `sublet package add`)."""
+"""Add and retire packages of credits (`sublet package …`)."""
 
 from sublet import audit
 from sublet.accounts.fields import check_text
 from sublet.audit import Actor
-from sublet.credits import package_store
+from sublet.credits import store
 from sublet.credits.fields import check_amount, check_credits, check_currency
 from sublet.credits.model import Package
 from sublet.db import Tx
-from sublet.errors import validation_failed
+from sublet.errors import Conflict, NotFound, validation_failed
 
 
 def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, currency: str) -> Package:
@@ -22,7 +22,7 @@ def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, 
     errors = [*errors, *check_credits("credits", credit_count), *price_errors, *currency_errors]
     if errors:
         raise validation_failed(errors)
-    package_id = package_store.insert_package(tx, name, credit_count, price, currency)
+    package_id = store.insert_package(tx, name, credit_count, price, currency)
     audit.record(
         tx,
         actor,
@@ -31,6 +31,25 @@ def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, 
         package_id,
         after={"name": name, "credits": credit_count, "price": price, "currency": currency},
     )
-    package = package_store.find_package(tx, package_id)
+    package = store.find_package(tx, package_id)
     assert package is not None  # noqa: S101 - just added
     return package
+
+
+def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
+    """Offer a package no longer; a payment that was made for it can still be recorded.
+
+    Raises, in this order:
+        NotFound: no such package.
+        Conflict: retired already.
+    """
+    package = store.find_package(tx, package_id)
+    if package is None:
+        raise NotFound(f"There is no package {package_id}. See `sublet package list`.")
+    if package.retired_at is not None:
+        raise Conflict(f"The package {package.name} is retired already. No action needed.")
+    store.retire_package(tx, package_id)
+    audit.record(tx, actor, "package.retire", "package", package_id, after={"retired_at": tx.now.isoformat()})
+    retired = store.find_package(tx, package_id)
+    assert retired is not None  # noqa: S101 - packages are never deleted
+    return retired

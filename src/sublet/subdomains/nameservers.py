@@ -1,26 +1,79 @@
-"""The registry's own names that nameservers lie below: the holder of such a name answers for those nameservers.
-
-A nameserver's name is the one directly under the deepest platform domain above it. Left out are nameservers at or below the own name,
-which have glue, and those that are the operator's: at a platform domain itself, at a label that can't be registered, and where
-records stand that the registry did not write.
-"""
+"""What the registry knows about the nameservers of a name: cycles, hosts below other names, and warnings."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from sublet import audit
 from sublet.accounts.model import User
 from sublet.db import Tx
-from sublet.dns.names import is_at_or_below, reserved_reason
+from sublet.dns.delegation import find_nameserver_cycle
+from sublet.dns.names import ancestors, is_at_or_below, reserved_reason
+from sublet.dns.types import Delegation
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.zone_signing import is_zone_signed
 from sublet.subdomains import store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated, restorable_until
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_cycle import platform_domains_above
+from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
+
+CHAIN_MAX = 1000
+"""How many names that serve each other are followed: each step is one question; a longer chain is taken for no cycle."""
+
+
+def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> list[PlatformDomain]:
+    """Return the platform domains that nameservers of this owner lie at or below, the longest name first.
+
+    Not asked for: those of nameservers at or below the owner itself, which have glue.
+    """
+    hosts = [host for host in nameservers if not is_at_or_below(host, owner)]
+    names = {name for host in hosts for name in (host, *ancestors(host))}
+    return platform_domain_store.find_platform_domains_among(tx, names) if names else []
+
+
+def cycle_errors(
+    tx: Tx, owner: str, delegation: Delegation, above: Iterable[PlatformDomain]
+) -> list[FieldError]:
+    """Return the error of a delegation whose nameservers can only be found through the name itself.
+
+    `above` are the `platform_domains_above` of its nameservers. Where there can be a circle at all, the registry is locked for changes
+    of this kind: two that close one together would not see each other.
+    """
+    if not _leads_inside(owner, delegation, above):
+        return []
+    platform_domain_store.lock_across_zones(tx)
+    registered: dict[str, tuple[str, ...]] = {}
+    hosts = set(delegation.nameservers)
+    for _ in range(CHAIN_MAX):
+        names = {name for host in hosts for name in (host, *ancestors(host))} - registered.keys()
+        found = store.list_nameservers(tx, names) if names else {}
+        if not found:
+            break
+        registered |= found
+        hosts = {host for nameservers in found.values() for host in nameservers}
+    chain = find_nameserver_cycle(owner, delegation.nameservers, registered)
+    if chain is None:
+        return []
+    return [
+        FieldError(
+            "nameservers",
+            "nameserver_cycle",
+            f"These nameservers can only be found through the name itself ({' → '.join(chain)}); "
+            "use one outside, or one below the name with glue.",
+        )
+    ]
+
+
+def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
+    """Tell whether every nameserver lies below a platform domain and none below the name itself: any other can be found."""
+    hosts = delegation.nameservers
+    if not hosts or any(is_at_or_below(host, owner) for host in hosts):
+        return False
+    return all(any(is_at_or_below(host, each.domain) for each in above) for host in hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +216,63 @@ def refuse_unregistered(
     errors = unregistered_errors(places_of(tx, owner, new, above), nameservers, kept, user.id)
     if errors:
         raise validation_failed(errors)
+
+
+def nameserver_warnings(
+    tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
+) -> tuple[str, ...]:
+    """Return a sentence on each nameserver below another name that is not in the DNS, and on those that were removed since the last change.
+
+    `above` are the `platform_domains_above` of its nameservers if they are known already: then the name was just registered, and
+    nothing was removed.
+
+    Not checked: whether the nameservers of the other name know the host.
+    """
+    if above is not None:
+        removed: tuple[str, ...] = ()
+        places = places_of(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
+    else:
+        removed, places = _removed(tx, subdomain), places_of_subdomain(tx, subdomain)
+    return (*removed, *(_warning(each) for each in places if not each.is_delegated))
+
+
+def _removed(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    last = audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 1)
+    if not last or last[0].action != REMOVAL:
+        return ()
+    event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
+    hosts = ", ".join(removed_hosts(event))
+    return (
+        f"Removed on {moment(event.at)}: {hosts}. The name that it lay below is not registered any more. Set other nameservers.",
+    )
+
+
+def _warning(place: Place) -> str:
+    if place.is_in_trash:
+        at = place.removed_at
+        when = f"on {moment(at)}" if at is not None else "at the end of its time there"
+        return (
+            f"The nameserver {place.host} can't be found: {place.name} is in the trash. Unless it is restored, {place.host} is "
+            f"removed {when}. Use another nameserver."
+        )
+    if place.is_public and not place.is_held:
+        return f"The nameserver {place.host} can't be found: {place.name} is not registered. Use another nameserver."
+    return f"The nameserver {place.host} can't be found: {place.name} is not in the DNS."
+
+
+def registry_warnings(
+    tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
+) -> tuple[str, ...]:
+    """Return the warnings on a name's nameservers (`above` as in `nameserver_warnings`), then the one on its parent zone."""
+    return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
+
+
+def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    """Return `parent_not_signed` for DS records in a zone that is known to be unsigned: no validator uses them (RFC 4035, section 5.2)."""
+    if not subdomain.delegation.ds_records or is_zone_signed(tx, subdomain.platform_domain_id) is not False:
+        return ()
+    warning = (
+        f"parent_not_signed: The zone {subdomain.domain} is not signed, so the DS records have no effect and resolvers take "
+        f"{subdomain.fqdn} for unsigned. Ask the operator whether the zone will be signed."
+    )
+    return (warning,)
