@@ -158,7 +158,7 @@ def test_a_certificate_that_is_not_good_is_refused(
     found = mails(registry)["a"]
     assert found.state == "waiting"
     assert found.error is not None
-    assert "its certificate is not good" in found.error
+    assert "its certificate is invalid" in found.error
 
 
 def test_without_starttls_nothing_is_sent(registry: Registry) -> None:

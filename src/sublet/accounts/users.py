@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_email, check_free_quota, check_reason, check_text
-from sublet.accounts.find import find_user, lock_user, member_of
-from sublet.accounts.model import Member, User
+from sublet.accounts.find import find_member, lock_user
+from sublet.accounts.model import Member
 from sublet.accounts.organizations import add_organization, find_or_add_organization
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -22,15 +22,16 @@ def add_user(
     *,
     free_quota: int | None = None,
 ) -> Member:
-    """Add a user, with an organization of its own named after the address, or in the one that is named.
+    """Add a user to an organization that exists, or to a new one.
 
-    An organization is named by name, slug or id; where none is meant, one of this name is added.
+    `organization` is a name, slug or id; if none matches, a new organization gets this name. Without it, a new organization is named after
+    the e-mail address.
 
     Raises, in this order:
-        ValidationFailed: all wrong fields: email, name, free_quota.
-        Conflict: a user has this address.
-        Conflict: several organizations are meant.
-        ValidationFailed: no organization is meant, and the text is no good name for a new one.
+        ValidationFailed: all invalid fields: email, name, free_quota.
+        Conflict: another user has this address.
+        Conflict: `organization` matches several organizations.
+        ValidationFailed: `organization` matches none, and is not a valid name for a new one.
     """
     email, errors = check_email(email)
     name, name_errors = check_text("name", name)
@@ -55,14 +56,12 @@ def add_user(
         user_id,
         after={"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota},
     )
-    user = store.find_user(tx, user_id)
-    assert user is not None  # noqa: S101 - just added
-    return member_of(tx, user)
+    return find_member(tx, user_id)
 
 
 @dataclass(frozen=True, slots=True)
 class UserEdit:
-    """What is to change; None leaves it. `default_free_quota` takes a user back to the setting's quota."""
+    """The values to change; None keeps a value. `default_free_quota` removes the user's own quota, so that the setting applies."""
 
     email: str | None = None
     name: str | None = None
@@ -73,16 +72,16 @@ class UserEdit:
 
 
 def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
-    """Change a user's address, name, organization, free quota or reminders. What is the same already leaves no event.
+    """Change a user's address, name, organization, free quota or reminders. Unchanged values leave no audit event.
 
-    Names, credits and tickets stay with the user; what was granted stays with the organization that it leaves.
+    Names, credits and tickets stay with the user. Grants stay with the organization that the user leaves.
 
     Raises, in this order:
-        NotFound: no such user.
-        ValidationFailed: nothing is to change, or all wrong fields.
+        NotFound: there is no such user.
+        ValidationFailed: there is nothing to change; or all invalid fields.
         Conflict: another user has this address.
-        Conflict: several organizations are meant.
-        ValidationFailed: no organization is meant, and the text is no good name for a new one.
+        Conflict: `organization` matches several organizations.
+        ValidationFailed: `organization` matches none, and is not a valid name for a new one.
     """
     user = lock_user(tx, identifier)
     values = _checked(edit)
@@ -95,13 +94,13 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         after = {name: values[name] for name in before}
         store.update_user(tx, user.id, **after)
         audit.record(tx, actor, "user.edit", "user", user.id, before=before, after=after)
-    return _reread(tx, user)
+    return find_member(tx, user.id)
 
 
 def _checked(edit: UserEdit) -> dict[str, object]:
     if edit == UserEdit():
         raise ValidationFailed(
-            "Say what is to change: the e-mail address, name, organization, free quota or reminders."
+            "Give a value to change: the e-mail address, name, organization, free quota or reminders."
         )
     values: dict[str, object] = {}
     errors: list[FieldError] = []
@@ -122,17 +121,13 @@ def _checked(edit: UserEdit) -> dict[str, object]:
     return values
 
 
-def _reread(tx: Tx, user: User) -> Member:
-    return member_of(tx, find_user(tx, str(user.id)))
-
-
 def suspend_user(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Member:
-    """Stop a user: it may read and open tickets, nothing else. Its names stay in the DNS (suspend those one by one).
+    """Suspend a user, who may then only read and open tickets. The user's names stay in the DNS.
 
     Raises, in this order:
-        NotFound: no such user.
-        ValidationFailed: the reason is too long or doesn't print.
-        Conflict: suspended already.
+        NotFound: there is no such user.
+        ValidationFailed: the reason is too long or has unprintable characters.
+        Conflict: the user is suspended already.
     """
     user = lock_user(tx, identifier)
     reason, errors = check_reason(reason)
@@ -151,15 +146,15 @@ def suspend_user(tx: Tx, actor: Actor, identifier: str, reason: str | None = Non
         user.id,
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
     )
-    return member_of(tx, find_user(tx, str(user.id)))
+    return find_member(tx, user.id)
 
 
 def unsuspend_user(tx: Tx, actor: Actor, identifier: str) -> Member:
-    """Let a suspended user act again.
+    """Lift a user's suspension.
 
     Raises, in this order:
-        NotFound: no such user.
-        Conflict: not suspended.
+        NotFound: there is no such user.
+        Conflict: the user is not suspended.
     """
     user = lock_user(tx, identifier)
     if user.suspended_at is None:
@@ -173,4 +168,4 @@ def unsuspend_user(tx: Tx, actor: Actor, identifier: str) -> Member:
         user.id,
         before={"suspended_at": user.suspended_at.isoformat(), "suspended_reason": user.suspended_reason},
     )
-    return member_of(tx, find_user(tx, str(user.id)))
+    return find_member(tx, user.id)

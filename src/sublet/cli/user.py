@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sublet.accounts import store
-from sublet.accounts.find import find_user, member_of
+from sublet.accounts.find import find_member, find_user
 from sublet.accounts.model import Member
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
@@ -118,7 +118,7 @@ def show(session: Session, user: User) -> Answer:
 
     def ask(tx: Tx) -> tuple[Member, int, int]:
         found = find_user(tx, user)
-        return member_of(tx, found), find_balance(tx, found.id), count_free(tx, found.id)
+        return find_member(tx, found.id), find_balance(tx, found.id), count_free(tx, found.id)
 
     member, balance, used = session.read(ask)
     own = member.user.free_quota

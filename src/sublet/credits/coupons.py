@@ -16,12 +16,12 @@ from sublet.platform_domains.find import find_platform_domain
 
 
 def normalise_code(text: str) -> str:
-    """Return a coupon's code as it is stored: without surrounding spaces, in capitals."""
+    """Return a coupon's code as it is stored: in capitals, without surrounding spaces."""
     return text.strip().upper()
 
 
 def apply_coupon(coupon: Coupon, list_price: int) -> AppliedCoupon:
-    """Return what a coupon takes off a price in credits: floor(price x percent / 100), or up to its fixed value."""
+    """Return the discount of a coupon on a price in credits: floor(price x percent / 100), or up to its fixed value."""
     discount = list_price * coupon.value // 100 if coupon.kind == "percent" else min(coupon.value, list_price)
     return AppliedCoupon(coupon.code, coupon.kind, coupon.value, discount)
 
@@ -36,10 +36,10 @@ def coupon_problem(
     registration_mode: str,
     list_price: int,
 ) -> FieldError | None:
-    """Return why a coupon can't be used for this, or None when it can.
+    """Return the reason why a coupon can't be used here, or None if it can.
 
-    Checked in this order: it exists, is not retired, its time, its limits in all and per user (`coupon_invalid`);
-    then operation, platform domain, mode and a price to take something off (`coupon_not_applicable`).
+    Checked in this order: it exists and is not retired, its time, its limits in total and per user (`coupon_invalid`); then operation,
+    platform domain, mode, and that there is a price to reduce (`coupon_not_applicable`).
     """
     if coupon is None or coupon.retired_at is not None:
         return FieldError(
@@ -72,22 +72,22 @@ def _time_or_limit_problem(coupon: Coupon, now: datetime, uses_by_user: int) -> 
     if coupon.max_uses is not None and coupon.uses >= coupon.max_uses:
         return "This coupon is used up. Send the request without it."
     if coupon.max_uses_per_user is not None and uses_by_user >= coupon.max_uses_per_user:
-        return "You have used this coupon as often as it may be. Send the request without it."
+        return "You have used this coupon as often as you may. Send the request without it."
     return None
 
 
 COUPON_ACTIONS = ("register", "renew", "restore")
 COUPON_MODES = ("plus", "premium", "special")
-"""What costs credits; a coupon for `free` could never be used."""
+"""The modes that cost credits. A coupon for `free` could never be used."""
 USES_MAX = 2**31 - 1
 _CODE = re.compile(r"[A-Z0-9][A-Z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class CouponTerms:
-    """A coupon as the operator words it: either percent or credits off; None means no limit or restriction.
+    """The terms of a new coupon: either percent or credits off. None means no limit or restriction.
 
-    `valid_until` is the first instant at which it is no longer valid.
+    `valid_until` is the first instant at which the coupon is no longer valid.
     """
 
     percent: int | None = None
@@ -102,12 +102,12 @@ class CouponTerms:
 
 
 def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
-    """Add a coupon; codes are stored in capitals and never used twice, retired ones neither.
+    """Add a coupon. Codes are stored in capitals, and the code of a retired coupon can't be used again.
 
     Raises, in this order:
-        ValidationFailed: all wrong fields.
-        NotFound: no such platform domain.
-        Conflict: there is, or was, a coupon of this code.
+        ValidationFailed: all invalid fields.
+        NotFound: there is no such platform domain.
+        Conflict: a coupon with this code exists, retired or not.
     """
     code = normalise_code(code)
     errors = _errors(tx, code, terms)
@@ -115,7 +115,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
         raise validation_failed(errors)
     platform_domain = find_platform_domain(tx, terms.domain) if terms.domain is not None else None
     if store.lock_coupon(tx, code) is not None:
-        raise Conflict(f"There is, or was, a coupon {code}. Take another code.")
+        raise Conflict(f"A coupon {code} exists, or existed. Take another code.")
     coupon_id = store.insert_coupon(
         tx,
         code=code,
@@ -138,9 +138,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
 def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
     errors = []
     if not _CODE.fullmatch(code):
-        message = (
-            f"`{shown(code)}` is no code. Give 1 to 64 letters and digits of ASCII, hyphens and underscores."
-        )
+        message = f"`{shown(code)}` is not a valid code. Give 1 to 64 ASCII letters, digits, hyphens and underscores."
         errors.append(FieldError("code", "value_invalid", message))
     errors += _value_errors(terms)
     for field, value in (("max_uses", terms.max_uses), ("max_uses_per_user", terms.max_uses_per_user)):
@@ -151,7 +149,7 @@ def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
             FieldError(
                 "valid_until",
                 "value_invalid",
-                "Its time would be over before it begins. Give a later valid_until.",
+                "The coupon would end before it begins. Give a later valid_until.",
             )
         )
     for field, text, allowed in (
@@ -165,7 +163,7 @@ def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
 
 def _value_errors(terms: CouponTerms) -> list[FieldError]:
     if (terms.percent is None) == (terms.fixed_credits is None):
-        return [FieldError("percent", "required", "Say what it takes off: either percent or credits.")]
+        return [FieldError("percent", "required", "Give either percent or credits.")]
     if terms.percent is not None and not 1 <= terms.percent <= 100:
         return [FieldError("percent", "value_invalid", "Give 1 to 100 percent.")]
     if terms.fixed_credits is not None and not 1 <= terms.fixed_credits <= CREDITS_MAX:
@@ -183,11 +181,11 @@ def _described(coupon: Coupon) -> dict[str, object]:
 
 
 def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
-    """Let a coupon be used no more; what it took off stays.
+    """Retire a coupon, so that it can no longer be used. Discounts that it gave stay.
 
     Raises, in this order:
-        NotFound: no such coupon.
-        Conflict: retired already.
+        NotFound: there is no such coupon.
+        Conflict: it is retired already.
     """
     coupon = store.lock_coupon(tx, normalise_code(code))
     if coupon is None:

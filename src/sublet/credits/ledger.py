@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sublet.credits.fields import check_amount, check_currency, check_reference
 
 HOUSE_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
-"""Purchases come from sales, grants from grants, corrections from adjustments; charges go to revenue."""
+"""Purchases come from sales, grants from grants, corrections from adjustments. Charges go to revenue."""
 
 _HOUSE_BY_KIND = {
     "purchase": "sales",
@@ -24,9 +24,9 @@ _HOUSE_BY_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One movement of a user's balance: `credits` signed (a charge is negative), `reference` unique for ever.
+    """One movement of a user's balance. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
 
-    `refunded_transfer_id` names the charge that a refund gives back. `amount` is a decimal string in `currency`, of purchases.
+    `refunded_transfer_id` is the charge that a refund gives back. Purchases have an `amount`, a decimal string in `currency`.
     """
 
     user_id: int
@@ -42,14 +42,14 @@ class Entry:
 
 
 def house_account(kind: str) -> str:
-    """Return the house's account that stands on the other side of a user's movement of this kind."""
+    """Return the house's account on the other side of a user's movement of this kind."""
     return _HOUSE_BY_KIND[kind]
 
 
 def check_entry(entry: Entry) -> None:
-    """Assert that an entry makes sense: a fault of the caller's if not, no refusal.
+    """Raise ValueError if an entry is impossible, which is a bug of the caller.
 
-    Charges take; purchases, grants and refunds give; an adjustment may do either; none moves nothing.
+    Charges deduct; purchases, grants and refunds add; adjustments do either; no movement is 0.
     """
     gives = entry.credits > 0
     wanted = {"charge": False, "purchase": True, "grant": True, "refund": True}.get(entry.kind, gives)
@@ -58,14 +58,14 @@ def check_entry(entry: Entry) -> None:
 
 
 GIVES = {"charge": False, "purchase": True, "grant": True, "refund": True}
-"""Whether a kind gives credits to the user; an adjustment may do either."""
+"""True if a kind adds credits to the user. An adjustment may do either."""
 KINDS = (*GIVES, "adjustment")
 _CHARGE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A transfer as it is stored, with the kinds and users of its two accounts."""
+    """A transfer as it is stored, with the kinds and users of its two accounts. `sublet doctor` checks each with the rules below."""
 
     id: int
     reference: str
@@ -85,7 +85,7 @@ class Posted:
 
 
 def movement_problem(posted: Posted) -> str | None:
-    """Return why this is no movement between its user's account and the house's of its kind, or None."""
+    """Return what is wrong with the accounts and the direction of a transfer, or None."""
     if posted.debit_account_id == posted.credit_account_id:
         return "it moves credits from an account to itself"
     if posted.credits <= 0:
@@ -104,7 +104,7 @@ def movement_problem(posted: Posted) -> str | None:
 
 
 def reference_problem(posted: Posted) -> str | None:
-    """Return why the reference is none of its kind, or names another user, name or charge; None when it is well."""
+    """Return what is wrong with a transfer's reference (its form, or the user, name or charge in it), or None."""
     kind, _, rest = posted.reference.partition(":")
     if posted.kind == "charge":
         match = _CHARGE.fullmatch(posted.reference)
@@ -120,14 +120,14 @@ def reference_problem(posted: Posted) -> str | None:
 
 
 def price_problem(posted: Posted) -> str | None:
-    """Return why the money of a transfer can't be right: purchases have an amount and a currency, others have none."""
+    """Return what is wrong with the money of a transfer, or None. Only purchases have an amount and a currency."""
     if posted.kind != "purchase":
         return None if posted.amount is posted.currency is None else f"a {posted.kind} has an amount of money"
     return money_problem(posted.amount, posted.currency)
 
 
 def money_problem(amount: str | None, currency: str | None) -> str | None:
-    """Return why this is no amount of money as it is stored, or None."""
+    """Return why a stored amount and currency are not canonical, or None."""
     if amount is None or currency is None:
         return "it lacks its amount or currency"
     canonical, errors = check_amount("amount", amount)

@@ -17,16 +17,16 @@ from sublet.errors import Conflict, FieldError, NotFound, validation_failed
 
 
 def next_reference(tx: Tx, user: User, kind: str) -> str:
-    """Return the reference of a user's next movement of a kind, `grant:7:3`: the third grant of user 7.
+    """Return the reference of a user's next movement of a kind: `grant:7:3` is the third grant of user 7.
 
-    Made with the balance locked, so that two at once can't count alike; the unique reference holds it all the same.
+    Locks the balance, so that two transactions don't get the same number. The unique reference protects against it too.
     """
     store.lock_balance(tx, user.id)
     return f"{kind}:{user.id}:{store.count_movements(tx, user.id, kind) + 1}"
 
 
 def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movement:
-    """Post an entry and record it in the audit; what may be moved was checked before.
+    """Post an entry that was checked, and record it in the audit.
 
     Raises:
         Conflict: as `store.post`.
@@ -54,11 +54,11 @@ def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movemen
 
 
 def grant_credits(tx: Tx, actor: Actor, identifier: str, credit_count: int, reason: str) -> Movement:
-    """Give credits to a user; the reason is what the user's history says of it.
+    """Give credits to a user. The reason is shown in the user's history.
 
     Raises, in this order:
-        NotFound: no such user.
-        ValidationFailed: all wrong fields: credits (1 or more), reason (required).
+        NotFound: there is no such user.
+        ValidationFailed: all invalid fields: credits (1 or more), reason (required).
     """
     user = lock_user(tx, identifier)
     text, errors = check_reason(reason, required=True)
@@ -73,24 +73,26 @@ def grant_credits(tx: Tx, actor: Actor, identifier: str, credit_count: int, reas
 def adjust_credits(
     tx: Tx, actor: Actor, identifier: str, credit_count: int, reason: str | None = None
 ) -> Movement:
-    """Add credits to a user's balance or, below 0, take them from it; a correction is another transfer.
+    """Add credits to a user's balance, or deduct them if `credit_count` is negative.
 
     Raises, in this order:
-        NotFound: no such user.
-        ValidationFailed: all wrong fields: credits (not 0), reason.
+        NotFound: there is no such user.
+        ValidationFailed: all invalid fields: credits (not 0), reason.
         Conflict: the balance would fall below 0.
     """
     user = lock_user(tx, identifier)
     text, errors = check_reason(reason)
     if credit_count == 0 or abs(credit_count) > CREDITS_MAX:
-        message = f"Give a whole number of credits to add, or below 0 to take, up to {CREDITS_MAX}; not 0."
+        message = (
+            f"Give a whole number of credits to add, or a negative one to deduct, up to {CREDITS_MAX}; not 0."
+        )
         errors = [FieldError("credits", "value_invalid", message), *errors]
     if errors:
         raise validation_failed(errors)
     balance = store.lock_balance(tx, user.id)
     if balance + credit_count < 0:
         raise Conflict(
-            f"The balance of {user.email} is {counted(balance, 'credit')}; {-credit_count} can't be taken from it. Take less."
+            f"The balance of {user.email} is {counted(balance, 'credit')}; {-credit_count} can't be deducted. Deduct less."
         )
     description = f"Adjustment: {text}" if text else "Adjustment"
     entry = Entry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)
@@ -100,13 +102,13 @@ def adjust_credits(
 def refund_charge(
     tx: Tx, actor: Actor, transfer_id: int, credit_count: int | None = None, reason: str | None = None
 ) -> Movement:
-    """Give back what was charged, or a part of it, once; the name that was paid for stays as it is.
+    """Refund a charge, in full or in part, once. The name that it paid for stays as it is.
 
     Raises, in this order:
         NotFound: there is no such movement.
-        Conflict: it is no charge.
-        ValidationFailed: all wrong fields: credits (1 to what was charged), reason.
-        Conflict: it was refunded before. Use `sublet credits grant` to give more.
+        Conflict: it is not a charge.
+        ValidationFailed: all invalid fields: credits (1 to the charge), reason.
+        Conflict: it was refunded before.
     """
     charge = store.find_payment(tx, transfer_id)
     if charge is None:
@@ -144,7 +146,7 @@ def refund_charge(
 
 @dataclass(frozen=True, slots=True)
 class PaymentMade:
-    """A payment outside: its reference there, and either the package that was bought or credits, amount and currency."""
+    """A payment outside Sublet: its reference there, and either the package that was bought, or credits, amount and currency."""
 
     reference: str
     package_id: int | None = None
@@ -162,11 +164,11 @@ class _Bought:
 
 
 def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> Movement:
-    """Give a user the credits that it paid for. The same reference counts once, whoever records it again.
+    """Give a user the credits of a payment. A reference can be recorded once.
 
     Raises, in this order:
-        NotFound: no such user; no such package.
-        ValidationFailed: all wrong fields: reference; both a package and credits, amount or currency, or neither whole.
+        NotFound: there is no such user; there is no such package.
+        ValidationFailed: all invalid fields: reference; both or neither of package, and credits with amount and currency.
         Conflict: the reference was recorded before.
     """
     user = lock_user(tx, identifier)

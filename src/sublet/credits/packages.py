@@ -11,10 +11,10 @@ from sublet.errors import Conflict, NotFound, validation_failed
 
 
 def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, currency: str) -> Package:
-    """Offer a package of credits; `price` is a decimal string in `currency`. It never changes: retire it and add another.
+    """Offer a package of credits; `price` is a decimal string in `currency`. A package never changes: retire it and add another.
 
     Raises:
-        ValidationFailed: all wrong fields: name, credits, price, currency.
+        ValidationFailed: all invalid fields: name, credits, price, currency.
     """
     name, errors = check_text("name", name)
     price, price_errors = check_amount("price", price)
@@ -37,11 +37,11 @@ def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, 
 
 
 def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
-    """Offer a package no longer; a payment that was made for it can still be recorded.
+    """Stop offering a package. A payment for it can still be recorded.
 
     Raises, in this order:
-        NotFound: no such package.
-        Conflict: retired already.
+        NotFound: there is no such package.
+        Conflict: it is retired already.
     """
     package = store.find_package(tx, package_id)
     if package is None:

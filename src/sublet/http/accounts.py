@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sublet.accounts.find import find_user, member_of
+from sublet.accounts.find import find_member
 from sublet.accounts.model import Member
 from sublet.accounts.set_reminders import set_reminders
 from sublet.credits import store
@@ -39,7 +39,7 @@ async def put_reminders(call: Call[RemindersBody, None]) -> Answer:
         return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
 
     def read(tx: Tx) -> Member:
-        return member_of(tx, find_user(tx, str(done.outcome.id)))
+        return find_member(tx, done.outcome.id)
 
     done = await write_once(call, 200, verb)
     member = await call.context.db.read(read)

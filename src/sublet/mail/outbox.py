@@ -15,9 +15,10 @@ from sublet.mail.model import LEASE, Failure, Mail, back_off, is_given_up
 def enqueue(
     tx: Tx, user: User, *, reference: str, subject: str, text: str, recipient: str | None = None
 ) -> int:
-    """Add a mail to a user, at its address of now or at another, and return the mail's id.
+    """Add a mail to a user, and return the mail's id. `recipient` is the address, by default the user's current one.
 
-    `reference` is unique for ever: what is told twice is a fault of the caller's. Not checked: whether the user wants such mail.
+    Call it in the transaction of the event that the mail is about: the mail is sent if and only if that commits. `reference` must be unique.
+    Not checked: whether the user wants such mail.
     """
     return store.insert_mail(
         tx,
@@ -30,10 +31,10 @@ def enqueue(
 
 
 def claim(tx: Tx) -> Mail | None:
-    """Return the mail that is longest due, its attempt counted and nobody else's to send for `LEASE`; None when none is due.
+    """Claim the mail that is due longest, and return it; None if none is due. Other workers leave it alone for `LEASE`.
 
-    It is to be sent outside any transaction, then `record_delivery` tells of it. Until then nothing says that it was sent:
-    whoever dies in between leaves it to be sent once more.
+    Counts the attempt. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before that, another sends the
+    mail again: delivery is at least once.
     """
     mail = store.lock_due(tx)
     if mail is None:
@@ -44,10 +45,10 @@ def claim(tx: Tx) -> Mail | None:
 
 
 def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bool = True) -> str:
-    """Record that a claimed mail was sent (no failure), or when it is tried again; return what came of it.
+    """Record the outcome of an attempt to send a claimed mail, and return it: `sent`, `logged`, `failed` or `given_up`.
 
-    That is `sent`, or `logged` where the transport delivers nothing; `failed` or `given_up`. A failure counts only while no
-    newer attempt has begun, and the operator has not asked for one; that it was sent always counts.
+    `logged` means that the transport doesn't deliver. A failure is ignored if a newer attempt began or the operator asked for a retry.
+    Success is always recorded.
     """
     if failure is None and not delivers:
         store.record_logged(tx, mail.id)
@@ -56,13 +57,13 @@ def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bo
         store.record_sent(tx, mail.id)
         return "sent"
     given_up = is_given_up(mail.created_at, tx.now, permanent=failure.permanent)
-    again_at = None if given_up else tx.now + back_off(mail.attempts, random.random())  # noqa: S311 - jitter, no secret
+    again_at = None if given_up else tx.now + back_off(mail.attempts, random.random())  # noqa: S311 - jitter, not a secret
     store.record_failure(tx, mail, failure.sentence, again_at)
     return "given_up" if given_up else "failed"
 
 
 def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
-    """Make a mail due now. One that is being sent at this moment may arrive twice.
+    """Make a mail due now, even if it was logged or given up (`sublet mail retry`). A mail that is being sent may arrive twice.
 
     Raises, in this order:
         NotFound: there is no such mail.

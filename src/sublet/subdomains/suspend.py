@@ -6,7 +6,7 @@ from typing import Any
 
 from sublet import audit
 from sublet.accounts.fields import check_reason
-from sublet.accounts.find import find_user, lock_user, member_of
+from sublet.accounts.find import find_member, lock_user
 from sublet.accounts.model import Member
 from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import Actor
@@ -157,7 +157,7 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         {each.id: said for each in held},
         before={each.id: evidence_of(each, tx.now) for each in held},
     )
-    member = member_of(tx, find_user(tx, str(user.id)))
+    member = find_member(tx, user.id)
     return SuspendedTogether(member, tuple(each.fqdn for each in held))
 
 

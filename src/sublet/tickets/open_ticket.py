@@ -28,13 +28,13 @@ from sublet.tickets.model import OpenTicket
 def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     """Open a ticket with its first message, and return the ticket's id. A suspended user may do so too.
 
-    It keeps the user's address of now as `requester_email`. The subdomain it is about may be given by id, by name, or by
-    both; it may lie in the user's trash.
+    The request may name the subdomain by id, by name, or by both. It may be in the user's trash. The ticket stores the user's current
+    address as `requester_email`.
 
     Raises, in this order:
-        NotFound: the actor is no user.
-        ValidationFailed: all wrong fields: subject, message, type, message_format, and the subdomain
-            (`ticket_subdomain_invalid`: not one of the user's own, or its fields name different ones; spec, part 7, rule 5).
+        NotFound: the actor is not a user.
+        ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain
+            (`ticket_subdomain_invalid`: not one of the user's own, or the fields name different ones; spec, part 7, rule 5).
     """
     user = account_store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
@@ -66,7 +66,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
 
 
 def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
-    """Return the subdomain that all fields that were sent agree on; what is wrong with them is added to `errors`."""
+    """Return the subdomain on which all sent fields agree. Appends their errors to `errors`."""
     identifiers: dict[str, str | None] = {}
     if command.subdomain_id is not None:
         identifiers["subdomain_id"] = (
@@ -124,9 +124,9 @@ def add_ticket(
     message_format: str,
     priority: str | None = None,
 ) -> tuple[int, int]:
-    """Add a ticket of a user, all of it checked, with its event; return its id and its message's.
+    """Add a ticket with its first message, both checked by the caller, and audit it. Return the ids of the ticket and the message.
 
-    It keeps the user's address of now as `requester_email`. Without a priority it has that of its type.
+    The ticket stores the user's current address as `requester_email`. Without `priority` it gets the priority of its type.
     """
     priority = priority or first_priority(ticket_type)
     ticket_id = store.insert_ticket(

@@ -42,15 +42,15 @@ def staff_open(
     message_format: str | None = None,
     priority: str | None = None,
 ) -> Outcome:
-    """Open a ticket of the user who holds a name (live or in the trash), about that name; return the ticket's id.
+    """Open a ticket about a name (live or in the trash) with the user who holds it. Return the ticket's id.
 
-    Staff spoke in it, so it is answered, and the message goes to the user by mail. The user reads all of it: who complained, and why
-    staff thinks what it does, is for the actor's reason, which is the audit's alone.
+    The ticket is answered, and its message is sent to the user by mail. The user can read all of it, so confidential details belong in the
+    actor's reason, which only the audit shows.
 
     Raises, in this order:
-        NotFound: no such name.
-        Conflict: it was purged: nobody holds it.
-        ValidationFailed: all wrong fields: subject, author_name, message, type, message_format, priority.
+        NotFound: there is no such name.
+        Conflict: the name was purged, and has no holder.
+        ValidationFailed: all invalid fields: subject, author_name, message, type, message_format, priority.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
@@ -94,15 +94,15 @@ def staff_reply(
     *,
     message_format: str | None = None,
 ) -> Outcome:
-    """Add a message of staff to any user's ticket, which is then answered; return the ticket's id.
+    """Add a message of staff to any user's ticket, which is then answered. Return the ticket's id.
 
-    `author_name` is what the user sees as the author. The answer goes to the ticket's requester by mail too. Not checked:
-    that the actor is staff; only the operator's edge calls this. A suspended user's ticket can be answered.
+    The user sees `author_name` as the author, and gets the message by mail too. A suspended user's ticket can be answered. Not checked: that
+    the actor is staff; only the operator's edge calls this.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
         TicketClosed: it is closed.
-        ValidationFailed: all wrong fields: author_name, message, message_format.
+        ValidationFailed: all invalid fields: author_name, message, message_format.
     """
     ticket = lock_for_staff(tx, identifier)
     message_id = add_message(
@@ -121,14 +121,14 @@ def staff_reply(
 
 
 def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcome:
-    """Set the priority of any user's ticket; return its id. The priority that it has already changes nothing.
+    """Set the priority of any user's ticket, and return the ticket's id. The same priority again changes nothing.
 
-    The user sees the priority, and gets no mail about it. Not checked: that the actor is staff; only the operator's edge calls this.
+    The user can see the priority, and gets no mail about it. Not checked: that the actor is staff; only the operator's edge calls this.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
         TicketClosed: it is closed, which is final.
-        ValidationFailed: `priority` is none of those there are.
+        ValidationFailed: the priority is invalid.
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
@@ -154,10 +154,10 @@ SYSTEM_AUTHOR_NAME = "System"
 
 
 def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Close any user's ticket, which is then archived too; return its id.
+    """Close any user's ticket, which is then archived too. Return the ticket's id.
 
-    A message of the system says so, for the user to see when and how the conversation ended; it goes to the requester by
-    mail too. The actor's reason is the audit's alone. Not checked: that the actor is staff; only the operator's edge calls this.
+    A message of the system says so in the ticket and by mail. Only the audit shows the actor's reason. Not checked: that the actor is staff;
+    only the operator's edge calls this.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -189,14 +189,14 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
 
 def mail_reference(ticket_id: int, message_id: int) -> str:
-    """Return the reference of the mail that brings a message of a ticket."""
+    """Return the reference of the mail with a message of a ticket."""
     return f"ticket:{ticket_id}:message:{message_id}"
 
 
 def mail_requester(tx: Tx, ticket: Ticket, message_id: int, author_name: str, message: str) -> None:
-    """Put a message of staff or the system into the outbox, to the address that the ticket was opened from.
+    """Enqueue a mail with a message of staff or the system, to the address that the ticket was opened from.
 
-    It is an answer that was asked for: a suspended user gets it, and one that wants no reminders.
+    The requester asked for this answer, so suspended users and users without reminders get it too.
     """
     user = account_store.find_user(tx, ticket.user_id)
     assert user is not None  # noqa: S101 - the foreign key holds it
@@ -211,18 +211,15 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, author_name: str, me
 
 
 def mail_subject(ticket: Ticket) -> str:
-    """Return the subject of every mail about a ticket, so that mail programs keep them together; a closed one's says so."""
+    """Return the subject of a mail about a ticket. It stays the same, so that mail programs group the mails; a closed ticket's says so."""
     word = "Closed" if ticket.status == "closed" else "Re"
     return f"{word}: [{ticket_number(ticket.id)}] {ticket.subject}"
 
 
 def mail_text(ticket: Ticket, author_name: str, message: str) -> str:
-    """Return the text of the mail that brings a message of staff or the system: the message first, as it was written.
-
-    A closed ticket's footer says how to go on. Markdown stays as it was typed: it was made to be readable so.
-    """
+    """Return the text of the mail with a message of staff or the system: the message as written, then a footer that says how to reply."""
     number = ticket_number(ticket.id)
-    if ticket.status == "closed":  # no reply to it would be taken
+    if ticket.status == "closed":  # which takes no replies
         go_on = "To go on, open a new ticket: POST /support/tickets."
     else:
         go_on = f"Reply with POST /support/tickets/{number}/reply instead."
