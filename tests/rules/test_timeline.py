@@ -173,7 +173,7 @@ def test_the_present_suspension_says_that_time_stands_still() -> None:
     held = replace(NAME, suspended_at=second)
     events = timeline(held, NOW + 4 * DAY, terms=[], milestones=[], changes=changes)
     assert behind(events) == [("suspended", 1), ("unsuspended", 2), ("suspended", 3)]
-    still = "While it is suspended it is neither renewed nor lost; open a ticket to have it looked at."
+    still = "While it is suspended it is neither renewed nor lost. Open a ticket to have it looked at."
     assert [each.detail for each in events if each.past] == [None, None, still]
 
 

@@ -133,5 +133,5 @@ def money_problem(amount: str | None, currency: str | None) -> str | None:
     canonical, errors = check_amount("amount", amount)
     same_currency, more = check_currency(currency)
     if errors or more or (canonical, same_currency) != (amount, currency):
-        return f"{amount} {currency} is no amount of money in its canonical form"
+        return f"{amount} {currency} is not a canonical amount of money"
     return None

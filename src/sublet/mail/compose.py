@@ -25,7 +25,7 @@ def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     message = EmailMessage(policy=_POLICY)
     message["From"] = Address(display_name=one_line(sender_name), addr_spec=sender)
     local, _, domain = envelope_address(mail.recipient).rpartition("@")
-    message["To"] = Address(username=local, domain=domain)  # `addr_spec` would refuse what is not ASCII
+    message["To"] = Address(username=local, domain=domain)  # `addr_spec` refuses non-ASCII addresses
     message["Subject"] = one_line(mail.subject)[:SUBJECT_CHARACTERS_MAX]
     message["Date"] = format_datetime(mail.created_at)
     message["Message-ID"] = message_id(mail, sender.rpartition("@")[2])
@@ -39,8 +39,8 @@ def message_id(mail: Mail, domain: str) -> str:
 
     The digest distinguishes mails with the same id in two registries, or before and after a restored backup.
     """
-    what = f"{mail.id} {mail.reference} {mail.created_at.isoformat()}"
-    return f"<mail.{mail.id}.{hashlib.sha256(what.encode()).hexdigest()[:16]}@{domain}>"
+    identity = f"{mail.id} {mail.reference} {mail.created_at.isoformat()}"
+    return f"<mail.{mail.id}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}@{domain}>"
 
 
 def envelope_address(address: str) -> str:

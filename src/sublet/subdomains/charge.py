@@ -23,7 +23,7 @@ def registration_price(offer: Offer, listed: Label | None) -> int:
 
 
 def renewal_price(offer: Offer, listed: Label | None) -> int:
-    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's, withdrawn or not."""
+    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's, even if it is withdrawn."""
     if offer.mode != "free" and listed is not None and listed.renewal_price_credits is not None:
         return listed.renewal_price_credits
     return offer.renewal_price_credits
@@ -42,10 +42,10 @@ def check_payable(
     registration_mode: str | None,
     list_price: int,
 ) -> tuple[Coupon | None, list[FieldError]]:
-    """Return the coupon that a request names, locked, and what is wrong with the request's paid part.
+    """Return the coupon of a request, locked, and the errors in the paid part of the request.
 
-    `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`; the last is only asked where there is a mode, and
-    so a price, to apply the coupon to.
+    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. The last is checked only if there is a mode, and thus a
+    price to apply the coupon to.
     """
     errors = []
     if payable.max_credits is not None and payable.max_credits < 0:
@@ -80,7 +80,7 @@ def quote_and_check(
     list_price: int,
     new_expires_at: datetime,
 ) -> Quote:
-    """Return the quote of an operation that may go on.
+    """Return the quote of an operation if it may be completed.
 
     Raises:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quote.check_payment`.
@@ -92,7 +92,9 @@ def quote_and_check(
         period_days=period_days,
         list_price=list_price,
         coupon=apply_coupon(coupon, list_price) if coupon else None,
-        balance=credit_store.lock_balance(tx, user.id) if list_price > 0 else 0,  # what is free isn't quoted
+        balance=credit_store.lock_balance(tx, user.id)
+        if list_price > 0
+        else 0,  # a free operation gets no quote
         new_expires_at=new_expires_at,
     )
     check_payment(quote, payable)
@@ -109,9 +111,9 @@ def charge(
     starts_at: datetime,
     automatic: bool = False,
 ) -> Outcome:
-    """Charge what was quoted, count the coupon's use, add the term; return what the verb answers.
+    """Charge the quoted price, count the coupon's use and add the term. Return the verb's outcome.
 
-    The reference is the term: a second charge for the same one can't be stored, whoever asks for it.
+    The transfer's reference names the term, so that a term can't be charged twice.
     """
     transfer_id = None
     word = f"Automatic {_WORDS[quote.action].lower()}" if automatic else _WORDS[quote.action]
@@ -145,5 +147,5 @@ def charge(
 
 
 def charge_reference(action: str, subdomain_id: int, starts_at: datetime) -> str:
-    """Return the reference of a term's charge: what was done, to which name, from when."""
+    """Return the reference of a term's charge: the action, the name's id and the start of the term."""
     return f"{action}:{subdomain_id}:{starts_at:%Y%m%dT%H%M%S.%fZ}"

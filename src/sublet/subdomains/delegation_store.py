@@ -42,16 +42,16 @@ nameserver_hosts = Table(
     PrimaryKeyConstraint("subdomain_id", "host_key"),
     Index("ix_nameserver_hosts_host_key", "host_key"),
 )
-"""The nameservers of every name that don't lie at or below the name itself, by their `owner_key`.
+"""The nameservers of each name by `owner_key`, except those at or below the name itself.
 
-A nameserver that was removed stays until the DNS follows: `dropped_generation` is the name's first generation without it. `told` and
-`told_since` say what the holder was last told of this nameserver, and of which stay in the trash (`dependents`).
+The row of a removed nameserver stays until the DNS follows: `dropped_generation` is the name's first generation without it. `told` and
+`told_since` are the last warning to the holder about this nameserver, and the stay in the trash that it was about (`dependents`).
 """
 
 _HOSTS = nameserver_hosts.c
 _OF = _HOSTS.subdomain_id == bindparam("of")
 _ADDED = Prepared(insert(nameserver_hosts))
-_FORGOTTEN = Prepared(
+_DELETED = Prepared(
     delete(nameserver_hosts).where(
         _OF
         & (
@@ -63,23 +63,23 @@ _FORGOTTEN = Prepared(
 _DROPPED = Prepared(
     update(nameserver_hosts)
     .where(_OF & _HOSTS.host_key.in_(bindparam("keys", expanding=True)) & _HOSTS.dropped_generation.is_(None))
-    # Counted by the database: the name's generation may be a later one than its reader knows.
+    # Read by the database, because the generation may have increased since the caller read the row.
     .values(
         dropped_generation=select(subdomains.c.generation)
         .where(subdomains.c.id == bindparam("changed"))
         .scalar_subquery()
     )
 )
-_ALL_FORGOTTEN = Prepared(delete(nameserver_hosts).where(_OF))
+_ALL_DELETED = Prepared(delete(nameserver_hosts).where(_OF))
 
 
 def host_keys(fqdn: str, delegation: Delegation) -> list[str]:
-    """Return the `owner_key`s of the nameservers that don't lie at or below the name itself, in their order."""
+    """Return the `owner_key`s of the nameservers that are not at or below the name itself, in their order."""
     return [owner_key(host) for host in delegation.nameservers if not is_at_or_below(host, fqdn)]
 
 
 def insert_hosts(tx: Tx, subdomain: Subdomain) -> None:
-    """Index the nameservers of a name that was just added."""
+    """Index the nameservers of a new name."""
     _insert(tx, subdomain.id, host_keys(subdomain.fqdn, subdomain.delegation))
 
 
@@ -100,7 +100,7 @@ def _insert(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
 
 
 def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
-    """Store what a name's delegation is to be, as its next generation, to be published at once."""
+    """Store a delegation as the name's next generation, to be published at once."""
     store.update_subdomain(
         tx,
         subdomain.id,
@@ -111,8 +111,8 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
     _index(tx, subdomain, delegation)
 
 
-def forget_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
-    """Store that a name has no delegation any more, with other columns; the generation is the caller's."""
+def clear_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
+    """Remove a name's delegation, and change other columns. The caller sets the generation."""
     nothing = Delegation()
     store.update_subdomain(
         tx, subdomain.id, **store.delegation_columns(nothing), **store.delegation_counts(nothing), **values
@@ -125,24 +125,23 @@ def _index(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
     after = host_keys(subdomain.fqdn, delegation)
     added = [key for key in after if key not in before]
     if added:
-        _FORGOTTEN.run(tx, of=subdomain.id, keys=added, published=subdomain.published_generation)
+        _DELETED.run(tx, of=subdomain.id, keys=added, published=subdomain.published_generation)
         _insert(tx, subdomain.id, added)
     drop_hosts(tx, subdomain.id, [key for key in before if key not in after])
 
 
 def drop_hosts(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
-    """Mark nameservers as removed by the name's present generation."""
+    """Mark nameservers as removed by the name's current generation."""
     if keys:
         _DROPPED.run(tx, of=subdomain_id, keys=keys, changed=subdomain_id)
 
 
-def forget_hosts(tx: Tx, subdomain_id: int) -> None:
-    """Delete the rows of a name that is released: nothing of it is in the DNS."""
-    _ALL_FORGOTTEN.run(tx, of=subdomain_id)
+def delete_hosts(tx: Tx, subdomain_id: int) -> None:
+    """Delete the rows of a released name, none of which is in the DNS."""
+    _ALL_DELETED.run(tx, of=subdomain_id)
 
 
-_HOSTS = nameserver_hosts.c
-# One range, which the index answers, as in `zone_store`.
+# One range of the index, as in `zone_store`.
 _AT_OR_BELOW = (
     (_HOSTS.host_key >= bindparam("at"))
     & (_HOSTS.host_key < bindparam("end"))
@@ -166,14 +165,14 @@ def _range(name: str) -> dict[str, str]:
 
 
 def _dependents(of: ColumnElement[bool]) -> Prepared:
-    # Not a join: SQLite would walk through all names in the order that is asked for.
+    # Not a join, for which SQLite would scan all names in the order of the result.
     found = select(_HOSTS.subdomain_id).where(_AT_OR_BELOW & _STANDS & of)
     query = select(subdomains.c.id, subdomains.c.user_id).where(subdomains.c.id.in_(found))
     return Prepared(query.order_by(subdomains.c.id).limit(bindparam("at_most", type_=Integer)))
 
 
 _DEPENDENTS = _dependents(true())
-_UNTOLD = _dependents(
+_UNWARNED = _dependents(
     or_(
         _HOSTS.told_since.is_(None), _HOSTS.told_since != bindparam("since"), _HOSTS.told < bindparam("stage")
     )
@@ -181,26 +180,26 @@ _UNTOLD = _dependents(
 
 
 def list_dependents(tx: Tx, name: str, limit: int) -> list[Dependent]:
-    """Which names have a nameserver at or below this one?"""
+    """Return the names with a nameserver at or below this name."""
     return [Dependent(*row) for row in _DEPENDENTS.all(tx, **_range(name), at_most=limit)]
 
 
-def list_untold(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
-    """Which names have a nameserver at or below this one, and were not told of this stage of its stay in the trash?"""
-    rows = _UNTOLD.all(tx, **_range(name), stage=stage, since=since, at_most=limit)
+def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
+    """Return the names with a nameserver at or below this name whose holders were not warned of this stage of its stay in the trash."""
+    rows = _UNWARNED.all(tx, **_range(name), stage=stage, since=since, at_most=limit)
     return [Dependent(*row) for row in rows]
 
 
-_TOLD = Prepared(
+_WARNED = Prepared(
     update(nameserver_hosts)
     .where(_AT_OR_BELOW & _STANDS & (_HOSTS.subdomain_id == bindparam("of")))
     .values(told=bindparam("stage"), told_since=bindparam("since"))
 )
 
 
-def mark_told(tx: Tx, subdomain_id: int, name: str, stage: int, since: datetime) -> None:
-    """Store that the holder of a name was told what becomes of its nameservers at or below another one."""
-    _TOLD.run(tx, of=subdomain_id, **_range(name), stage=stage, since=since)
+def mark_warned(tx: Tx, subdomain_id: int, name: str, stage: int, since: datetime) -> None:
+    """Store that the holder of a name was warned about its nameservers at or below another name."""
+    _WARNED.run(tx, of=subdomain_id, **_range(name), stage=stage, since=since)
 
 
 OF_OTHERS = (
@@ -212,12 +211,12 @@ OF_OTHERS = (
         & (_STANDS | (_HOSTS.dropped_generation > subdomains.c.published_generation))
     )
 )
-"""The nameservers at or below a name that names of other users have, or that the DNS may still have; for `free_name_store`."""
+"""The nameservers at or below a name that other users' names have, or that the DNS may still have."""
 _ANY_OF_OTHERS = Prepared(OF_OTHERS.limit(1))
 
 
 def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
-    """Does any name have a nameserver at or below this one, or had one that the DNS may still have?
+    """True if a name has a nameserver at or below this one, or had one that the DNS may still have.
 
     Names of the user `besides_user_id` don't count.
     """
@@ -225,7 +224,7 @@ def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
 
 
 def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
-    """Which nameservers are indexed? The ids of their names and their owner keys, by id."""
+    """Yield all indexed nameservers, by id: the id of their name and their owner key."""
     query = select(_HOSTS.subdomain_id, _HOSTS.host_key).where(_STANDS)
     query = query.order_by(_HOSTS.subdomain_id, _HOSTS.host_key).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
@@ -233,7 +232,7 @@ def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
 
 
 def stream_hosts_below(tx: Tx, domain: str) -> Iterator[tuple[int, str, str]]:
-    """Which names have a nameserver below this domain? Their ids, names and the nameservers' owner keys."""
+    """Yield the nameservers below a domain: the id and fqdn of their name, and their owner key."""
     key = owner_key(domain)
     query = select(_HOSTS.subdomain_id, subdomains.c.fqdn, _HOSTS.host_key).select_from(_JOINED)
     below = (_HOSTS.host_key > key + ".") & (_HOSTS.host_key < key + "/") & _STANDS
@@ -245,24 +244,20 @@ def stream_hosts_below(tx: Tx, domain: str) -> Iterator[tuple[int, str, str]]:
 _HELD = select(subdomains.c.id).where(
     (subdomains.c.fqdn == bindparam("name")) & subdomains.c.released_at.is_(None)
 )
-_IN_THE_WAY = (
+_BLOCKERS = (
     _HELD,
     publish_store.WAITS,
     platform_domain_store.AT_OR_BELOW,
     zone_store.AT_OR_BELOW,
     OF_OTHERS,
 )
-_SOMETHING_IN_THE_WAY = Prepared(select(or_(*(each.exists() for each in _IN_THE_WAY))))
+_IS_BLOCKED = Prepared(select(or_(*(each.exists() for each in _BLOCKERS))))
 
 
 def is_free(tx: Tx, platform_domain_id: int, fqdn: str, user_id: int) -> bool:
-    """Is nothing in the way of this user's registration of a name?
+    """True if no row, record or other name blocks the registration of this name by this user. One query, because most names are free.
 
-    In the way are: a row that holds the name, or waits for its publication; a platform domain or a record at or below it; a
-    nameserver at or below it that a name of another user has.
+    These block it: a row that holds the name or waits for publication; a platform domain or a record at or below it; a nameserver at or below
+    it of another user's name.
     """
-    key = owner_key(fqdn)
-    place = {"at": key, "below": key + ".", "end": key + "/"}
-    return not _SOMETHING_IN_THE_WAY.value(
-        tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **place
-    )
+    return not _IS_BLOCKED.value(tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **_range(fqdn))

@@ -1,4 +1,9 @@
-"""What the registry knows about the nameservers of a name: cycles, hosts below other names, and warnings."""
+"""What the registry knows about the nameservers of a name: cycles, hosts below other names, and warnings.
+
+The holder of a name controls the nameservers below it. A nameserver belongs to the name directly under the deepest platform domain above it.
+Some nameservers belong to no user's name: those at or below the own name, which have glue, and the operator's: at a platform domain itself,
+at a label that can't be registered, and at records that the registry didn't write.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,13 +27,13 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
 
 CHAIN_MAX = 1000
-"""How many names that serve each other are followed: each step is one question; a longer chain is taken for no cycle."""
+"""The maximum number of steps along names that serve each other. Each step is one query; a longer chain counts as no cycle."""
 
 
 def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> list[PlatformDomain]:
-    """Return the platform domains that nameservers of this owner lie at or below, the longest name first.
+    """Return the platform domains at or above these nameservers, the longest name first.
 
-    Not asked for: those of nameservers at or below the owner itself, which have glue.
+    Nameservers at or below `owner` itself are skipped, because they have glue.
     """
     hosts = [host for host in nameservers if not is_at_or_below(host, owner)]
     names = {name for host in hosts for name in (host, *ancestors(host))}
@@ -38,10 +43,10 @@ def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> li
 def cycle_errors(
     tx: Tx, owner: str, delegation: Delegation, above: Iterable[PlatformDomain]
 ) -> list[FieldError]:
-    """Return the error of a delegation whose nameservers can only be found through the name itself.
+    """Return an error if the nameservers can be found only through the name itself.
 
-    `above` are the `platform_domains_above` of its nameservers. Where there can be a circle at all, the registry is locked for changes
-    of this kind: two that close one together would not see each other.
+    `above` are the `platform_domains_above` of its nameservers. If a cycle is possible at all, this takes a lock for such changes: two
+    concurrent ones that close a cycle together would not see each other.
     """
     if not _leads_inside(owner, delegation, above):
         return []
@@ -69,7 +74,7 @@ def cycle_errors(
 
 
 def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
-    """Tell whether every nameserver lies below a platform domain and none below the name itself: any other can be found."""
+    """True if every nameserver is below a platform domain and none is below the name itself. Any other one can be found."""
     hosts = delegation.nameservers
     if not hosts or any(is_at_or_below(host, owner) for host in hosts):
         return False
@@ -78,7 +83,7 @@ def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDo
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A nameserver, the name that it lies at or below, and the row that holds that name; None if no row does."""
+    """A nameserver, the name that it is at or below, and the row that holds that name (None if there is none)."""
 
     host: str
     name: str
@@ -87,7 +92,7 @@ class Place:
 
     @property
     def is_held(self) -> bool:
-        """True if a user holds the name, live or in the trash; in its cooling-off no user does."""
+        """True if a user holds the name, live or in the trash. A name that cools off has no holder."""
         return self.holder is not None and self.holder.purged_at is None
 
     @property
@@ -97,17 +102,17 @@ class Place:
 
     @property
     def is_purged(self) -> bool:
-        """True if the name was purged and is not released yet: the sweep removes the nameserver."""
+        """True if the name was purged and is not released yet. The sweep then removes the nameserver."""
         return self.holder is not None and self.holder.purged_at is not None
 
     @property
     def removed_at(self) -> datetime | None:
-        """When the name is purged and the nameserver removed, unless the name is restored. None while its time stands still."""
+        """The time at which the name is purged and the nameserver removed, unless the name is restored. None if it is not in the trash, or suspended."""
         return restorable_until(self.holder) if self.holder is not None else None
 
     @property
     def is_delegated(self) -> bool:
-        """True if the name stands in the DNS."""
+        """True if the name is in the DNS."""
         return self.holder is not None and is_delegated(self.holder)
 
     @property
@@ -117,7 +122,7 @@ class Place:
 
 
 def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]) -> list[Place]:
-    """Return the places of those nameservers of `owner` that lie below another name of the registry.
+    """Return the places of those nameservers of `owner` that are below another name of the registry.
 
     `above` are the `platform_domains_above` of the nameservers, the longest name first.
     """
@@ -130,7 +135,7 @@ def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[Pl
 
 
 def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None:
-    """Return the place of a nameserver below a platform domain, the deepest above it; None if it is the operator's."""
+    """Return the place of a nameserver below the deepest platform domain above it, or None if it belongs to the operator."""
     label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
     name = f"{label}.{platform_domain.domain}"
     place = Place(host, name, platform_domain, store.find_unreleased(tx, name))
@@ -138,7 +143,7 @@ def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None
 
 
 def places_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
-    """Return the places of the nameservers of a subdomain, as it is stored."""
+    """Return the places of the stored nameservers of a subdomain."""
     nameservers = subdomain.delegation.nameservers
     above = platform_domains_above(tx, subdomain.fqdn, nameservers)
     return places_of(tx, subdomain.fqdn, nameservers, above)
@@ -146,7 +151,7 @@ def places_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
 
 def _is_operators(tx: Tx, place: Place, label: str) -> bool:
     platform_domain = place.platform_domain
-    # Which labels the operator has listed is not shown of a platform domain that not every user sees.
+    # The listed labels of a platform domain that not every user can see are not revealed.
     listed = platform_domain_store.find_label(tx, platform_domain.id, label) if place.is_public else None
     is_reserved = (
         reserved_reason(label) is not None
@@ -163,11 +168,10 @@ def _is_operators(tx: Tx, place: Place, label: str) -> bool:
 def unregistered_errors(
     places: Iterable[Place], nameservers: Sequence[str], kept: Collection[str], user_id: int
 ) -> list[FieldError]:
-    """Return an error for each nameserver below a name that no user holds: its next holder could answer for the owner.
+    """Return an error for each nameserver below a name without a holder: the next holder could take over the owner's name.
 
-    The user's own names may be anywhere but in their cooling-off. Under a platform domain that not every user sees, others' names
-    have to be in the DNS, which is all that is shown of them. Nameservers that are `kept` pass: they were stored before this rule, or
-    the sweep removes them.
+    The user's own names are accepted, except while they cool off. Under a platform domain that not every user can see, another user's name
+    has to be in the DNS, because that is all that may be revealed of it. Nameservers in `kept`, which were stored already, are accepted.
     """
     return [
         FieldError(f"nameservers[{nameservers.index(each.host)}]", "nameserver_unregistered", _sentence(each))
@@ -200,13 +204,13 @@ def refuse_unregistered(
     kept: Collection[str] = (),
     owner_id: int | None = None,
 ) -> None:
-    """Keep the names that the new nameservers lie below from being purged until the transaction ends.
+    """Lock the names that the new nameservers are below, so that none is purged before the transaction ends.
 
-    Called last before the write, since names are locked after users and zones. `owner_id` is the row that is changed, locked
-    with them in the order of the ids; None for a new one.
+    Call it last before the write: names are locked after users and zones. `owner_id` is the changed row, which is locked with them in order of
+    id; None for a new one.
 
     Raises:
-        ValidationFailed: one of these names has no holder; it may have been purged since it was first looked at.
+        ValidationFailed: one of these names has no holder; it may have been purged since the first check.
     """
     new = [host for host in nameservers if host not in kept]
     held = [each.holder.id for each in places_of(tx, owner, new, above) if each.holder is not None]
@@ -221,12 +225,11 @@ def refuse_unregistered(
 def nameserver_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return a sentence on each nameserver below another name that is not in the DNS, and on those that were removed since the last change.
+    """Return a warning for each nameserver below another name that is not in the DNS, and for those removed since the last change.
 
-    `above` are the `platform_domains_above` of its nameservers if they are known already: then the name was just registered, and
-    nothing was removed.
-
-    Not checked: whether the nameservers of the other name know the host.
+    `above` are the `platform_domains_above` of its nameservers, given for a name that was just registered, of which none was removed. Warnings
+    reveal only what every user can learn, and when a name in the trash is purged. Not checked: whether the nameservers of the other
+    name know the host.
     """
     if above is not None:
         removed: tuple[str, ...] = ()
@@ -243,7 +246,7 @@ def _removed(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
     event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
     hosts = ", ".join(removed_hosts(event))
     return (
-        f"Removed on {moment(event.at)}: {hosts}. The name that it lay below is not registered any more. Set other nameservers.",
+        f"Removed on {moment(event.at)}: {hosts}. The name that it was below is no longer registered. Set other nameservers.",
     )
 
 
@@ -263,7 +266,7 @@ def _warning(place: Place) -> str:
 def registry_warnings(
     tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
 ) -> tuple[str, ...]:
-    """Return the warnings on a name's nameservers (`above` as in `nameserver_warnings`), then the one on its parent zone."""
+    """Return the warnings about a name's nameservers (`above` as in `nameserver_warnings`), then the one about its parent zone."""
     return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
 
 

@@ -49,7 +49,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
     confirmed that nothing stands there.
     """
     followed = store.followed_by_dns(subdomain, tx.now) if follow else {}
-    delegation_store.forget_delegation(tx, subdomain, purged_at=tx.now, **followed)
+    delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **followed)
     audit.record(
         tx, actor, "subdomain.purge", "subdomain", subdomain.id, after={"purged_at": tx.now.isoformat()}
     )
@@ -58,7 +58,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
 def end_cooling_off(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Let a purged name be registered again; nothing is checked here."""
     store.update_subdomain(tx, subdomain.id, released_at=tx.now)
-    delegation_store.forget_hosts(tx, subdomain.id)
+    delegation_store.delete_hosts(tx, subdomain.id)
     audit.record(
         tx, actor, "subdomain.release", "subdomain", subdomain.id, after={"released_at": tx.now.isoformat()}
     )

@@ -41,7 +41,7 @@ from sublet.subdomains.quota import Quota, quota_limit
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """The name that is asked for, as far as it could be made out."""
+    """The requested name, with the label's row in the operator's list and its class."""
 
     label: str
     fqdn: str
@@ -50,15 +50,15 @@ class _Name:
 
 
 def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Registered:
-    """Register a name for the acting user; `free_quota` is the setting, used where the user has none of its own.
+    """Register a name for the acting user. `free_quota` is the setting, for users without their own quota.
 
     Raises, in this order:
-        AccountSuspended, ClockImplausible: the user is suspended; the name's dates would be wrong.
-        PlatformDomainNotFound, RegistrationClosed: the user sees no such platform domain; it takes no new registrations.
-        ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon. Raised again last if a
-            name that a nameserver lies below has just been purged.
-        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another.
-        RegistrationModeNotAllowed, FreeQuotaExceeded: no offer to run under.
+        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong.
+        PlatformDomainNotFound, RegistrationClosed: the user can't see such a platform domain; it takes no new registrations.
+        ValidationFailed: all invalid fields: platform domain, label, nameservers, glue, DS, mode, coupon. Raised again at the end if a
+            name above a nameserver was purged meanwhile.
+        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another name.
+        RegistrationModeNotAllowed, FreeQuotaExceeded: there is no offer for it.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
     user = lock_acting_user(tx, actor)
@@ -104,7 +104,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         new_expires_at=term_end(tx.now, offer.period_days),
     )
     refuse_unregistered(tx, user, name.fqdn, delegation.nameservers, above)
-    # From here on it must succeed, but for another process that was faster with the same name.
+    # From here on it must succeed, unless another process registered the same name first.
     subdomain = _insert(tx, user, platform_domain, name, offer, delegation)
     outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
@@ -119,8 +119,8 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
 def _check_delegation(
     tx: Tx, user: User, command: Register, platform_domain: PlatformDomain | None, label: str | None
 ) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
-    """Return the delegation, the platform domains above its nameservers, and what is wrong with it."""
-    # Without a good label the own name is not known; nothing lies at or below this stand-in.
+    """Return the delegation, the platform domains above its nameservers, and the errors in it."""
+    # Without a valid label the own name is unknown; no host is at or below this placeholder.
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, errors = check_delegation(
         owner,

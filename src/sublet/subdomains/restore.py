@@ -23,17 +23,17 @@ from sublet.subdomains.renew import extend
 
 
 def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quota: int) -> Outcome:
-    """Bring a name back as it was. Within its paid time that is free; after it, it is renewed with it, by quote.
+    """Restore a name from the trash as it was: free within its paid time, with a renewal (by quote) after it.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        ClockImplausible: by a wrong clock a name would be lost, or renewed or not renewed, that isn't.
+        ClockImplausible: with a wrong clock the name could be lost, or wrongly be renewed or not.
         SubdomainNotFound: the user has no such name, or its time in the trash is over.
-        SubdomainSuspended: the operator holds it.
+        SubdomainSuspended: the operator suspended it.
         Conflict: it is not in the trash.
         FreeQuotaExceeded: it is a free name, and the quota is used up.
-        ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as renew,
-            where its paid time is over.
+        ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as renew, if its paid time
+            is over.
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
@@ -48,7 +48,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
 
 
 def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
-    """Take a name out of the trash; nothing is checked here."""
+    """Move a name out of the trash, without checks."""
     followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(tx, subdomain.id, trashed_at=None, **followed)
     audit.record(
@@ -68,12 +68,11 @@ def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: i
 
 
 def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Bring a name back out of the trash as it was. It extends nothing, charges nothing and asks for no quota.
+    """Restore a name from the trash for its user. The term, the price and the quota are not touched (`sublet subdomain restore`).
 
     Raises, in this order:
-        NotFound: no such name.
-        Conflict: its time in the trash is over; it is not in the trash; its grace is over (its user can
-            restore it, which renews it).
+        NotFound: there is no such name.
+        Conflict: it was purged; it is not in the trash; its grace is over, so that only its user can restore it, with a renewal.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)

@@ -140,7 +140,7 @@ FREE_AND_LIVE = and_(
 Index(
     "ix_subdomains_user_id_free",
     subdomains.c.user_id,
-    subdomains.c.registration_type,  # SQLite asks the table for these two, unless they stand here
+    subdomains.c.registration_type,  # so that SQLite doesn't read the table for these two
     subdomains.c.trashed_at,
     sqlite_where=FREE_AND_LIVE,
     postgresql_where=FREE_AND_LIVE,
@@ -158,7 +158,7 @@ DATED_BY = frozenset(
         "auto_renew_max_credits",
     }
 )
-"""The columns that the dates of a name's life are reckoned from, with the days of its platform domain (`edit_zone_settings.DAYS`)."""
+"""The columns from which the dates of a name's life are computed, with the days of its platform domain (`edit_zone_settings.DAYS`)."""
 
 _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
@@ -211,28 +211,28 @@ def _subdomain(row: Sequence[Any], of: type[S]) -> S:
 
 
 def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
-    """Return the query of all subdomains, with what the rules need of their platform domains; for the stores above."""
+    """Return the query of all subdomains, with the columns of their platform domains that the rules need. Stores add conditions to it."""
     columns = (_ELSEWHERE.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
     return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
 
 def read_subdomains(of: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
-    """Return the subdomains of rows that a query made from `select_subdomains` of this type gave."""
+    """Return the subdomains from the rows of a query of `select_subdomains` with the same type."""
     return [_subdomain(row, of) for row in rows]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
-    """Return the subdomains that a query made from `select_subdomains` finds, one after the other: not all are in memory at once."""
+    """Yield the subdomains that a query of `select_subdomains` finds, without holding all in memory."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row, Subdomain)
 
 
-# The questions of nearly every request are built once: building one of so many columns takes longer than asking it.
+# Built once, because nearly every request runs one: building a statement with this many columns takes longer than running it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
 _OWN_BY_ID = _OWN & (subdomains.c.id == bindparam("subdomain_id"))
-# Who isn't purged isn't released; said, since else the index of names is none for this, and all of the user's names are looked at.
+# A name that isn't purged isn't released. Without this condition the index of names isn't used, and all of the user's names are read.
 _OWN_BY_NAME = _OWN & (subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED
 _FIND_OWN_BY_ID = Prepared(select_subdomains().where(_OWN_BY_ID))
 _FIND_OWN_BY_NAME = Prepared(select_subdomains().where(_OWN_BY_NAME))
@@ -243,9 +243,9 @@ def _shown(rows: Sequence[Sequence[Any]]) -> ShownSubdomain | None:
 
 
 OWN_BY_ID = Query(select_subdomains(ShownSubdomain).where(_OWN_BY_ID), _shown)
-"""Which subdomain of the user `owner_id` has the id `subdomain_id`, live or in the trash?"""
+"""The subdomain of the user `owner_id` with the id `subdomain_id`, live or in the trash."""
 OWN_BY_NAME = Query(select_subdomains(ShownSubdomain).where(_OWN_BY_NAME), _shown)
-"""Which subdomain of the user `owner_id` has the fqdn `name`, live or in the trash?"""
+"""The subdomain of the user `owner_id` with the fqdn `name`, live or in the trash."""
 
 
 def _one(tx: Tx, query: Prepared, /, **parameters: object) -> Subdomain | None:
@@ -254,7 +254,7 @@ def _one(tx: Tx, query: Prepared, /, **parameters: object) -> Subdomain | None:
 
 
 def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
-    """Which subdomain has this id, whatever became of it?"""
+    """Return the subdomain with this id in any state, or None."""
     return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
@@ -262,7 +262,7 @@ _BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subd
 
 
 def list_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> list[Subdomain]:
-    """Which subdomains have these ids, whatever became of them?"""
+    """Return the subdomains with these ids, in any state."""
     return read_subdomains(Subdomain, _BY_IDS.all(tx, subdomain_ids=list(subdomain_ids)))
 
 
@@ -275,19 +275,19 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in the one order in which whoever changes several of them locks them (PostgreSQL)."""
+    """Lock these names in order of id, as every transaction does that changes several names (PostgreSQL)."""
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
-    """Which subdomain holds this name: live, in the trash or cooling off?"""
+    """Return the subdomain that holds this name: live, in the trash or cooling off; or None."""
     return _one(tx, _UNRELEASED, name=fqdn)
 
 
 def find_own(
     tx: Tx, user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
 ) -> Subdomain | None:
-    """Which subdomain of this user has this id or this name, live or in the trash?"""
+    """Return a user's subdomain with this id or name, live or in the trash, or None."""
     if subdomain_id is not None:
         return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
     return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
@@ -301,7 +301,7 @@ _FREE = Prepared(
 
 
 def count_free(tx: Tx, user_id: int) -> int:
-    """How many free names does this user hold? Those in the trash do not count."""
+    """Return the number of free names that a user holds. Those in the trash don't count."""
     return int(_FREE.value(tx, owner_id=user_id))
 
 
@@ -313,13 +313,13 @@ _NAMESERVERS = Prepared(
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Which of these names are registered, live or in the trash (whence they may come back), and what are their nameservers?"""
+    """Return the nameservers of those names that are registered, live or in the trash (from which they may be restored)."""
     rows = _NAMESERVERS.all(tx, names=list(fqdns))
     return {row[0]: tuple(row[1]) for row in rows}
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
-    """Which of these names are registered, in the trash or cooling off?"""
+    """Return those names that are registered, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
@@ -330,10 +330,7 @@ _ADDED = Prepared(insert(subdomains).returning(subdomains.c.id))
 def insert_subdomain(
     tx: Tx, platform_domain: PlatformDomain, delegation: Delegation, **values: object
 ) -> Subdomain | None:
-    """Add a subdomain and return it; None when another process was faster with the same name.
-
-    One unreleased row a name is the database's to hold (`uq_subdomains_fqdn_unreleased`).
-    """
+    """Add a subdomain and return it, or None if another transaction added the same name first (`uq_subdomains_fqdn_unreleased`)."""
     row = {
         **delegation_columns(delegation),
         **delegation_counts(delegation),
@@ -358,7 +355,7 @@ def insert_subdomain(
 def _as_added(
     subdomain_id: int, platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]
 ) -> Subdomain:
-    """Return a subdomain as it is found after it was added: what nobody gave is null."""
+    """Return a subdomain as it would be found after it was added. Columns without a value are null."""
     joined = {
         name: getattr(platform_domain, columns[0].name)
         for name, columns in _ELSEWHERE.items()
@@ -370,29 +367,29 @@ def _as_added(
 
 
 def delegation_counts(delegation: Delegation) -> dict[str, int]:
-    """Return the columns that count a delegation's records."""
+    """Return the columns with the number of a delegation's records."""
     return {"nameserver_count": len(delegation.nameservers), "ds_record_count": len(delegation.ds_records)}
 
 
 _CHANGE = update(subdomains).where(subdomains.c.id == bindparam("of"))
 _CHANGED = Prepared(_CHANGE)
 _NEXT_GENERATION = subdomains.c.generation + 1
-_CHANGED_ANEW = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
+_CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain; where its dates may be others then, the sweep looks at it."""
+    """Change columns of a subdomain. If its dates may change, the sweep checks it next."""
     if not DATED_BY.isdisjoint(values):
         values["due_at"] = tx.now
-    # Whoever gives a generation gives the next one (`next_generation`), which is counted in the statement.
-    change = _CHANGED if values.pop("generation", None) is None else _CHANGED_ANEW
+    # A given generation is always the next one (`next_generation`); the statement increments it.
+    change = _CHANGED if values.pop("generation", None) is None else _CHANGED_NEXT_GENERATION
     change.run(tx, of=subdomain_id, updated_at=tx.now, **values)
 
 
 def next_generation(now: datetime) -> dict[str, Any]:
-    """Return the columns that tell the publisher that the DNS has to follow a change, made now.
+    """Return the columns that make the publisher publish a change made now.
 
-    Counted by the database: a generation that two writers would both call the next one could pass for published.
+    The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
     """
     return {
         "generation": _NEXT_GENERATION,
@@ -404,7 +401,7 @@ def next_generation(now: datetime) -> dict[str, Any]:
 
 
 def followed_by_dns(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
-    """Return the columns of the next generation for a name that was, or may be, in the DNS; else none."""
+    """Return the columns of the next generation if the name is, or may be, in the DNS; else none."""
     return next_generation(now) if subdomain.generation > 0 else {}
 
 
@@ -420,7 +417,7 @@ _OWN_PAGES = Pages(
 def list_own(
     tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
 ) -> list[ShownSubdomain]:
-    """Which subdomains of this user pass these filters? Newest first; those in the trash only when asked for."""
+    """Return a user's subdomains that match the filters, the newest first. Those in the trash only if the filter asks for them."""
     if wanted.is_empty:
         return read_subdomains(ShownSubdomain, _OWN_PAGES.rows(tx, limit, after, owner_id=user_id))
     query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
@@ -432,12 +429,12 @@ def list_own(
 
 
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
-    """Which subdomains, of all users or of one, pass these filters? Newest first."""
+    """Return the subdomains of all users, or of one, that match the filters, the newest first."""
     return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
 
 
 def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
-    """Return the newest names of a filtered query. The database has no Unicode forms: a search that needs them reads on until it has enough."""
+    """Return the newest names of a query. A search that needs Unicode forms, which the database doesn't have, filters the rows here."""
     query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
     text = search_text(wanted.q or "")
     if not needs_unicode(text):
@@ -448,7 +445,7 @@ def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, li
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
-    """Which names are held, live or in the trash? Each as its id, its platform domain's, label, fqdn and its user's address."""
+    """Yield the names that are held, live or in the trash: id, platform domain's id, label, fqdn and user's address."""
     query = (
         select(
             subdomains.c.id,
@@ -493,7 +490,7 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
 
 
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
-    """`lifecycle.is_restorable` in SQL, for names in the trash: a name stays there until it is purged."""
+    """Return `lifecycle.is_restorable` in SQL, for names in the trash. A row stays there until the sweep purges it."""
     days = platform_domains.c.trash_days
     since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
     return or_(
@@ -504,7 +501,7 @@ def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
 
 
 def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
-    """`lifecycle.renewal_available` in SQL, for filtering; a test holds the two together."""
+    """Return `lifecycle.renewal_available` in SQL, for filtering. A test compares the two."""
     window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
     days = case((window < period, window), else_=period)
     of_these = true() if user_id is None else subdomains.c.user_id == user_id
@@ -524,16 +521,16 @@ def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
 def _instants(
     days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
 ) -> ColumnElement[datetime]:
-    """Return the instant that belongs to a row's number of days, of those in use: no two engines reckon with days alike.
+    """Return the instant for each row's number of days. The databases differ in date arithmetic, so it is computed here for each number in use.
 
-    One CASE and not a condition for each, of which SQLite allows no thousand.
+    One CASE instead of a condition for each number, of which SQLite does not allow a thousand.
     """
     of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
     return case(of_days, value=days) if of_days else literal(None, Instant())
 
 
 def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
-    """`lifecycle.derive_status` in SQL, for filtering; a test holds the two together."""
+    """Return `lifecycle.derive_status` in SQL, for filtering. A test compares the two."""
     suspended = subdomains.c.suspended_at.is_not(None)
     expired = subdomains.c.expires_at <= tx.now
     failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
@@ -563,7 +560,7 @@ terms = Table(
 )
 
 
-# Added to at every registration, and asked at every look at a name, so they are built once, as in `store.py`.
+# Built once, because they run at every registration or timeline.
 _TERM_ADDED = Prepared(insert(terms))
 _NEWEST_TERMS = Prepared(
     select(*(terms.c[name] for name in Term.__slots__))
@@ -574,12 +571,12 @@ _NEWEST_TERMS = Prepared(
 
 
 def insert_term(tx: Tx, **values: object) -> None:
-    """Add a term that a name was registered or renewed for; two of one name can't start at one instant."""
+    """Add a term of a name. Two terms of a name can't start at the same instant."""
     _TERM_ADDED.run(tx, **{"created_at": tx.now, **values})
 
 
 def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
-    """Which terms has this name? The newest up to a limit, oldest first."""
+    """Return the newest terms of a name up to a limit, the oldest first."""
     rows = _NEWEST_TERMS.all(tx, of=subdomain_id, at_most=limit)
     return [Term(*row) for row in rows][::-1]
 
@@ -592,14 +589,14 @@ published_owners = Table(
     Column("sent", Boolean, nullable=False),
     PrimaryKeyConstraint("subdomain_id", "owner"),
 )
-"""The owner names that are, or may be, in the zone by our hand: written ahead, before anything is sent.
+"""The owner names that are, or may be, in the zone because of us. Written before anything is sent.
 
-`sent` tells that a change of the zone had them; until then what stands there is somebody else's.
+`sent` is true once a change of the zone had them. Until then, records at the owner name are not ours.
 """
 
 
 def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
-    """Which owner names of this subdomain are, or may be, in the zone?"""
+    """Return the owner names of a subdomain that are, or may be, in the zone."""
     return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
 
 
@@ -611,7 +608,7 @@ _OWNERS = Prepared(
 
 
 def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-    """Which owner names of these subdomains are, or may be, in the zone, and had a change of the zone them already?"""
+    """Return the owner names of these subdomains that are, or may be, in the zone, each with `sent`."""
     rows = _OWNERS.all(tx, ids=list(subdomain_ids))
     found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
     for subdomain_id, owner, sent in rows:
@@ -622,9 +619,9 @@ def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, b
 def list_published_owners_of_zone(
     tx: Tx, platform_domain_id: int, *, only_sent: bool = False
 ) -> dict[str, int]:
-    """Which owner names of this zone are ours, or may be? Each with its subdomain's id (the newest, of several).
+    """Return the owner names in a zone that are, or may be, ours, each with its subdomain's id (the newest of several).
 
-    With `only_sent` those at which nothing was ever put are left out.
+    With `only_sent` those that no change of the zone had are left out.
     """
     query = (
         select(published_owners.c.owner, published_owners.c.subdomain_id)
@@ -642,7 +639,7 @@ _WRITTEN_AHEAD = Prepared(insert(published_owners))
 
 
 def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Write ahead that these owner names, each given with its subdomain's id, may be in the zone from now on."""
+    """Record in advance that these owner names, each with its subdomain's id, may be in the zone from now on."""
     rows = [
         {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
         for subdomain_id, owner in sorted(owners)
@@ -657,9 +654,9 @@ _OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=T
 
 
 def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
-    """Record that a change of the zone had these owner names, each given with its subdomain's id.
+    """Record that a change of the zone had these owner names, each with its subdomain's id.
 
-    Those that were forgotten as unsent, while it was not known that the change was applied after all, are known again.
+    Adds those that were deleted as unsent before it was known that the change had been applied.
     """
     known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
     insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
@@ -677,12 +674,12 @@ _OWNERS_SENT = Prepared(
 
 
 def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
-    """Record that a change of the zone has all owner names of these subdomains."""
+    """Record that a change of the zone had all owner names of these subdomains."""
     _OWNERS_SENT.run(tx, ids=list(subdomain_ids))
 
 
 def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
-    """Forget the owner names of this subdomain that no change of the zone had: what stands there isn't ours."""
+    """Delete the owner names of a subdomain that no change of the zone had. Records there are not ours."""
     tx.connection.execute(
         delete(published_owners).where(
             (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
@@ -694,12 +691,12 @@ _OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
 
 
 def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Forget these owner names, each given with its subdomain's id: they don't stand in the zone any more."""
+    """Delete these owner names, each with its subdomain's id, which are no longer in the zone."""
     _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
 
 def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
-    """Record that what stands at an owner is this subdomain's to remove, by our hand, whoever had it before."""
+    """Record that this subdomain has to remove the records at an owner name, instead of the subdomain `of`."""
     at_owner = published_owners.c.owner == owner
     tx.connection.execute(
         delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
@@ -708,7 +705,7 @@ def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
 
 
 def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """Did this name ever stand in the zone, under a row that is released by now? Asked by the index of those."""
+    """True if the zone had this name under a row that is released now."""
     query = select(subdomains.c.id).where(
         RELEASED
         & (subdomains.c.fqdn == fqdn)
@@ -718,8 +715,8 @@ def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
     return tx.connection.execute(query.limit(1)).first() is not None
 
 
-def settle(tx: Tx, subdomain_id: int, generation: int) -> None:
-    """Record that nothing of this generation is left to be published, without an attempt."""
+def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
+    """Record that a generation needs no publishing, without an attempt."""
     tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation))
@@ -734,7 +731,7 @@ def settle(tx: Tx, subdomain_id: int, generation: int) -> None:
 
 
 _ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
-# The skeleton of most names is their label, and not stored: the index of names has them already.
+# A skeleton that equals the label, as most do, is not stored: the index of names finds it.
 _HELD_LOOK_ALIKES = Prepared(
     union_all(
         select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),
@@ -747,22 +744,20 @@ _HELD_LOOK_ALIKES = Prepared(
 )
 
 
-def is_held_by_another(tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int) -> bool:
-    """Does somebody else hold a name of this skeleton under the platform domain: live, in the trash or cooling off?"""
+def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int) -> bool:
+    """True if another user holds a name with this skeleton under the platform domain: live, in the trash or cooling off."""
     name = f"{skeleton}.{platform_domain.domain}"
     return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
 
 
 def list_wrong_skeletons(tx: Tx) -> Iterator[Violation]:
-    """Which names, live, in the trash or cooling off, are not stored with the skeleton of their label?"""
+    """Yield a violation for each unreleased name that is not stored with the skeleton of its label."""
     query = select(subdomains.c.id, subdomains.c.label, subdomains.c.skeleton).where(
         subdomains.c.released_at.is_(None)
     )
     for subdomain_id, label, stored in tx.connection.execute(query.execution_options(**STREAMED)):
         if stored != stored_skeleton(label):
-            sentence = (
-                "it is not stored with the skeleton of its label: one that looks like it would not be seen"
-            )
+            sentence = "it is not stored with the skeleton of its label, so a name that looks like it would not be refused"
             yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)
 
 
@@ -778,30 +773,32 @@ def _held_with(user_id: int) -> ColumnElement[bool]:
 
 
 def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Which names of this user, live or in the trash, are not suspended? Locked; in the order of their numbers."""
+    """Return a user's names, live or in the trash, that are not suspended, locked and in order of id."""
     return _locked(tx, _suspendable(user_id))
 
 
 def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Which names of this user, live or in the trash, were suspended with it? Locked; in the order of their numbers."""
+    """Return a user's names, live or in the trash, that were suspended with the user, locked and in order of id."""
     return _locked(tx, _held_with(user_id))
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # First the locks, in the one order in which whoever changes several names takes them; then what is true under them.
+    # First the locks, in order of id as always; then the rows as they are under the locks.
     order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
     return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
 
 
 def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
-    """Suspend with a user what `list_suspendable` found."""
-    _follow(tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True)
+    """Suspend the names of `list_suspendable` with their user."""
+    _change_suspension(
+        tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True
+    )
 
 
 def unsuspend_all(tx: Tx, user_id: int) -> None:
-    """Let go what `list_held_with` found."""
-    _follow(
+    """Lift the suspension of the names of `list_held_with`."""
+    _change_suspension(
         tx,
         _held_with(user_id),
         suspended_at=None,
@@ -812,12 +809,12 @@ def unsuspend_all(tx: Tx, user_id: int) -> None:
 
 
 def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Leave what `list_held_with` found suspended on its own."""
+    """Keep the names of `list_held_with` suspended on their own."""
     tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
 
 
-def _follow(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
-    """Change names, whose dates the sweep then looks at; of those that were or may be in the DNS it is the next generation."""
+def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
+    """Change names, and have the sweep check their dates. Those that are or may be in the DNS get their next generation."""
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
     tx.connection.execute(
@@ -827,7 +824,7 @@ def _follow(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
 
 
 def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """What does the audit tell of suspensions of this user and of its names, whatever became of them? Oldest first."""
+    """Return the audit events of suspensions of a user and of the user's names in any state, the oldest first."""
     names = select(subdomains.c.id).where(subdomains.c.user_id == user_id)
     found = [
         *list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS]),

@@ -20,14 +20,14 @@ from sublet.subdomains.store import delegation_columns
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
-    """Hold a name: it leaves the zone, and its user can only read it. One in the trash can't be restored while held.
+    """Suspend a name: it leaves the zone, and its user can only read it. In the trash it can't be restored meanwhile.
 
-    The audit keeps what was published then.
+    The audit keeps the published state at that time.
 
     Raises, in this order:
-        NotFound: no such name.
-        ValidationFailed: the reason is too long or doesn't print.
-        Conflict: its time in the trash is over; it is suspended already. No action needed.
+        NotFound: there is no such name.
+        ValidationFailed: the reason is too long or has unprintable characters.
+        Conflict: it was purged; it is suspended already.
     """
     subdomain = lock_for_operator(tx, identifier)
     reason, errors = check_reason(reason)
@@ -51,13 +51,13 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
 
 
 def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Let a held name go: it comes back into the zone as it is stored. Its term ran on meanwhile.
+    """Lift a name's suspension: it returns to the zone as it is stored. Its term continued meanwhile.
 
-    Its grace, or its time in the trash, counts from now where it would be over sooner: its user could do nothing till now.
+    Its grace or time in the trash counts from now if it would end sooner, because the user could not act until now.
 
     Raises, in this order:
-        NotFound: no such name.
-        Conflict: its time in the trash is over; it is not suspended. No action needed.
+        NotFound: there is no such name.
+        Conflict: it was purged; it is not suspended.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)
@@ -89,10 +89,10 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
 
 def evidence_of(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
-    """Return a name as it is before it is suspended, for the audit: whose it is, its status, what is to be published, what is.
+    """Return a name's state before a suspension, for the audit: its user, its status, its delegation and what is published of it.
 
-    `provisioning_status` published means that exactly this delegation stands in the zone; pending or failed, that an older one may:
-    the one of `published_generation`, read back at `published_at` under the zone's `published_serial`.
+    `provisioning_status` published means that the zone has exactly this delegation. Pending or failed means that it may have an older one: that
+    of `published_generation`, read back at `published_at` under the zone's `published_serial`.
     """
     return {
         "fqdn": subdomain.fqdn,
@@ -115,27 +115,27 @@ def _text(at: datetime | None) -> str | None:
 
 
 REASON = "its account was suspended"
-"""What the names' user reads of them: why the account was is the operator's, and may name who complained."""
+"""The reason that the names' user sees. The reason for the user's own suspension is for the operator, and may name a complainant."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendedTogether:
-    """A user, and the names that were suspended, or let go, with it."""
+    """A user, and the names that were suspended or unsuspended with the user."""
 
     member: Member
     names: tuple[str, ...]
 
 
 def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> SuspendedTogether:
-    """Stop a user and hold all its names, live and in the trash, in one transaction: they leave the zone.
+    """Suspend a user and all the user's names, live and in the trash, in one transaction. The names leave the zone.
 
-    Names that are suspended already stay so on their own: `unsuspend_with_names` does not let them go. Of a user that was suspended
-    without its names these are held now. The audit keeps of each name what was published then.
+    Names that are suspended already stay suspended on their own: `unsuspend_with_names` leaves them so. If the user is already suspended
+    without names, the names are suspended now. The audit keeps the published state of each name.
 
     Raises, in this order:
-        NotFound: no such user.
-        ValidationFailed: the reason is too long or doesn't print.
-        Conflict: suspended already, and no name of it is left to hold.
+        NotFound: there is no such user.
+        ValidationFailed: the reason is too long or has unprintable characters.
+        Conflict: the user and all names are suspended already.
     """
     user = lock_user(tx, identifier)
     _, errors = check_reason(reason)
@@ -164,14 +164,14 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
 def unsuspend_with_names(
     tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False
 ) -> SuspendedTogether:
-    """Let a suspended user act again; the names that were suspended with it come back into the zone as they are stored.
+    """Lift a user's suspension, and that of the names that were suspended with the user. The names return to the zone as they are stored.
 
-    Names that were suspended on their own stay so. With `keep_names` all do, each on its own from then on: they can be let go one by
-    one. Grace and time in the trash count anew, as in `unsuspend`.
+    Names that were suspended on their own stay suspended. With `keep_names` all do, and can be unsuspended one by one. Grace and time in the
+    trash start again, as in `unsuspend`.
 
     Raises, in this order:
-        NotFound: no such user.
-        Conflict: it is not suspended.
+        NotFound: there is no such user.
+        Conflict: the user is not suspended.
     """
     user = lock_user(tx, identifier)
     member = unsuspend_user(tx, actor, str(user.id))
