@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
@@ -21,6 +20,7 @@ from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import sweep
+from support.registry import OPERATOR, Registry
 
 
 def fill(registry: Registry, count: int) -> None:

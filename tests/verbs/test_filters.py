@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from registry import OPERATOR, START, Registry
 from sublet.db import Tx
 from sublet.dns.names import to_unicode
 from sublet.ids import Position
@@ -23,6 +22,7 @@ from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains.lifecycle import derive_status, is_restorable, renewal_available
 from sublet.subdomains.model import STATUSES, ShownSubdomain, Subdomain, SubdomainFilter
 from sublet.subdomains.store import list_all, list_own, subdomains
+from support.registry import OPERATOR, START, Registry
 
 TICK = timedelta(microseconds=1)
 DAY = timedelta(days=1)

@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from registry import OPERATOR, START, Registry
 from sublet.accounts.set_reminders import set_reminders
 from sublet.accounts.store import find_user
 from sublet.accounts.users import UserEdit, edit_user, suspend_user
@@ -22,6 +21,7 @@ from sublet.mail.outbox import claim, enqueue, record_delivery, retry
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.staff import close, staff_reply
+from support.registry import OPERATOR, START, Registry
 
 REFUSED = Failure("550 no such user", permanent=True)
 AWAY = Failure("connection refused")

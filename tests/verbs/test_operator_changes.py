@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from operator_registry import ANNA, BOB, Registry, small_registry
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.find import find_user
 from sublet.accounts.model import SCOPES
@@ -43,6 +42,7 @@ from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import find_subdomain, list_names_held, update_subdomain
 from sublet.subdomains.suspend import suspend, unsuspend
+from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
 

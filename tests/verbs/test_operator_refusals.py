@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from operator_registry import ANNA, BOB, Registry, small_registry
 from sublet.accounts.store import insert_user
 from sublet.accounts.tokens import issue_token, revoke_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
@@ -27,6 +26,7 @@ from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.suspend import suspend, unsuspend
+from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 DOMAIN, ALPHA = "example.test", "alpha.example.test"
 Case = tuple[str, Callable[[Registry], object], type[Refusal], str]

@@ -1,6 +1,5 @@
 """Tickets that staff opens about a name: whose they are, what is mailed, what is refused; and those about one name."""
 
-from registry import OPERATOR, Registry
 from sublet import audit
 from sublet.errors import Conflict, NotFound, TicketClosed, TicketNotFound, ValidationFailed
 from sublet.mail.store import find_by_reference
@@ -13,6 +12,7 @@ from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, mail_reference, set_priority, staff_open
 from sublet.tickets.store import list_tickets
+from support.registry import OPERATOR, Registry
 
 SHOP, BLOG = "shop.example.test", "blog.example.test"
 SAID = ("Phishing", "Please remove it.", "Support")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
 from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
@@ -11,6 +10,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.store import list_suspensions
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend, unsuspend_with_names
+from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"
 SHOP, BARE, HELD, OLD, BENS = (f"{label}.{ZONE}" for label in ("shop", "bare", "held", "old", "bens"))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from registry import OPERATOR, Registry
 from sublet.accounts.store import update_user
 from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import audit_events
@@ -28,6 +27,7 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import FAULT_PAUSE, sweep
+from support.registry import OPERATOR, Registry
 
 NAME = "blog.example.test"
 NS = ("ns1.provider.example", "ns2.provider.example")
