@@ -253,7 +253,7 @@ SUBDOMAINS: list[Case] = [
 
 
 @pytest.mark.parametrize("case", [*ACCOUNTS, *DOMAINS, *CREDITS, *SUBDOMAINS], ids=lambda case: case[0])
-def test_a_refusal_names_what_is_wrong_and_leaves_no_trace(case: Case, tmp_path: Path) -> None:
+def test_a_refusal_names_the_field_and_leaves_no_trace(case: Case, tmp_path: Path) -> None:
     _, attempt, refusal, field = case
     registry = small_registry(tmp_path)
     before = registry.rows()
@@ -303,7 +303,7 @@ def test_a_retired_coupon_keeps_its_code(tmp_path: Path) -> None:
     assert registry.rows() == before
 
 
-def test_all_wrong_fields_are_told_at_once(tmp_path: Path) -> None:
+def test_all_invalid_fields_are_reported_together(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     with pytest.raises(ValidationFailed) as raised:
         registry.do(add_user, "x", "", free_quota=-1)
@@ -322,7 +322,7 @@ def test_a_name_of_several_organizations_is_a_conflict(tmp_path: Path) -> None:
     assert registry.do(grant_platform_domain, DOMAIN, "anna-example-net-2").organization == again.organization
 
 
-def test_the_database_holds_one_user_an_address(tmp_path: Path) -> None:
+def test_the_database_keeps_addresses_unique(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     before = registry.rows()
     with pytest.raises(Conflict):

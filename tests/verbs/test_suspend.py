@@ -1,20 +1,56 @@
-"""A user suspended with all its names: what leaves the zone, what comes back, and what the audit keeps of it."""
+"""Suspending a name, or a user with all names; on both databases."""
 
 import pytest
 
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
-from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
+from sublet.dns.types import GlueInput
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    NotFound,
+    ValidationFailed,
+)
 from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import list_suspensions
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend, unsuspend_with_names
 from support.registry import OPERATOR, Registry
 
+GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
+
+
+DS = "2371 13 2 " + "0a" * 32
+
+
+def _delegated(registry: Registry) -> Subdomain:
+    return registry.register(
+        SHOP, nameservers=("ns1.example.org", "ns1.shop.example.test"), glue=(GLUE,), ds_records=(DS,)
+    )
+
+
+def test_a_name_returns_unchanged_after_its_suspension(registry: Registry) -> None:
+    held = _delegated(registry)
+    registry.publish()
+    registry.write(suspend, OPERATOR, SHOP, None)
+    registry.publish()
+    registry.write(unsuspend, OPERATOR, SHOP)
+    registry.publish()
+    assert derive_status(registry.subdomain(held.id), registry.now) == "active"
+    assert registry.doctor() == []
+
+
 ZONE = "example.test"
+
+
 SHOP, BARE, HELD, OLD, BENS = (f"{label}.{ZONE}" for label in ("shop", "bare", "held", "old", "bens"))
+
+
 ANN = "ann@example.org"
+
+
 WHY = Actor(kind="operator", name="olga", reason="phishing, complaint 17")
 
 

@@ -1,5 +1,6 @@
-"""Nameservers below other names of the registry: what is warned of, what is refused, and what is told of others; on both engines."""
+"""Nameservers below other names of the registry: cycles and warnings; on both databases."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -19,9 +20,44 @@ from sublet.subdomains.update_nameservers import update_nameservers
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 
+ROUNDS = 20
+
+
+OF = {"ann": "a.example.test", "ben": "b.else.test"}
+
+
+CLOSING = {"ann": "ns.b.else.test", "ben": "ns.a.example.test"}
+
+
+def test_one_of_two_concurrent_changes_that_close_a_cycle_is_refused(registry: Registry) -> None:
+    registry.add_domain("else.test")
+    for name, fqdn in OF.items():
+        registry.register(fqdn, name)
+
+    async def change(name: str, *nameservers: str) -> Any:
+        command = UpdateNameservers(nameservers=nameservers)
+        return await registry.db.write(update_nameservers, registry.actor(name), OF[name], command)
+
+    async def close() -> list[Any]:
+        changes = (change(name, host) for name, host in CLOSING.items())
+        return list(await asyncio.gather(*changes, return_exceptions=True))
+
+    for _ in range(ROUNDS):
+        refused = [each for each in registry.run(close()) if isinstance(each, BaseException)]
+        assert [type(each) for each in refused] == [ValidationFailed]
+        for name in OF:
+            registry.run(change(name))
+
+
 ELSEWHERE = ("ns1.provider.example", "ns2.provider.example")
+
+
 OTHER = "other.example.test"
+
+
 HOST = f"ns1.{OTHER}"
+
+
 NOT_IN_THE_DNS = f"The nameserver {HOST} can't be found: {OTHER} is not in the DNS."
 
 
@@ -46,13 +82,13 @@ def test_a_name_that_no_user_has_registered(registry: Registry, host: str, name:
     )
 
 
-def test_nothing_is_said_of_what_can_be_found(registry: Registry) -> None:
+def test_no_warning_for_nameservers_that_can_be_found(registry: Registry) -> None:
     registry.register(OTHER, "ben", nameservers=ELSEWHERE)
     glue = (GlueInput("ns1.mine.example.test", "8.8.8.8"),)
     assert warned(registry, HOST, "ns2.provider.example", "ns1.mine.example.test", glue=glue) == ()
 
 
-def test_nothing_is_said_of_the_operators_own(registry: Registry) -> None:
+def test_no_warning_for_the_operator_s_nameservers(registry: Registry) -> None:
     """The platform domain itself, its nameservers, reserved labels, and what stands in the zone past the registry."""
     by_hand = Record("host.dc.example.test", "A", 3600, "8.8.8.8")
     registry.write(zone_store.insert_records, registry.domains["example.test"], [by_hand])
@@ -72,7 +108,7 @@ def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
 @pytest.mark.parametrize(
     "setting", [PlatformDomainSettings(hidden=True), PlatformDomainSettings(restricted=True)]
 )
-def test_below_a_domain_that_not_everybody_sees_only_the_dns_is_told_of(
+def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(
     registry: Registry, setting: PlatformDomainSettings
 ) -> None:
     """Whether a name is registered there is nobody's to know: registered without nameservers and missing say the same."""
@@ -89,7 +125,7 @@ def test_below_a_domain_that_not_everybody_sees_only_the_dns_is_told_of(
 
 
 @pytest.mark.parametrize("state", ["trash", "suspended"])
-def test_no_circle_comes_by_way_of_the_trash_or_a_suspension(registry: Registry, state: str) -> None:
+def test_no_cycle_arises_through_the_trash_or_a_suspension(registry: Registry, state: str) -> None:
     """What a name will have again when it comes back counts now, so coming back needs no check."""
     registry.register("mine.example.test")
     registry.register(OTHER, "ben", nameservers=("ns1.mine.example.test",))

@@ -1,4 +1,4 @@
-"""The verbs of mail on both databases: claim, record, retry, what goes into the outbox, what the doctor finds."""
+"""The outbox: claiming mails, recording outcomes, retrying; on both databases."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,22 +8,19 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from sublet.accounts.set_reminders import set_reminders
 from sublet.accounts.store import find_user
-from sublet.accounts.users import UserEdit, edit_user, suspend_user
-from sublet.audit import Actor, audit_events
+from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
+from sublet.errors import Conflict, NotFound
 from sublet.mail import store
 from sublet.mail.check_mail import check_mail
 from sublet.mail.model import BACK_OFF_MAX, LEASE, Failure, Mail
 from sublet.mail.outbox import claim, enqueue, record_delivery, retry
-from sublet.tickets.model import OpenTicket
-from sublet.tickets.open_ticket import open_ticket
-from sublet.tickets.staff import close, staff_reply
 from support.registry import OPERATOR, START, Registry
 
 REFUSED = Failure("550 no such user", permanent=True)
+
+
 AWAY = Failure("connection refused")
 
 
@@ -60,7 +57,7 @@ def actions(registry: Registry) -> list[tuple[str, Any, Any]]:
     return registry.read(read)
 
 
-def test_a_claim_is_nobody_elses_until_it_runs_out(registry: Registry) -> None:
+def test_a_claimed_mail_can_t_be_claimed_until_the_claim_expires(registry: Registry) -> None:
     mail_id = put(registry)
     assert mail(registry, mail_id).state == "waiting"
     first = claimed(registry)
@@ -73,7 +70,7 @@ def test_a_claim_is_nobody_elses_until_it_runs_out(registry: Registry) -> None:
     assert claimed(registry).attempts == 2
 
 
-def test_the_longest_due_comes_first_and_poison_stands_back(registry: Registry) -> None:
+def test_the_mail_that_is_due_longest_comes_first_and_failures_back_off(registry: Registry) -> None:
     first, second = put(registry, "a"), put(registry, "b")
     assert claimed(registry).id == first
     assert registry.write(record_delivery, replace(mail(registry, first)), REFUSED) == "failed"
@@ -84,7 +81,7 @@ def test_the_longest_due_comes_first_and_poison_stands_back(registry: Registry) 
     assert order == [first, second, third]  # the first was due before the second's claim ran out
 
 
-def test_what_was_sent_is_not_sent_again(registry: Registry) -> None:
+def test_a_sent_mail_is_not_sent_again(registry: Registry) -> None:
     put(registry)
     assert registry.write(record_delivery, claimed(registry), None) == "sent"
     (sent,) = mails(registry)
@@ -94,7 +91,7 @@ def test_what_was_sent_is_not_sent_again(registry: Registry) -> None:
     assert not registry.read(store.is_any_due)
 
 
-def test_failures_are_tried_again_for_ever_with_longer_pauses(registry: Registry) -> None:
+def test_failures_are_retried_without_end_with_longer_pauses(registry: Registry) -> None:
     mail_id = put(registry)
     pauses = []
     for _ in range(10):
@@ -112,7 +109,7 @@ def test_failures_are_tried_again_for_ever_with_longer_pauses(registry: Registry
     assert registry.write(claim) is None
 
 
-def test_a_refusal_for_good_is_given_up_after_three_days_and_can_be_retried(registry: Registry) -> None:
+def test_a_permanent_refusal_is_given_up_after_three_days_and_can_be_retried(registry: Registry) -> None:
     mail_id = put(registry)
     assert registry.write(record_delivery, claimed(registry), REFUSED) == "failed"
     registry.advance(days=3)
@@ -130,7 +127,7 @@ def test_a_refusal_for_good_is_given_up_after_three_days_and_can_be_retried(regi
         registry.write(retry, OPERATOR, mail_id + 1)
 
 
-def test_a_late_failure_of_an_old_claim_does_not_count_a_late_success_does(registry: Registry) -> None:
+def test_of_an_old_claim_a_failure_is_ignored_and_a_success_recorded(registry: Registry) -> None:
     mail_id = put(registry)
     old = claimed(registry)
     registry.now += LEASE
@@ -145,7 +142,7 @@ def test_a_late_failure_of_an_old_claim_does_not_count_a_late_success_does(regis
     assert mail(registry, mail_id).error is None
 
 
-def test_what_was_only_logged_was_not_sent_and_can_be(registry: Registry) -> None:
+def test_a_logged_mail_can_be_sent_later(registry: Registry) -> None:
     mail_id = put(registry)
     assert registry.write(record_delivery, claimed(registry), None, delivers=False) == "logged"
     found = mail(registry, mail_id)
@@ -159,7 +156,7 @@ def test_what_was_only_logged_was_not_sent_and_can_be(registry: Registry) -> Non
 
 
 @pytest.mark.parametrize("failure", [AWAY, REFUSED])
-def test_a_failure_undoes_no_retry_that_was_asked_for_meanwhile(registry: Registry, failure: Failure) -> None:
+def test_a_failure_does_not_undo_a_retry_of_the_operator(registry: Registry, failure: Failure) -> None:
     mail_id = put(registry)
     registry.advance(days=3)
     attempt = claimed(registry)
@@ -170,7 +167,7 @@ def test_a_failure_undoes_no_retry_that_was_asked_for_meanwhile(registry: Regist
     assert claimed(registry).attempts == 2
 
 
-def test_mail_that_a_clock_ahead_put_off_is_due(registry: Registry) -> None:
+def test_a_mail_postponed_by_a_clock_ahead_is_due(registry: Registry) -> None:
     """An hour is the longest pause; what waits for longer was written by a clock that was ahead, and the doctor says so."""
     registry.advance(days=100)
     put(registry, "put in")
@@ -187,7 +184,7 @@ def test_mail_that_a_clock_ahead_put_off_is_due(registry: Registry) -> None:
     assert "which is to come" in found[0].message
 
 
-def test_the_longest_pause_is_waited_out(registry: Registry) -> None:
+def test_the_longest_pause_is_kept(registry: Registry) -> None:
     mail_id = put(registry)
     attempt = claimed(registry)
     registry.write(store.record_failure, attempt, "no", registry.now + BACK_OFF_MAX)
@@ -196,13 +193,13 @@ def test_the_longest_pause_is_waited_out(registry: Registry) -> None:
     assert claimed(registry).id == mail_id
 
 
-def test_the_same_cannot_be_told_twice(registry: Registry) -> None:
+def test_a_reference_can_be_mailed_once(registry: Registry) -> None:
     put(registry, "once")
     with pytest.raises(IntegrityError):
         put(registry, "once")
 
 
-def test_what_waits_is_counted_and_listed(registry: Registry) -> None:
+def test_waiting_mails_are_counted_and_listed(registry: Registry) -> None:
     assert registry.read(store.count_waiting).waiting == 0
     assert registry.read(store.count_waiting).oldest_at is None
     first = put(registry, "a")
@@ -217,7 +214,7 @@ def test_what_waits_is_counted_and_listed(registry: Registry) -> None:
     assert [each.id for each in mails(registry, waiting=True)] == [second]
 
 
-def test_the_doctor_names_what_waits_for_more_than_a_day(registry: Registry) -> None:
+def test_the_doctor_reports_mails_that_wait_for_more_than_a_day(registry: Registry) -> None:
     waiting, _sent = put(registry, "a"), put(registry, "b")
     registry.write(record_delivery, claimed(registry), AWAY)
     registry.write(record_delivery, claimed(registry), None)
@@ -231,62 +228,3 @@ def test_the_doctor_names_what_waits_for_more_than_a_day(registry: Registry) -> 
         waiting,
     )
     assert "connection refused" in violation.message
-
-
-def opened(registry: Registry, name: str = "ann") -> int:
-    command = OpenTicket(subject="Wo ist er?", message="Weg.")
-    return registry.write(open_ticket, registry.actor(name), command).id
-
-
-def test_an_answer_to_a_ticket_is_mailed_to_who_opened_it(registry: Registry) -> None:
-    ticket_id = opened(registry)
-    registry.write(set_reminders, registry.actor(), False)  # which is about names
-    registry.write(edit_user, OPERATOR, "ann@example.org", UserEdit(email="new@example.org"))
-    registry.write(suspend_user, OPERATOR, "new@example.org")
-    registry.write(staff_reply, OPERATOR, str(ticket_id), "Dort drüben.", "Olga")
-    (told,) = mails(registry)
-    assert told.reference.startswith(f"ticket:{ticket_id}:message:")
-    assert (told.recipient, told.user_id) == ("ann@example.org", registry.users["ann"])
-    assert told.subject == f"Re: [T-{ticket_id:06d}] Wo ist er?"
-    assert "Olga wrote" in told.text
-    assert "\nDort drüben.\n" in told.text
-    registry.write(close, OPERATOR, str(ticket_id))
-    closing, _ = mails(registry)
-    assert closing.subject == f"Closed: [T-{ticket_id:06d}] Wo ist er?"
-    assert "/reply" not in closing.text
-    assert "This ticket was closed." in closing.text
-
-
-def test_a_refused_answer_mails_nothing(registry: Registry) -> None:
-    ticket_id = opened(registry)
-    with registry.refuses(ValidationFailed):
-        registry.write(staff_reply, OPERATOR, str(ticket_id), " ", "Olga")
-    assert mails(registry) == []
-
-
-def test_reminders_are_turned_off_and_on(registry: Registry) -> None:
-    assert registry.write(set_reminders, registry.actor(), True).user.reminders
-    assert "user.set_reminders" not in {action for action, _, _ in actions(registry)}
-    for enabled in (False, False, True):
-        assert registry.write(set_reminders, registry.actor(), enabled).user.reminders is enabled
-    assert [each for each in actions(registry) if each[0] == "user.set_reminders"] == [
-        ("user.set_reminders", {"reminders": True}, {"reminders": False}),
-        ("user.set_reminders", {"reminders": False}, {"reminders": True}),
-    ]
-
-
-def test_reminders_refusals(registry: Registry) -> None:
-    with registry.refuses(ValidationFailed) as caught:
-        registry.write(set_reminders, registry.actor(), None)
-    assert [(each.field, each.code) for each in caught[0].errors] == [("enabled", "required")]
-    with registry.refuses(NotFound):
-        registry.write(set_reminders, Actor("operator"), True)
-    registry.write(suspend_user, OPERATOR, "ann@example.org")
-    with registry.refuses(AccountSuspended):
-        registry.write(set_reminders, registry.actor(), None)
-
-
-def test_the_operator_turns_reminders_off(registry: Registry) -> None:
-    edited = registry.write(edit_user, OPERATOR, "ann@example.org", UserEdit(reminders=False))
-    assert edited.user.reminders is False
-    assert actions(registry)[-1] == ("user.edit", {"reminders": True}, {"reminders": False})
