@@ -38,7 +38,7 @@ def test_back_off_doubles_up_to_an_hour(attempts: int, minutes: int) -> None:
     assert back_off(attempts, 1) == timedelta(minutes=minutes) / 2
 
 
-def test_a_lease_outlasts_no_back_off_by_much() -> None:
+def test_the_lease_is_shorter_than_the_longest_back_off() -> None:
     assert timedelta(minutes=1) < LEASE < timedelta(hours=1)
 
 
@@ -51,11 +51,11 @@ def test_a_lease_outlasts_no_back_off_by_much() -> None:
         (timedelta(days=365), False, False),
     ],
 )
-def test_only_what_is_refused_for_good_is_given_up(age: timedelta, permanent: bool, given_up: bool) -> None:
+def test_only_a_permanent_refusal_is_given_up(age: timedelta, permanent: bool, given_up: bool) -> None:
     assert is_given_up(NOW, NOW + age, permanent=permanent) is given_up
 
 
-def test_a_message_is_plain_text_that_says_it_is_a_machines() -> None:
+def test_a_message_is_plain_text_and_marked_as_automatic() -> None:
     message = compose(MAIL, "Namen & Co", "names@example.net")
     raw = message.as_bytes()
     assert raw.isascii()
@@ -72,7 +72,7 @@ def test_a_message_is_plain_text_that_says_it_is_a_machines() -> None:
     assert read.get_content().splitlines() == MAIL.text.splitlines()
 
 
-def test_every_attempt_is_the_same_message_and_every_mail_another() -> None:
+def test_every_attempt_sends_the_same_message_and_every_mail_has_its_own() -> None:
     first = compose(MAIL, "", "names@example.net").as_bytes()
     later = replace(MAIL, attempts=9, next_attempt_at=NOW + timedelta(hours=3), error="500 no")
     assert compose(later, "", "names@example.net").as_bytes() == first
@@ -89,7 +89,7 @@ def test_every_attempt_is_the_same_message_and_every_mail_another() -> None:
 @pytest.mark.parametrize(
     "evil", ["a\r\nBcc: eve@example.com", "a\nBcc: eve", "a\u2028b", "a\x00b\x1b[2J", "a\rb\x85c"]
 )
-def test_nothing_that_a_user_wrote_adds_a_header(evil: str) -> None:
+def test_a_user_s_text_can_t_add_a_header(evil: str) -> None:
     message = compose(replace(MAIL, subject=evil), evil, "names@example.net")
     read = message_from_bytes(message.as_bytes(), policy=default)
     assert sorted(read.keys()) == sorted(
@@ -134,7 +134,7 @@ TICKET = Ticket(
 )
 
 
-def test_a_mail_about_a_ticket_reads_well() -> None:
+def test_the_text_of_a_mail_about_a_ticket() -> None:
     assert mail_subject(TICKET) == "Re: [T-000123] Wo ist mein Name?"
     assert mail_text(TICKET, "Olga", "\nDort.\n\nUnd hier.\n") == (
         "Olga wrote in your ticket T-000123, about blog.example.test:\n"

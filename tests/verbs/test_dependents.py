@@ -1,4 +1,4 @@
-"""Nameservers below names that lapse: refused, told of, and removed before another user can register the name; on both engines."""
+"""Nameservers below names that lapse: refused, announced, and removed before another user can register the name; on both databases."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -100,7 +100,7 @@ def codes(found: Iterable[FieldError]) -> list[tuple[str, str]]:
 # The takeover
 
 
-def test_no_user_gets_a_name_by_registering_what_its_nameserver_lay_below(registry: Registry) -> None:
+def test_registering_the_name_above_a_nameserver_takes_over_no_name(registry: Registry) -> None:
     ada = lapse(registry, others=(OUT,))
     registry.add_user("eve")
     for _ in range(45):
@@ -118,7 +118,7 @@ def test_no_user_gets_a_name_by_registering_what_its_nameserver_lay_below(regist
 
 
 @pytest.mark.parametrize("host", [HOST, GONE, f"a.b.{GONE}", "ns1.x.deep.example.test"])
-def test_a_nameserver_below_a_name_that_no_user_holds_is_refused(registry: Registry, host: str) -> None:
+def test_a_nameserver_below_an_unregistered_name_is_refused(registry: Registry, host: str) -> None:
     registry.add_domain("deep.example.test")
     with registry.refuses(ValidationFailed) as caught:
         take(registry, ADA, "ben", OUT, host)
@@ -129,7 +129,7 @@ def test_a_nameserver_below_a_name_that_no_user_holds_is_refused(registry: Regis
     assert codes(caught[0].errors) == [("nameservers[0]", "nameserver_unregistered")]
 
 
-def test_the_deepest_platform_domain_decides(registry: Registry) -> None:
+def test_the_deepest_platform_domain_applies(registry: Registry) -> None:
     """A name above a nested platform domain can't be registered; below it a name can."""
     registry.add_domain("deep.example.test")
     registry.register("x.deep.example.test", nameservers=(OUT,))
@@ -145,7 +145,7 @@ def test_names_in_their_cooling_off_are_refused_too(registry: Registry) -> None:
             take(registry, ADA, name, HOST)
 
 
-def test_what_is_the_operators_is_fine(registry: Registry) -> None:
+def test_the_operator_s_nameservers_are_accepted(registry: Registry) -> None:
     registry.write(set_label, OPERATOR, "example.test", "dns", "reserved")
     registry.write(set_label, OPERATOR, "example.test", "mail", "standard")
     take(registry, ADA, "ben", "ns7.example.test", "ns1.dns.example.test", "example.test")
@@ -154,7 +154,7 @@ def test_what_is_the_operators_is_fine(registry: Registry) -> None:
     assert codes(caught[0].errors) == [("nameservers[0]", "nameserver_unregistered")], "it can be registered"
 
 
-def test_a_users_own_names_and_glue_are_fine(registry: Registry) -> None:
+def test_nameservers_below_the_user_s_own_names_are_accepted(registry: Registry) -> None:
     registry.register(GONE)
     registry.write(delete, registry.actor(), GONE)
     glue = (GlueInput(f"ns1.{ADA}", "8.8.8.8"),)
@@ -164,7 +164,7 @@ def test_a_users_own_names_and_glue_are_fine(registry: Registry) -> None:
 @pytest.mark.parametrize(
     "setting", [PlatformDomainSettings(hidden=True), PlatformDomainSettings(restricted=True)]
 )
-def test_under_a_hidden_platform_domain_only_the_dns_is_told_of(
+def test_under_a_hidden_platform_domain_errors_depend_on_the_dns_only(
     registry: Registry, setting: PlatformDomainSettings
 ) -> None:
     registry.add_domain("else.test")
@@ -185,7 +185,7 @@ def test_under_a_hidden_platform_domain_only_the_dns_is_told_of(
     take(registry, ADA, "ann", *hosts[:2], hosts[4])
 
 
-def test_what_is_stored_is_kept(registry: Registry) -> None:
+def test_stored_nameservers_are_kept(registry: Registry) -> None:
     """A registry from before the rule: its names can still be changed, and nothing else can be added."""
     registry.write(store_unchecked, registry.register(ADA, "ben"), HOST)
     registry.write(
@@ -237,7 +237,7 @@ def test_the_last_nameserver_goes_with_the_ds_records(registry: Registry) -> Non
     assert registry.doctor() == []
 
 
-def test_what_lies_elsewhere_stays(registry: Registry) -> None:
+def test_nameservers_elsewhere_are_kept(registry: Registry) -> None:
     registry.register(GONE, nameservers=(OUT,))
     own = f"ns1.{ADA}"
     ada = registry.register(
@@ -258,7 +258,7 @@ def test_what_lies_elsewhere_stays(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("state", ["trash", "suspended"])
-def test_names_that_may_come_back_lose_them_too(registry: Registry, state: str) -> None:
+def test_names_in_the_trash_or_suspended_lose_such_nameservers_too(registry: Registry, state: str) -> None:
     ada = lapse(registry)
     registry.live(days=20)
     if state == "trash":
@@ -275,7 +275,7 @@ def test_names_that_may_come_back_lose_them_too(registry: Registry, state: str) 
     assert registry.doctor() == []
 
 
-def test_a_restored_name_keeps_what_depends_on_it(registry: Registry) -> None:
+def test_a_restored_name_keeps_its_dependents(registry: Registry) -> None:
     ada = lapse(registry)
     registry.live(days=20)
     registry.write(restore, registry.actor(), GONE, Payable(), free_quota=FREE_QUOTA)
@@ -286,7 +286,7 @@ def test_a_restored_name_keeps_what_depends_on_it(registry: Registry) -> None:
     assert subjects(registry) == [f"Nameservers of {ADA} need a change"] * 2
 
 
-def test_the_name_is_not_released_before_the_dns_has_let_go(registry: Registry) -> None:
+def test_the_name_is_not_released_before_the_removal_is_published(registry: Registry) -> None:
     registry.add_domain("else.test")
     registry.register(GONE, nameservers=(OUT,))
     registry.register("ada.else.test", "ben", nameservers=(HOST, OUT))
@@ -306,7 +306,7 @@ def test_the_name_is_not_released_before_the_dns_has_let_go(registry: Registry) 
     take(registry, GONE, "ben")
 
 
-def test_the_operator_releases_nothing_that_others_depend_on(registry: Registry) -> None:
+def test_the_operator_can_t_release_a_name_with_dependents(registry: Registry) -> None:
     lapse(registry)
     with registry.refuses(Conflict) as caught:
         registry.write(purge, OPERATOR, GONE, release=True)
@@ -318,7 +318,7 @@ def test_the_operator_releases_nothing_that_others_depend_on(registry: Registry)
     take(registry, GONE, "ben")
 
 
-def test_many_dependents_are_seen_to_some_at_a_time(registry: Registry) -> None:
+def test_dependents_are_handled_in_batches(registry: Registry) -> None:
     registry.register(GONE, nameservers=(OUT,))
     registry.add_user("eve", free_quota=99)
     count = 2 * BATCH_MAX + 1
@@ -339,7 +339,7 @@ def test_many_dependents_are_seen_to_some_at_a_time(registry: Registry) -> None:
 # Notices
 
 
-def test_the_holder_is_told_at_the_trash_a_week_before_and_after(registry: Registry) -> None:
+def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Registry) -> None:
     ada = lapse(registry)
     start = registry.now
     assert subjects(registry) == [f"Nameservers of {ADA} need a change"]
@@ -364,14 +364,14 @@ def test_the_holder_is_told_at_the_trash_a_week_before_and_after(registry: Regis
     assert registry.read(nameserver_warnings, registry.subdomain(ada.id)) == ()
 
 
-def test_without_reminders_only_the_removal_is_told(registry: Registry) -> None:
+def test_without_reminders_only_the_removal_is_mailed(registry: Registry) -> None:
     registry.write(set_reminders, registry.actor("ben"), enabled=False)
     lapse(registry)
     registry.live(days=31)
     assert subjects(registry) == [f"Nameservers of {ADA} were removed"]
 
 
-def test_a_suspended_name_in_the_trash_stands_still(registry: Registry) -> None:
+def test_no_warnings_while_the_name_in_the_trash_is_suspended(registry: Registry) -> None:
     ada = lapse(registry)
     registry.write(suspend, OPERATOR, GONE)
     registry.live(days=60)
@@ -386,7 +386,7 @@ def test_a_suspended_name_in_the_trash_stands_still(registry: Registry) -> None:
     ]
 
 
-def test_away_and_back_is_told_once_more(registry: Registry) -> None:
+def test_a_second_stay_in_the_trash_is_warned_of_again(registry: Registry) -> None:
     """All in one instant: no mail has the reference of another."""
     lapse(registry)
     put(registry, ADA, "ben", OUT)
@@ -400,7 +400,7 @@ def test_away_and_back_is_told_once_more(registry: Registry) -> None:
     assert registry.sweep().done["nameservers_told"] == 0
 
 
-def test_the_doctor_lists_what_depends_on_the_trash(registry: Registry) -> None:
+def test_the_doctor_lists_dependents_of_names_in_the_trash(registry: Registry) -> None:
     ada = lapse(registry)
     (notice,) = registry.read(list_notices)
     assert (notice.notice, notice.object_type, notice.object_id) == (

@@ -111,7 +111,7 @@ def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
 def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(
     registry: Registry, setting: PlatformDomainSettings
 ) -> None:
-    """Whether a name is registered there is nobody's to know: registered without nameservers and missing say the same."""
+    """A name registered without nameservers and a missing one give the same warning, so that it reveals no registrations."""
     registry.add_domain("else.test")
     registry.register("held.else.test", "ben")
     registry.write(edit_platform_domain, OPERATOR, "else.test", setting)

@@ -81,9 +81,7 @@ def _in_zone(registry: Registry) -> set[str]:
     return {each.owner for each in records if each.type == "NS" and each.owner != ZONE}
 
 
-def test_all_names_leave_the_zone_and_exactly_those_come_back(
-    registry: Registry, names: dict[str, int]
-) -> None:
+def test_all_names_leave_the_zone_and_exactly_those_return(registry: Registry, names: dict[str, int]) -> None:
     before = {name: registry.subdomain(of) for name, of in names.items()}
     statuses = _statuses(registry, names)
     registry.advance(hours=1)
@@ -142,7 +140,9 @@ def test_a_user_suspended_alone_is_suspended_with_its_names_later(
     assert registry.doctor() == []
 
 
-def test_a_name_let_go_by_itself_and_held_again_stays(registry: Registry, names: dict[str, int]) -> None:
+def test_a_name_unsuspended_and_suspended_again_alone_stays_suspended(
+    registry: Registry, names: dict[str, int]
+) -> None:
     registry.write(suspend_with_names, WHY, ANN)
     registry.write(unsuspend, OPERATOR, SHOP)
     registry.write(suspend, OPERATOR, SHOP, "this one is bad")
@@ -152,7 +152,7 @@ def test_a_name_let_go_by_itself_and_held_again_stays(registry: Registry, names:
     assert registry.doctor() == []
 
 
-def test_the_names_can_stay_suspended_to_be_let_go_one_by_one(
+def test_the_names_can_stay_suspended_and_be_unsuspended_one_by_one(
     registry: Registry, names: dict[str, int]
 ) -> None:
     registry.write(suspend_with_names, WHY, ANN)
@@ -160,12 +160,12 @@ def test_the_names_can_stay_suspended_to_be_let_go_one_by_one(
     assert _in_zone(registry) == {BENS}
     registry.write(unsuspend, OPERATOR, SHOP)
     assert _in_zone(registry) == {SHOP, BENS}
-    registry.write(suspend_with_names, WHY, ANN)  # and with it only what was let go
+    registry.write(suspend_with_names, WHY, ANN)  # with only the names that were unsuspended
     assert registry.write(unsuspend_with_names, OPERATOR, ANN).names == (SHOP,)
     assert registry.doctor() == []
 
 
-def test_the_user_can_do_nothing_meanwhile(registry: Registry, names: dict[str, int]) -> None:
+def test_a_suspended_user_can_change_nothing(registry: Registry, names: dict[str, int]) -> None:
     registry.write(suspend_with_names, WHY, ANN)
     with pytest.raises(AccountSuspended):
         registry.register(f"more.{ZONE}")

@@ -380,7 +380,7 @@ def test_names_at_rest_are_dated_together(registry: Registry, monkeypatch: pytes
         looked_at.append(identifier)
         return find_for_operator(tx, identifier)
 
-    monkeypatch.setattr("sublet.subdomains.sweep.find_for_operator", noted)
+    monkeypatch.setattr("sublet.subdomains.dependents.find_for_operator", noted)
     assert [registry.write(sweep).done for _ in range(2)] == [
         Counter(renewal_opens=1),
         Counter(looked=len(names)),

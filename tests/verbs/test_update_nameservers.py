@@ -170,8 +170,8 @@ def test_the_number_of_changes_in_a_day_is_limited(registry: Registry) -> None:
     with registry.refuses(RateLimited) as limited:
         put(SHOP, 3)
     assert limited[0].retry_after_seconds == 21 * 3600
-    put(SHOP, 2)  # what is so already is no change
-    put("other.example.test", 3)  # each name by itself
+    put(SHOP, 2)  # the same delegation is no change
+    put("other.example.test", 3)  # the limit counts for each name
     registry.advance(hours=21)
     put(SHOP, 3)
     with registry.refuses(RateLimited) as again:
