@@ -9,8 +9,7 @@ from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput, Record
 from sublet.errors import ValidationFailed
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.nameservers import nameserver_warnings
@@ -105,11 +104,9 @@ def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
     assert warned(registry, HOST) == (NOT_IN_THE_DNS,)
 
 
-@pytest.mark.parametrize(
-    "setting", [PlatformDomainSettings(hidden=True), PlatformDomainSettings(restricted=True)]
-)
+@pytest.mark.parametrize("setting", [{"hidden": True}, {"restricted": True}])
 def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(
-    registry: Registry, setting: PlatformDomainSettings
+    registry: Registry, setting: dict[str, bool]
 ) -> None:
     """A name registered without nameservers and a missing one give the same warning, so that it reveals no registrations."""
     registry.add_domain("else.test")

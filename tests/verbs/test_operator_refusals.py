@@ -1,8 +1,9 @@
-"""The refusals of the operator's verbs: the error, its field, and that nothing is written."""
+"""Each refusal of the operator's verbs: what is raised, for which field, and that it leaves no trace."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +14,10 @@ from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
 from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
 from sublet.credits.packages import add_package, retire_package
 from sublet.errors import Conflict, NotFound, Refusal, ValidationFailed
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.grant_platform_domain import grant_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.revoke_platform_domain import revoke_platform_domain
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings as Said
-from sublet.platform_domains.unset_label import unset_label
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
+from sublet.platform_domains.labels import set_label, unset_label
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
+from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_names_held
@@ -33,10 +29,10 @@ Case = tuple[str, Callable[[Registry], object], type[Refusal], str]
 
 
 def _add_domain(
-    domain: str, said: Said | None = None, zone_file: str | None = None
+    domain: str, said: dict[str, Any] | None = None, zone_file: str | None = None
 ) -> Callable[[Registry], object]:
     return lambda r: r.do(
-        add_platform_domain, domain, said or Said(), names_held=list_names_held, zone_file=zone_file
+        add_platform_domain, domain, said or {}, names_held=list_names_held, zone_file=zone_file
     )
 
 
@@ -64,7 +60,7 @@ ACCOUNTS: list[Case] = [
         ValidationFailed,
         "organization",
     ),
-    ("edit: unknown", lambda r: r.do(edit_user, "no@example.net", UserEdit(name="N")), NotFound, ""),
+    ("edit: nobody", lambda r: r.do(edit_user, "no@example.net", UserEdit(name="N")), NotFound, ""),
     ("edit: nothing", lambda r: r.do(edit_user, ANNA, UserEdit()), ValidationFailed, ""),
     ("edit: another's address", lambda r: r.do(edit_user, ANNA, UserEdit(email=BOB)), Conflict, ""),
     (
@@ -79,10 +75,10 @@ ACCOUNTS: list[Case] = [
         ValidationFailed,
         "free_quota",
     ),
-    ("suspend: unknown", lambda r: r.do(suspend_user, "99", "r"), NotFound, ""),
+    ("suspend: nobody", lambda r: r.do(suspend_user, "99", "r"), NotFound, ""),
     ("suspend: long reason", lambda r: r.do(suspend_user, ANNA, "r" * 501), ValidationFailed, "reason"),
     ("unsuspend: not suspended", lambda r: r.do(unsuspend_user, ANNA), Conflict, ""),
-    ("token: unknown", lambda r: r.do(issue_token, "99", "t"), NotFound, ""),
+    ("token: nobody", lambda r: r.do(issue_token, "99", "t"), NotFound, ""),
     ("token: blank name", lambda r: r.do(issue_token, ANNA, ""), ValidationFailed, "name"),
     ("token: scope", lambda r: r.do(issue_token, ANNA, "t", scopes=["root"]), ValidationFailed, "scopes"),
     (
@@ -100,30 +96,30 @@ DOMAINS: list[Case] = [
     ("domain: below a held name", _add_domain("deep." + ALPHA), Conflict, ""),
     (
         "domain: min over max",
-        _add_domain("o.test", Said(nameservers_min=4, nameservers_max=2)),
+        _add_domain("o.test", {"nameservers_min": 4, "nameservers_max": 2}),
         ValidationFailed,
         "nameservers_min",
     ),
     (
         "domain: 14 nameservers",
-        _add_domain("o.test", Said(nameservers_max=14)),
+        _add_domain("o.test", {"nameservers_max": 14}),
         ValidationFailed,
         "nameservers_max",
     ),
     (
         "domain: apex",
-        _add_domain("o.test", Said(apex_nameservers=("a b",))),
+        _add_domain("o.test", {"apex_nameservers": ("a b",)}),
         ValidationFailed,
         "apex_nameservers[0]",
     ),
     (
         "domain: apex twice",
-        _add_domain("o.test", Said(apex_nameservers=("n.o.test", "N.o.test."))),
+        _add_domain("o.test", {"apex_nameservers": ("n.o.test", "N.o.test.")}),
         ValidationFailed,
         "apex_nameservers",
     ),
-    ("domain: rname", _add_domain("o.test", Said(soa_rname="a.b@o.test")), ValidationFailed, "soa_rname"),
-    ("domain: serial", _add_domain("o.test", Said(serial=2**32)), ValidationFailed, "serial"),
+    ("domain: rname", _add_domain("o.test", {"soa_rname": "a.b@o.test"}), ValidationFailed, "soa_rname"),
+    ("domain: serial", _add_domain("o.test", {"serial": 2**32}), ValidationFailed, "serial"),
     (
         "zone: include",
         _add_domain("o.test", None, "$TTL 60\n$INCLUDE /etc/passwd\n"),
@@ -145,16 +141,16 @@ DOMAINS: list[Case] = [
         ValidationFailed,
         "zone_file",
     ),
-    ("edit: none", lambda r: r.do(edit_platform_domain, "o.test", Said(idn=False)), NotFound, ""),
-    ("edit: nothing", lambda r: r.do(edit_platform_domain, DOMAIN, Said()), ValidationFailed, ""),
+    ("edit: none", lambda r: r.do(edit_platform_domain, "o.test", {"idn": False}), NotFound, ""),
+    ("edit: nothing", lambda r: r.do(edit_platform_domain, DOMAIN, {}), ValidationFailed, ""),
     (
         "edit: days",
-        lambda r: r.do(edit_platform_domain, DOMAIN, Said(grace_days=-1)),
+        lambda r: r.do(edit_platform_domain, DOMAIN, {"grace_days": -1}),
         ValidationFailed,
         "grace_days",
     ),
     ("grant: no domain", lambda r: r.do(grant_platform_domain, "o.test", "acme"), NotFound, ""),
-    ("grant: unknown", lambda r: r.do(grant_platform_domain, DOMAIN, "none"), NotFound, ""),
+    ("grant: nobody", lambda r: r.do(grant_platform_domain, DOMAIN, "none"), NotFound, ""),
     ("revoke: not granted", lambda r: r.do(revoke_platform_domain, DOMAIN, "acme"), NotFound, ""),
     ("offer: mode", lambda r: r.do(offer_mode, DOMAIN, "admin", price_credits=1), ValidationFailed, "mode"),
     ("offer: no price", lambda r: r.do(offer_mode, DOMAIN, "premium"), ValidationFailed, "price_credits"),
@@ -192,7 +188,7 @@ DOMAINS: list[Case] = [
         "organizations",
     ),
     (
-        "label: unknown",
+        "label: nobody",
         lambda r: r.do(set_label, DOMAIN, "a", "special", organizations=["none"]),
         NotFound,
         "",
@@ -200,7 +196,7 @@ DOMAINS: list[Case] = [
     ("unset: not listed", lambda r: r.do(unset_label, DOMAIN, "a"), NotFound, ""),
 ]
 CREDITS: list[Case] = [
-    ("grant: unknown", lambda r: r.do(grant_credits, "99", 5, "r"), NotFound, ""),
+    ("grant: nobody", lambda r: r.do(grant_credits, "99", 5, "r"), NotFound, ""),
     ("grant: 0", lambda r: r.do(grant_credits, ANNA, 0, "r"), ValidationFailed, "credits"),
     ("grant: below 0", lambda r: r.do(grant_credits, ANNA, -5, "r"), ValidationFailed, "credits"),
     ("grant: too much", lambda r: r.do(grant_credits, ANNA, 10**12 + 1, "r"), ValidationFailed, "credits"),

@@ -8,8 +8,7 @@ from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, u
 from sublet.errors import (
     AccountSuspended,
 )
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from support.operator_registry import ANNA, Registry, small_registry
 
 DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
@@ -30,7 +29,7 @@ def test_a_user_joins_an_organization_by_name_slug_or_id_or_adds_one(registry: R
     assert registry.do(add_user, "c4@example.net", "C", "Ärzte & Co.").organization == new.organization
 
 
-def test_every_change_is_audited_with_who_and_why(registry: Registry) -> None:
+def test_every_change_is_audited_with_actor_and_reason(registry: Registry) -> None:
     registry.do(edit_user, ANNA, UserEdit(name="Anne", free_quota=9, organization="acme"))
     event = registry.events()[-1]
     assert (event["actor_kind"], event["actor_name"], event["reason"]) == ("operator", "olga", "because")
@@ -44,7 +43,7 @@ def test_every_change_is_audited_with_who_and_why(registry: Registry) -> None:
 def test_unchanged_values_leave_no_event(registry: Registry) -> None:
     before = registry.rows()
     registry.do(edit_user, ANNA, UserEdit(name="Anna", email=ANNA.upper()))
-    registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(idn=True))
+    registry.do(edit_platform_domain, DOMAIN, {"idn": True})
     after = registry.rows()
     # PostgreSQL's mark tells that the transactions were committed, which they were.
     assert {**after, "commit_marks": []} == {**before, "commit_marks": []}

@@ -11,10 +11,8 @@ from sublet.credits.model import Payable
 from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
 from sublet.db import Tx
 from sublet.dns.types import GlueInput
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
@@ -160,7 +158,7 @@ CALLS: dict[str, Call] = {
     "operator_restore": lambda tx, actor, _, args: operator_restore(tx, actor, args["what"]),
     "purge": lambda tx, actor, _, args: purge(tx, actor, args["what"], release=args["release"]),
     "edit_platform_domain": lambda tx, actor, _, args: edit_zone_settings(
-        tx, actor, args["domain"], PlatformDomainSettings(**args["changes"]), force=args["force"]
+        tx, actor, args["domain"], args["changes"], force=args["force"]
     ),
     "offer_mode": _offer,
     "withdraw_offer": lambda tx, actor, _, args: withdraw_offer(tx, actor, args["domain"], args["mode"]),
