@@ -1,7 +1,6 @@
 import pytest
 
-from sublet.credits.ledger import HOUSE_ACCOUNTS, Entry, check_entry, house_account
-from sublet.credits.model import TRANSFER_KINDS
+from sublet.credits.ledger import HOUSE_ACCOUNTS, KINDS, Entry, check_entry, house_account
 
 
 def _entry(kind: str, credit_count: int) -> Entry:
@@ -24,7 +23,7 @@ def test_every_kind_has_its_account_on_the_other_side(kind: str, house: str) -> 
 
 
 def test_every_kind_of_transfer_is_tested() -> None:
-    assert {house_account(kind) for kind in TRANSFER_KINDS} == set(HOUSE_ACCOUNTS)
+    assert {house_account(kind) for kind in KINDS} == set(HOUSE_ACCOUNTS)
 
 
 @pytest.mark.parametrize(

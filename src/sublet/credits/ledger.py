@@ -20,6 +20,9 @@ _HOUSE_BY_KIND = {
     "charge": "revenue",
     "refund": "revenue",
 }
+GIVES = {"charge": False, "purchase": True, "grant": True, "refund": True}
+"""True if a kind adds credits to the user. An adjustment may do either."""
+KINDS = (*GIVES, "adjustment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +55,12 @@ def check_entry(entry: Entry) -> None:
     Charges deduct; purchases, grants and refunds add; adjustments do either; no movement is 0.
     """
     gives = entry.credits > 0
-    wanted = {"charge": False, "purchase": True, "grant": True, "refund": True}.get(entry.kind, gives)
-    if entry.credits == 0 or gives is not wanted or entry.kind not in _HOUSE_BY_KIND:
+    wanted = GIVES.get(entry.kind, gives)
+    if entry.credits == 0 or gives is not wanted or entry.kind not in KINDS:
         raise ValueError(f"no such movement: {entry.kind} of {entry.credits}")
 
 
-GIVES = {"charge": False, "purchase": True, "grant": True, "refund": True}
-"""True if a kind adds credits to the user. An adjustment may do either."""
-KINDS = (*GIVES, "adjustment")
-_CHARGE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z")
+_CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def reference_problem(posted: Posted) -> str | None:
     """Return what is wrong with a transfer's reference (its form, or the user, name or charge in it), or None."""
     kind, _, rest = posted.reference.partition(":")
     if posted.kind == "charge":
-        match = _CHARGE.fullmatch(posted.reference)
+        match = _CHARGE_REFERENCE.fullmatch(posted.reference)
         well = match is not None and int(match[2]) == posted.subdomain_id
     elif posted.kind == "purchase":
         well = kind == "payment" and not check_reference(rest)[1]

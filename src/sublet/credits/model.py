@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-TRANSFER_KINDS = ("purchase", "charge", "refund", "grant", "adjustment")
-
 
 @dataclass(frozen=True, slots=True)
 class Payable:

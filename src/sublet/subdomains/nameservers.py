@@ -271,7 +271,10 @@ def registry_warnings(
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return `parent_not_signed` for DS records in a zone that is known to be unsigned: no validator uses them (RFC 4035, section 5.2)."""
+    """Return `parent_not_signed` for DS records in a zone that is known to be unsigned.
+
+    Validators don't use them (RFC 4035, section 5.2).
+    """
     if not subdomain.delegation.ds_records or is_zone_signed(tx, subdomain.platform_domain_id) is not False:
         return ()
     warning = (

@@ -507,7 +507,7 @@ def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int 
 
 
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
-    """Return `lifecycle.is_restorable` in SQL, for names in the trash. A row stays there until the sweep purges it."""
+    """Return `lifecycle.is_restorable` in SQL, for names in the trash."""
     days = platform_domains.c.trash_days
     since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
     return or_(

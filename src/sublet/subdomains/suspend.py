@@ -91,8 +91,8 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 def evidence_of(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
     """Return a name's state before a suspension, for the audit: its user, its status, its delegation and what is published of it.
 
-    `provisioning_status` published means that the zone has exactly this delegation. Pending or failed means that it may have an older one: that
-    of `published_generation`, read back at `published_at` under the zone's `published_serial`.
+    `provisioning_status` published means that the zone has exactly this delegation. Pending or failed means that it may have an older one:
+    that of `published_generation`, read back at `published_at` under the zone's `published_serial`.
     """
     return {
         "fqdn": subdomain.fqdn,
