@@ -33,8 +33,7 @@ from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.worker.mailer import Mailer
 from sublet.worker.smtp import SmtpTransport
 from sublet.worker.smtp import smtp_server as chosen_server

@@ -21,13 +21,13 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from sublet.accounts.add_user import add_user
-from sublet.accounts.issue_token import issue_token
+from sublet.accounts.tokens import issue_token
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.add_package import add_package
+from sublet.credits.coupons import CouponTerms, add_coupon
 from sublet.credits.model import Payable
-from sublet.credits.record_payment import PaymentMade, record_payment
+from sublet.credits.movements import PaymentMade, record_payment
+from sublet.credits.packages import add_package
 from sublet.db import Database, Tx, open_database
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.names import owner_key

@@ -14,12 +14,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pytest
 from sqlalchemy import func, select
 
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.cli.doctor import check_all
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.grant_credits import grant_credits
+from sublet.credits.coupons import CouponTerms, add_coupon
 from sublet.credits.model import Outcome, Payable
+from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal

@@ -17,9 +17,8 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.stop_sweep import stop_sweep
-from sublet.subdomains.suspend import suspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import sweep
-from sublet.subdomains.unsuspend import unsuspend
 from support.registry import OPERATOR, Registry
 
 

@@ -7,31 +7,21 @@ from typing import Any
 
 import pytest
 
-from sublet.accounts.add_user import add_user
-from sublet.accounts.edit_user import UserEdit, edit_user
-from sublet.accounts.issue_token import issue_token
-from sublet.accounts.revoke_token import revoke_token
 from sublet.accounts.store import insert_user
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.add_package import add_package
-from sublet.credits.adjust_credits import adjust_credits
-from sublet.credits.grant_credits import grant_credits
-from sublet.credits.record_payment import PaymentMade, record_payment
-from sublet.credits.refund_charge import refund_charge
-from sublet.credits.retire_coupon import retire_coupon
-from sublet.credits.retire_package import retire_package
+from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
+from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.packages import add_package, retire_package
 from sublet.errors import Conflict, NotFound, Refusal, ValidationFailed
 from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
 from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
-from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge
+from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_names_held
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 DOMAIN, ALPHA = "example.test", "alpha.example.test"
@@ -259,7 +249,7 @@ SUBDOMAINS: list[Case] = [
 
 
 @pytest.mark.parametrize("case", [*ACCOUNTS, *DOMAINS, *CREDITS, *SUBDOMAINS], ids=lambda case: case[0])
-def test_a_refusal_names_what_is_wrong_and_leaves_no_trace(case: Case, tmp_path: Path) -> None:
+def test_a_refusal_names_the_field_and_leaves_no_trace(case: Case, tmp_path: Path) -> None:
     _, attempt, refusal, field = case
     registry = small_registry(tmp_path)
     before = registry.rows()
@@ -309,7 +299,7 @@ def test_a_retired_coupon_keeps_its_code(tmp_path: Path) -> None:
     assert registry.rows() == before
 
 
-def test_all_wrong_fields_are_told_at_once(tmp_path: Path) -> None:
+def test_all_invalid_fields_are_reported_together(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     with pytest.raises(ValidationFailed) as raised:
         registry.do(add_user, "x", "", free_quota=-1)
@@ -328,7 +318,7 @@ def test_a_name_of_several_organizations_is_a_conflict(tmp_path: Path) -> None:
     assert registry.do(grant_platform_domain, DOMAIN, "anna-example-net-2").organization == again.organization
 
 
-def test_the_database_holds_one_user_an_address(tmp_path: Path) -> None:
+def test_the_database_keeps_addresses_unique(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     before = registry.rows()
     with pytest.raises(Conflict):

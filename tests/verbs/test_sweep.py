@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import select
 
 from sublet.accounts.store import update_user
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
+from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import audit_events
-from sublet.credits.adjust_credits import adjust_credits
 from sublet.credits.model import Payable
+from sublet.credits.movements import adjust_credits
 from sublet.db import Tx
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
@@ -26,9 +25,8 @@ from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.suspend import suspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import FAULT_PAUSE, REDATE_MAX, Swept, is_sweep_due, sweep
-from sublet.subdomains.unsuspend import unsuspend
 from support.registry import OPERATOR, Dump, Registry
 from support.subdomain_states import State, add_names
 

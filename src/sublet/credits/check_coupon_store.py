@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from sqlalchemy import func, select
 
-from sublet.credits.coupon_store import coupon_uses, coupons
 from sublet.credits.coupons import apply_coupon
 from sublet.credits.model import Coupon
-from sublet.credits.store import transfers
+from sublet.credits.store import coupon_uses, coupons, transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.schema import STREAMED

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from sqlalchemy import Subquery, case, func, select
 
 from sublet.audit import list_events_without_row, list_rows_without_event
-from sublet.credits.coupon_store import coupons
-from sublet.credits.package_store import packages
-from sublet.credits.posted import Posted, money_problem, movement_problem, price_problem, reference_problem
-from sublet.credits.store import ledger_accounts, transfers
+from sublet.credits.ledger import Posted, money_problem, movement_problem, price_problem, reference_problem
+from sublet.credits.store import coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.schema import STREAMED

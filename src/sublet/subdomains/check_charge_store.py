@@ -6,14 +6,12 @@ from itertools import groupby
 from sqlalchemy import func, select
 
 from sublet.counted import counted
-from sublet.credits.coupon_store import coupon_uses, coupons
-from sublet.credits.store import transfers
+from sublet.credits.store import coupon_uses, coupons, transfers
 from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.schema import STREAMED
 from sublet.subdomains.charge import charge_reference
-from sublet.subdomains.store import subdomains
-from sublet.subdomains.term_store import terms
+from sublet.subdomains.store import subdomains, terms
 
 
 def list_wrong_charges(tx: Tx) -> Iterator[Violation]:

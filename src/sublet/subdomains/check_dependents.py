@@ -7,19 +7,19 @@ from sublet.dns.names import ancestors, owner_key
 from sublet.invariants import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import dependent_store
+from sublet.subdomains import delegation_store
 from sublet.subdomains.check_life import Beside
 from sublet.subdomains.delegation_store import host_keys
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_labels import Place, place_of
 from sublet.subdomains.nameserver_notices import moment
+from sublet.subdomains.nameservers import Place, place_of
 
 
 class IndexedHosts:
     """The index of nameservers, walked beside the subdomains in the order of their ids."""
 
     def __init__(self, tx: Tx) -> None:
-        self._hosts = Beside(dependent_store.stream_hosts(tx))
+        self._hosts = Beside(delegation_store.stream_hosts(tx))
 
     def check(self, subdomain: Subdomain) -> Iterator[Violation]:
         """Yield what is wrong with the index of the next subdomain."""
@@ -43,7 +43,7 @@ def list_notices(tx: Tx) -> list[Notice]:
 def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDomain]) -> Iterator[Notice]:
     place: Place | None = None
     last = ""
-    for subdomain_id, fqdn, key in dependent_store.stream_hosts_below(tx, domain):
+    for subdomain_id, fqdn, key in delegation_store.stream_hosts_below(tx, domain):
         host = owner_key(key)  # reversed once more
         above = next(each for each in (host, *ancestors(host)) if each in platform_domains)
         if above != domain:

@@ -8,8 +8,7 @@ from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.schema import STREAMED
 from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm
-from sublet.subdomains.store import subdomains
-from sublet.subdomains.term_store import terms
+from sublet.subdomains.store import subdomains, terms
 
 _PUBLISHER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
 """What the publisher tells changes nothing in a life, and is most of the audit."""

@@ -10,8 +10,7 @@ from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.mail.store import mails
 from sublet.subdomains.milestone_store import milestones
-from sublet.subdomains.store import subdomains
-from sublet.subdomains.term_store import terms
+from sublet.subdomains.store import subdomains, terms
 
 OF_A_TERM = ("renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired")
 OF_AN_ATTEMPT = ("auto_renewed", "auto_renew_failed")

@@ -8,7 +8,7 @@ from sublet.dns.delegation import check_delegation
 from sublet.dns.types import DsInput, GlueInput
 from sublet.invariants import Violation
 from sublet.platform_domains import store as platform_domain_store
-from sublet.subdomains import check_charge_store, check_milestone_store, check_store, look_alike_store
+from sublet.subdomains import check_charge_store, check_milestone_store, check_store, store
 from sublet.subdomains.check_dependents import IndexedHosts
 from sublet.subdomains.check_life import check_lives
 from sublet.subdomains.check_zones import check_zones
@@ -31,7 +31,7 @@ def check_registry(tx: Tx, *, free_quota: int) -> list[Violation]:
         *check_charge_store.list_foreign_charges(tx),
         *check_charge_store.list_wrong_coupon_uses(tx),
         *check_store.list_held_without_user(tx),
-        *look_alike_store.list_wrong_skeletons(tx),
+        *store.list_wrong_skeletons(tx),
         *check_store.list_users_over_quota(tx, free_quota),
         *check_store.list_waiting_too_long(tx, WAITING_MAX),
         *check_lives(tx),

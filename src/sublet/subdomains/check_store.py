@@ -11,8 +11,7 @@ from sublet.db import Tx
 from sublet.invariants import Violation
 from sublet.platform_domains.zone_state_store import zone_states
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import select_subdomains, stream, subdomains
-from sublet.subdomains.term_store import terms
+from sublet.subdomains.store import select_subdomains, stream, subdomains, terms
 
 
 def stream_all(tx: Tx) -> Iterator[Subdomain]:
