@@ -8,7 +8,7 @@
     make soak PART=fence                 old updates against newer ones, 100 trials on each name server
     make soak PART=kills SERVER=knot     25 SIGKILLs of Knot under load, and of the service at each point of publishing into it
     make soak PART=outage                1,000 names registered while the primary is away for three minutes
-    make soak PART=slow-clients          500 connections that send a byte a second, and what they cost the others
+    make soak PART=attacks               slow heads, slow bodies and pipelined requests, and what they cost other clients
     make soak PART=faults                1,000 SIGKILLs of the service under load on SQLite and 300 on PostgreSQL, 10,000 answers by strace
     make soak PART=hosts                 many processes, PostgreSQL with a standby, Knot: each killed in turn under load, 3 rounds
 
@@ -24,8 +24,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import attacks
 import process_trials
-import slow_clients
 from fault_scenarios import soak as scenarios
 from hosts import soak as many_hosts
 from machine import soak as machine
@@ -107,34 +107,30 @@ def processes(options: argparse.Namespace) -> bool:
     return well
 
 
-def slow(options: argparse.Namespace) -> bool:
-    """Measure what slow clients cost the others; tell whether their p99 stays below twice what it was and everything else holds."""
-    rounds = options.count or slow_clients.ROUNDS
-    seconds = slow_clients.ROUND_SECONDS
-    print(
-        f"slow-clients: {slow_clients.SLOW} connections, {rounds} rounds of twice {seconds:g} s", flush=True
-    )
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        measured = slow_clients.measure(Path(folder), rounds=rounds, round_seconds=seconds)
-    found = slow_clients.violations(measured)
-    if measured.ratio >= slow_clients.RATIO_MAX:
-        found.append(f"p99 is {measured.ratio:.2f} times what it is without slow clients")
-    lines = [*slow_clients.report(measured), *(f"VIOLATED: {each}" for each in found)]
-    print("\n".join(f"slow-clients: {line}" for line in lines))
+def attacked(options: argparse.Namespace) -> bool:
+    """Measure what attacks through the proxy cost other clients; `COUNT` is the seconds of each. Return whether all is well."""
+    seconds = float(options.count or 30)
+    lines, well = [], True
+    with (
+        tempfile.TemporaryDirectory(prefix="soak-") as folder,
+        attacks.attacked_service(Path(folder)) as service,
+    ):
+        for attack in attacks.ATTACKS:
+            measured = attacks.measure(attack, *service, seconds)
+            found = attacks.violations(measured)
+            well = well and not found
+            lines += [*attacks.report(attack, measured), *(f"VIOLATED: {each}" for each in found)]
+    print("\n".join(f"attacks: {line}" for line in lines))
     if options.report is not None:
         save_report(
             options.report,
-            "soak-slow-clients",
-            title="Soak: slow clients",
-            command="make soak PART=slow-clients",
-            about=f"One `sublet serve` on SQLite, {slow_clients.OTHERS} clients that read and write in turn, and {slow_clients.SLOW} connections that send "
-            "one byte a second of a head or of a body, and reconnect when the service closes them.",
-            lines=[
-                f"{rounds} rounds of {seconds:g} s without and {seconds:g} s with the slow clients",
-                *lines,
-            ],
+            "soak-attacks",
+            title="Soak: attacks through the proxy",
+            command="make soak PART=attacks",
+            about=f"One `sublet serve` on SQLite behind nginx, {len(attacks.OTHERS)} clients that read and write in turn, and attackers of one address.",
+            lines=lines,
         )
-    return not found
+    return well
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
@@ -146,7 +142,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "outage": primaries.outage,
     "hosts": many_hosts.hosts,
     "faults": scenarios.faults,
-    "slow-clients": slow,
+    "attacks": attacked,
 }
 
 
