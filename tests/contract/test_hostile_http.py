@@ -10,9 +10,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from hostile import Target, envelope, exchange, nothing_stored, parse_answer, refusal
-from nginx import Proxy, nginx
 from sublet.http.json_body import BODY_TIMEOUT_SECONDS
+from support.hostile_input import Target, envelope, exchange, nothing_stored, parse_answer, refusal
+from support.nginx import Proxy, nginx
 
 pytestmark = pytest.mark.slow
 

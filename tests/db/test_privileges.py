@@ -17,11 +17,6 @@ from typer.testing import CliRunner
 
 from docs.test_api_page import test_the_examples_get_the_answers_that_are_printed as check_api_page
 from docs.test_cli_page import examples, prepare
-from postgresql import fresh_database
-from postgresql_proxy import Proxy, run_proxy
-from service import RunningService, running_service
-from serving import wait_until
-from split_service import Logins, logins, split_service
 from sublet.cli.main import app
 from sublet.db import open_database
 from sublet.db.marks import DELETE_OLD
@@ -31,6 +26,11 @@ from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains import sweep_store
+from support.postgresql import fresh_database
+from support.postgresql_proxy import Proxy, run_proxy
+from support.running_service import RunningService, running_service
+from support.serve_process import wait_until
+from support.service_with_logins import Logins, logins, split_service
 
 pytestmark = pytest.mark.slow
 OWNERS = ("init", "migrate", "copy", "backup", "restore", "serve", "grants")
@@ -43,7 +43,7 @@ def found(postgresql_server: str) -> Iterator[Logins]:
         yield made
 
 
-def test_what_is_granted_names_tables_and_columns_that_there_are() -> None:
+def test_grants_name_existing_tables_and_columns() -> None:
     tables = {each.name: set(each.columns.keys()) for each in (*list_copied(), *list_other())}
     assert tables.keys() == metadata.tables.keys()
     granted = {name for role in ROLES for name in role.grants} - {"alembic_version"}
@@ -59,7 +59,7 @@ def test_what_is_granted_names_tables_and_columns_that_there_are() -> None:
                 assert privileges.keys() == {"SELECT"}
 
 
-def test_the_command_prints_it() -> None:
+def test_the_command_prints_the_grants() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sublet.cli.main", "grants"], capture_output=True, text=True, check=True
     )
@@ -234,7 +234,7 @@ FORBIDDEN = {
 _DENIED = re.compile(r"permission denied|must be owner")
 
 
-def test_what_a_role_is_not_to_do_is_refused(found: Logins) -> None:
+def test_a_role_without_a_privilege_is_refused(found: Logins) -> None:
     for role, statements in FORBIDDEN.items():
         with psycopg.connect(found.url(role), autocommit=True) as connection:
             for statement in statements:

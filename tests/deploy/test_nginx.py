@@ -12,15 +12,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-import plain_http
-from deployment import find_program
-from nginx import NAME, READY_SECONDS, nginx
-from postgresql import fresh_database
-from service import MovableClock, RunningService
-from serving import free_address as free_host_and_port
-from serving import wait_until
 from sublet.config import Settings
 from sublet.http.security_headers import SECURITY_HEADERS
+from support import http_clients
+from support.deploy_files import find_program
+from support.nginx import NAME, READY_SECONDS, nginx
+from support.postgresql import fresh_database
+from support.running_service import MovableClock, RunningService
+from support.serve_process import free_address as free_host_and_port
+from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ class Api:
     def is_ready(self) -> bool:
         assert self.process.poll() is None
         try:
-            return plain_http.get(f"http://{self.address}/readyz", timeout=5).status_code == 200
+            return http_clients.get(f"http://{self.address}/readyz", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -155,7 +155,7 @@ def test_api_and_its_documentation_are_passed_and_by_tls_alone(
             assert client.get(path).status_code == 404
         assert client.get("/api/v1/docs", headers=bearer).json()["error"] == "not_found"
         assert (
-            plain_http.get(
+            http_clients.get(
                 f"http://{proxy.http[0]}:{proxy.http[1]}/api/v1/subdomains", headers=bearer
             ).status_code
             == 404
@@ -205,7 +205,7 @@ def test_too_much_is_refused_as_sublet_does_it(
         answer = client.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert (answer.status_code, answer.json()["error"]) == (413, "payload_too_large")
         assert_secured(answer)
-        with plain_http.Client(base_url=f"http://{apis[0].address}") as direct:
+        with http_clients.Client(base_url=f"http://{apis[0].address}") as direct:
             own = direct.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert set(own.json()) == set(answer.json())
         assert own.json()["message"] == answer.json()["message"]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from service import registry_address, running_service
-from serving import wait_until
 from sublet.http import dispatch
+from support.running_service import registry_address, running_service
+from support.serve_process import wait_until
 
 
 @pytest.mark.sqlite_only

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hostile import Target, exchange, parse_answer, prepare
-from service import registry_address, running_service
 from sublet.http.dispatch import URI_MAX_BYTES
+from support.hostile_input import Target, exchange, parse_answer, prepare
+from support.running_service import registry_address, running_service
 
 
 @pytest.fixture(scope="module")

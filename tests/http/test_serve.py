@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from bare_server import GET, Server, answered, everything, running
-from serving import wait_until
 from sublet.http import serve
 from sublet.http.serve import bind, listen, serve_http
+from support.bare_http_server import GET, Server, answered, everything, running
+from support.serve_process import wait_until
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import Outcome, Payable
@@ -31,9 +30,8 @@ from sublet.errors import (
     SubdomainSuspended,
     ValidationFailed,
 )
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.offers import withdraw_offer
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.evidence import evidence_of
@@ -46,6 +44,7 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 SHOP = "shop.example.test"
 GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
@@ -326,7 +325,7 @@ def test_a_name_of_a_withdrawn_offer_is_renewed_at_its_renewal_price(registry: R
         edit_platform_domain,
         OPERATOR,
         "example.test",
-        PlatformDomainSettings(hidden=True, registration_open=False),
+        {"hidden": True, "registration_open": False},
     )
     registry.advance(days=310)
     assert registry.write(renew, registry.actor(), SHOP, PAID) == Outcome(held.id, 11)

@@ -9,8 +9,6 @@ import pytest
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, insert, select, text, update
 
-from registry import OPERATOR, START, Registry
-from spoiling import Spoil, both, change, found_after, found_after_each, number_was_given, sql, without_unique
 from sublet import audit
 from sublet.accounts.issue_token import issue_token
 from sublet.accounts.revoke_token import revoke_token
@@ -30,7 +28,7 @@ from sublet.db import Tx
 from sublet.http.store import claim_key, idempotency_keys, remember_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.offers import withdraw_offer
 from sublet.subdomains import milestone_store, store
 from sublet.subdomains.check_charge_store import list_wrong_coupon_uses
 from sublet.subdomains.delete import delete
@@ -52,6 +50,17 @@ from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff_reply import staff_reply
 from sublet.tickets.store import messages, tickets
+from support.corrupt_registry import (
+    Spoil,
+    both,
+    change,
+    found_after,
+    found_after_each,
+    number_was_given,
+    sql,
+    without_unique,
+)
+from support.registry import OPERATOR, START, Registry
 
 SHOP = "shop.example.test"
 PAID = "paid.example.test"
