@@ -20,10 +20,7 @@ GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 @dataclass(slots=True)
 class Server:
-    """A server whose application answers 200 with spaces and the body's length, after `delay_seconds`.
-
-    It answers as ours does, in one piece, or as ASGI has it, in two messages.
-    """
+    """A server whose application answers 200 with spaces and the body's length, after `delay_seconds`; in one message or in two."""
 
     port: int = 0
     delay_seconds: float = 0
@@ -84,7 +81,7 @@ def running(**options: Any) -> Iterator[Server]:
 
 
 def everything(connection: socket.socket) -> bytes:
-    """Read until the other side closes; a reset counts as its end."""
+    """Read until the other side closes or resets the connection."""
     received = b""
     try:
         while chunk := connection.recv(65536):
@@ -95,7 +92,7 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def answered(connection: socket.socket) -> bool:
-    """Read one whole answer of the application; tell whether it is a success."""
+    """Read one whole answer of the application; return True if it is a success."""
     received = b""
     while not re.search(rb"\r\n\r\n[0-9]$", received):
         chunk = connection.recv(1000)

@@ -10,7 +10,7 @@ import dns.message
 import dns.opcode
 
 Change = Callable[[bytes], bytes | None]
-"""Gives what is passed on of a message's bytes; None: nothing, the connection is left hanging."""
+"""Returns the bytes to pass on for a message; None passes nothing on, and the connection hangs."""
 
 
 @dataclass
@@ -26,12 +26,12 @@ class DnsProxy:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address it listens on."""
         host, port = self.listening.getsockname()
         return host, port
 
     def hold_next_update(self) -> None:
-        """Keep the next UPDATE back, in `held`; whoever sent it hears nothing."""
+        """Hold the next UPDATE in `held`; its sender gets no answer."""
 
         def hold(wire: bytes) -> bytes | None:
             if (wire[2] >> 3) & 0xF != dns.opcode.UPDATE:

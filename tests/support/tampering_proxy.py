@@ -1,4 +1,4 @@
-"""A man in the middle: stands before a name server's TCP port and may spoil what it answers."""
+"""A man in the middle before a name server's TCP port, which can tamper with answers."""
 
 import socket
 import socketserver
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 Tamper = Callable[[bytes], bytes | None]
-"""From an answer as it came to the bytes that are passed on, with their length before them; None hangs up."""
+"""Returns the bytes to pass on for an answer, with their length prefix; None closes the connection."""
 
 
 def framed(wire: bytes) -> bytes:
-    """Return a message as it goes over TCP."""
+    """Return a message with its length prefix for TCP."""
     return len(wire).to_bytes(2, "big") + wire
 
 
@@ -53,7 +53,7 @@ def _read_exactly(stream: socket.socket, size: int) -> bytes:
 
 @contextmanager
 def middleman() -> Iterator[Middleman]:
-    """A middleman that listens on a free port; whom it stands before is said later (`server`)."""
+    """Run a middleman on a free port; set its `server` later."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
