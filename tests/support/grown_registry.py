@@ -8,7 +8,6 @@ import hashlib
 import random
 import re
 import sqlite3
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -304,9 +303,3 @@ def _again(
     if table.name == "tokens":
         values["digest"] = hashlib.sha256(f"{values['digest']}{again}".encode()).hexdigest()
     return tuple(values.values())
-
-
-if __name__ == "__main__":
-    file, number, factor = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    grow(f"sqlite:///{file}", number, int(sys.argv[4]) if len(sys.argv) > 4 else 1)
-    multiply(file, factor)

@@ -109,10 +109,6 @@ class NameServerProcess:
         """Return it as the settings would name it."""
         return Primary(name, self.address, self.port, self.key)
 
-    def as_secondary(self, host: str) -> Secondary:
-        """Return it as a platform domain would name it."""
-        return Secondary(host, self.address, self.port)
-
     def install(self) -> None:
         """Put the files at their places and run the printed commands, but for those about the machine."""
         for name in ("c", "s", "r"):
