@@ -155,7 +155,9 @@ def ask_for(base_url: str, token: str, for_seconds: float, seconds: list[float],
     asyncio.run(run())
 
 
-def measure(folder: Path, *, rounds: int, round_seconds: float, count: int = SLOW) -> Measured:
+def measure(
+    folder: Path, *, rounds: int, round_seconds: float, alone_seconds: float | None = None
+) -> Measured:
     """Measure in rounds on one service: each without slow clients, then with them."""
     measured = Measured()
     with serve_process(registry_address(folder), folder) as serving:
@@ -169,8 +171,10 @@ def measure(folder: Path, *, rounds: int, round_seconds: float, count: int = SLO
             service.base_url, token, min(3.0, round_seconds), [], measured.failures
         )  # the first ones are slower
         for _ in range(rounds):
-            ask_for(service.base_url, token, round_seconds, measured.alone, measured.failures)
-            with dripping(address, token, count, measured):
+            ask_for(
+                service.base_url, token, alone_seconds or round_seconds, measured.alone, measured.failures
+            )
+            with dripping(address, token, SLOW, measured):
                 ask_for(service.base_url, token, round_seconds, measured.beside, measured.failures)
         if serving.stop() != 0:
             measured.failures.append(serving.log.read_text(encoding="utf-8")[-500:])

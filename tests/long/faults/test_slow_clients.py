@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 
 
 def test_slow_clients_are_ended_and_the_others_answered(tmp_path: Path) -> None:
-    measured = measure(tmp_path, rounds=1, round_seconds=15.0)
+    measured = measure(tmp_path, rounds=1, round_seconds=15.0, alone_seconds=1.0)
     assert violations(measured) == []
     assert len(measured.beside) > 50
     assert measured.slow.ended >= SLOW
