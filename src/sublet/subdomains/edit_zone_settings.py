@@ -1,5 +1,8 @@
 """Edit a platform domain and let the DNS of its names follow (the operator's `sublet domain edit`)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
@@ -7,10 +10,9 @@ from sublet.dns.types import Record
 from sublet.dns.verify import DELEGATION_TYPES
 from sublet.errors import Conflict
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import owner_store, publish_store, sweep_store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
@@ -19,11 +21,11 @@ DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
 
 def edit_zone_settings(
-    tx: Tx, actor: Actor, identifier: str, settings: PlatformDomainSettings, *, force: bool = False
+    tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any], *, force: bool = False
 ) -> PlatformDomain:
     """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
 
-    With other days every name of it is dated anew by the sweep. On another primary every delegated name is published anew, and
+    After a change of days the sweep recomputes the dates of its names, in batches. On another primary every delegated name is published anew, and
     counts as such only when that one serves it; the zone on the server that it leaves stays there as it is.
 
     Raises, in this order:
@@ -40,11 +42,9 @@ def edit_zone_settings(
     if (edited.apex_nameservers, edited.soa_mname) != (before.apex_nameservers, before.soa_mname):
         _refuse_held_nameservers(tx, edited)
     if any(getattr(edited, name) != getattr(before, name) for name in DAYS):
-        # A sweep under way still goes by the days of before, and would store its dates after these.
-        sweep_store.lock_clockwork(tx)
         if not force:
             _refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
-        sweep_store.date_anew(tx, edited.id)
+        sweep_store.set_redate_after(tx, edited.id, 0)
     if edited.primary != before.primary:
         _leave_server(tx, before, force=force)
     if (edited.delegation_ttl_seconds, edited.primary) != (before.delegation_ttl_seconds, before.primary):
@@ -81,8 +81,8 @@ def _not_ours(tx: Tx, platform_domain_id: int) -> list[Record]:
     ]
 
 
-def _days_given(settings: PlatformDomainSettings) -> bool:
-    return not settings.given().keys().isdisjoint(DAYS)
+def _days_given(settings: Mapping[str, Any]) -> bool:
+    return not settings.keys().isdisjoint(DAYS)
 
 
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
