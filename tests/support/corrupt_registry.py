@@ -87,7 +87,7 @@ def _without_triggers(tx: Tx) -> Iterator[None]:
 
 
 def without_unique(tx: Tx, table: str) -> None:
-    """Let a table hold what is to be unique twice: SQLite keeps that within the table, which is made anew without it."""
+    """Drop a unique constraint of a table; SQLite has to rebuild the table without it."""
     if tx.connection.dialect.name == "sqlite":
         run = tx.connection.exec_driver_sql
         last = run(f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'").scalar_one()

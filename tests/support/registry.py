@@ -1,6 +1,6 @@
-"""A registry for the tests of verbs: a fresh database on either engine with a clock that stands still until it is moved.
+"""A registry for tests of verbs: a fresh database with a clock that only the test moves.
 
-There is no service: nothing publishes unless the test says so (`publish`), and no verb runs but those that the test calls.
+There is no service: only the verbs that the test calls run, and only `publish` publishes.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class Registry:
         return self.subdomain(outcome.id)
 
     def subdomain(self, subdomain_id: int) -> Subdomain:
-        """A subdomain as it is stored."""
+        """Return a stored subdomain."""
         found = self.read(store.find_subdomain, subdomain_id)
         assert found is not None
         return found
@@ -124,14 +124,14 @@ class Registry:
         return self.read(find_balance, self.users[name])
 
     def sweep(self) -> Swept:
-        """Do what the clockwork does until nothing is due; gives all that was done, or why it is stopped."""
+        """Sweep until no name is due; return the sum of the steps, or the reason of a stop."""
         done: Counter[str] = Counter()
         while (swept := self.write(sweep)).more:
             done += swept.done
         return Swept(done + swept.done, stopped_reason=swept.stopped_reason)
 
     def live(self, *, days: int, step_days: int = 6) -> Counter[str]:
-        """Let days pass, with a sweep and a publishing whenever a name is due, and after each step; gives what the sweeps did."""
+        """Advance the clock by days; sweep and publish whenever a name is due, and after each step. Return the sum of the sweeps' steps."""
         done: Counter[str] = Counter()
         end = self.now + timedelta(days=days)
         while self.now < end:
@@ -176,7 +176,7 @@ class Registry:
         return list(results)
 
     def dump(self) -> Dump:
-        """All rows of all tables, but the marks of commits: each write has one, also one that changes nothing."""
+        """Return all rows of all tables without the commit marks, which each write adds."""
 
         def rows(tx: Tx) -> Dump:
             return {
@@ -189,7 +189,7 @@ class Registry:
 
     @contextmanager
     def refuses(self, refusal: type[Refusal]) -> Iterator[list[Refusal]]:
-        """Expect a refusal of exactly this class, which leaves no trace in any table; gives a list that it is put into."""
+        """Expect exactly this refusal, which must change no row; yield a list that receives it."""
         before = self.dump()
         caught: list[Refusal] = []
         with pytest.raises(Refusal) as raised:
@@ -225,7 +225,7 @@ def _opened(url: str) -> Iterator[Registry]:
 
 
 def prepare(url: str) -> Prepared:
-    """Make a registry in an empty database: `ann` who has 100 credits, `ben` who has none, and example.test."""
+    """Create a registry in an empty database: `ann` with 100 credits, `ben` without, and example.test."""
     upgrade(url)
     with _opened(url) as registry:
         registry.add_user("ann", credit_count=100)

@@ -165,7 +165,7 @@ def check_name_goes_to_one(services: Services, *, rounds: int = 5) -> None:
 
 
 def check_key_acts_once(services: Services, count: int = 20, *, rounds: int = 1) -> None:
-    """Of `count` requests with one `Idempotency-Key`, one acts; the others replay its answer or are told that it runs."""
+    """Of `count` requests with one `Idempotency-Key`, one acts; the others replay its answer, or get `idempotency_in_progress`."""
     first = services[0]
     ada = first.add_user("keys@example.org", credit_count=PRICE_CREDITS * rounds)
     for turn in range(rounds):

@@ -41,7 +41,7 @@ STEPS = Counter(
         "purged": 2,
     }
 )
-"""What time has to do to them at once, with one automatic renewal among them; nothing was swept before."""
+"""The steps that are due at once, with one automatic renewal; no sweep ran before."""
 MAILS = Counter(
     {
         "expires_in_30_days": 1,
@@ -52,11 +52,11 @@ MAILS = Counter(
         "trash_ends": 1,
     }
 )
-"""Of each name the last reminder alone, and none where its time is over."""
+"""Only the last reminder of each name, and none after its expiry."""
 
 
 def furnish(service: RunningService) -> Registrant:
-    """Register names long ago, and delete some of them not so long ago."""
+    """Register names long ago, and delete some of them later."""
     service.add_domain()
     ada = service.add_user(credit_count=100)
     actor = Actor("user", user_id=ada.id)

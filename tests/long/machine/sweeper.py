@@ -15,7 +15,7 @@ _ATTEMPTS = """
 
 
 def sweep_all(real: Real, model: Registry) -> list[str]:
-    """Sweep; where the brake stops it the operator says that all is right. Tell what was met."""
+    """Sweep; if the sweep stops, the operator resumes it. Return the outcomes."""
     tries = model.tries()
     swept = real.write(sweep)
     stops = model.sweep_stops()
