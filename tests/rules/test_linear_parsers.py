@@ -307,7 +307,8 @@ OF_THEIR_OWN = {
     "read_rdata": "reads what the registry stored",
     "read_rows": "reads rows",
     "read_subdomains": "reads rows",
-    "parse_secondary": "reads what the operator types; its expressions are among the linear ones",
+    "parse_place": "reads what the operator types",
+    "parse_secondary": "reads what the operator types",
 }
 """Functions with a parser's name that get nothing of a stranger's text."""
 
