@@ -27,7 +27,7 @@ from sublet.credits.record_payment import PaymentMade, record_payment
 from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
 POSTGRESQL_SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "4GB"}

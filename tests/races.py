@@ -23,9 +23,9 @@ from sublet.credits.refund_charge import refund_charge
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.stop import resume_sweep
+from sublet.subdomains.sweep.sweep import sweep
 
 RACE_ROUNDS = int(os.environ.get("RACE_ROUNDS", "3"))
 """How often each race is run; more of them find what is rarer. No SUBLET_ before it: that would be an unknown setting."""

@@ -26,13 +26,13 @@ from typer.testing import CliRunner
 
 import databases
 import plain_http
-from sublet.cli.doctor import check_all
 from sublet.cli.main import app as command_line
 from sublet.config import Settings
 from sublet.db import Tx, open_database
-from sublet.invariants import Violation
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from sublet.service.roles import Addresses, run_service
-from sublet.subdomains import sweep_store
+from sublet.subdomains.sweep import store as sweep_store
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Table, text, update
 
 from registry import FREE_QUOTA, Registry
-from sublet.cli.doctor import check_all
 from sublet.db import Tx
-from sublet.invariants import Violation
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 
 Spoil = Callable[[Tx], object]
 

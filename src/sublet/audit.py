@@ -1,6 +1,6 @@
 """The audit: append-only; who did what, when, why, and the difference. One event a change, in its transaction."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,21 +8,17 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     Column,
-    ColumnElement,
     Index,
     Integer,
     Select,
     String,
     Table,
     bindparam,
-    func,
     insert,
     select,
-    true,
 )
 
 from sublet.db import Prepared, Tx
-from sublet.invariants import Violation
 from sublet.schema import BIG_ID, Instant, metadata
 
 
@@ -209,50 +205,3 @@ def list_events(
         of_objects & events.action.in_(sorted(actions))
     )
     return [AuditEvent(*row) for row in tx.connection.execute(query.order_by(events.id))]
-
-
-def list_untold(
-    tx: Tx,
-    object_type: str,
-    ids: Column[int],
-    at: Column[Any],
-    actions: Collection[str],
-    *,
-    among: ColumnElement[bool] | None = None,
-    once: bool = True,
-) -> Iterator[Violation]:
-    """Which rows (`among` these) have no event of these actions at the instant `at`, or, where that is asked, several?
-
-    Where `at` is null there is nothing to tell. `once` is for what happens to a row a single time, as its making; a suspension
-    may come again.
-    """
-    events = audit_events.c
-    found = (
-        select(events.object_id, func.count().label("number"), func.max(events.at).label("at"))
-        .where((events.object_type == object_type) & events.action.in_(actions))
-        .group_by(events.object_id, *([] if once else [events.at]))
-        .subquery()
-    )
-    same = (found.c.object_id == ids) & (true() if once else found.c.at == at)
-    wrong: ColumnElement[bool] = found.c.number.is_(None) | (found.c.at != at)
-    if once:
-        wrong |= found.c.number != 1
-    query = select(ids, at, found.c.number).select_from(ids.table.outerjoin(found, same))
-    query = query.where(at.is_not(None) & wrong & (true() if among is None else among))
-    for object_id, instant, number in tx.connection.execute(query):
-        sentence = (
-            f"{number or 'no'} events tell of its {at.name} {instant.isoformat()}: {', '.join(actions)}"
-        )
-        yield Violation("audited", object_type, object_id, sentence)
-
-
-def list_rowless(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
-    """Of which objects does an event tell that have no row? Rows are never deleted."""
-    events = audit_events.c
-    query = (
-        select(events.object_id)
-        .distinct()
-        .where((events.object_type == object_type) & events.object_id.not_in(select(ids)))
-    )
-    for row in tx.connection.execute(query):
-        yield Violation("rows_stay", object_type, row[0], "the audit tells of it, and it is not there")

@@ -14,7 +14,7 @@ from sublet.accounts.store import find_user
 from sublet.credits.fields import CREDITS_MAX
 from sublet.db import Tx
 from sublet.subdomains import store
-from sublet.subdomains.auto_renew import auto_renew
+from sublet.subdomains.sweep.auto_renew import auto_renew
 
 NS1 = "ns1.provider.example"
 PLUS_RENEWAL = 10

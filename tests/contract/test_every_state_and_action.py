@@ -20,8 +20,8 @@ from outage import service_with_outage
 from service import Registrant, RunningService, registry_address
 from share import share
 from states import ACTION_REQUESTS, ASKERS, DAY, STATES, Asker, State, add_names, put_user_into
-from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
+from sublet.doctor.credits import check_credits
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
 from sublet.subdomains.model import Subdomain
 
@@ -115,7 +115,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         with closing(HTTPConnection(urlsplit(service.base_url).netloc)) as connection:
             domain_id = service.operator("domain", "show", DOMAIN)["id"]
             yield House(service, connection, users, domain_id)
-        assert service.read(check_ledger) == []
+        assert service.read(check_credits) == []
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from registry import Prepared, open_registry
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import GlueInput
+from sublet.doctor.notices import list_notices
 from sublet.errors import SubdomainUnavailable
 from sublet.migrations import upgrade
 from sublet.registry.copy_store import NOT_COPIED
 from sublet.schema import metadata
-from sublet.subdomains.check_dependents import list_notices
 from sublet.subdomains.delete import delete
 
 NAMES = ("blog.example.test", "modern.example.test")

@@ -14,7 +14,7 @@ import pytest
 from operator_registry import Registry, small_registry
 from sublet.accounts.add_user import add_user
 from sublet.accounts.store import count_users
-from sublet.cli.doctor import check_all
+from sublet.doctor.checks import check_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 SCRIPT = Path(__file__).parent / "killed_backup.py"

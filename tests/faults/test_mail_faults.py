@@ -9,8 +9,8 @@ from service import RunningService, registry_address, running_service
 from serving import ServeProcess, free_address, serve_process, wait_until
 from smtp_server import Mailbox, smtp_server
 from sublet.config import SettingsError
+from sublet.doctor.running import check_mail
 from sublet.mail import store
-from sublet.mail.check_mail import check_mail
 from sublet.mail.model import Mail
 
 pytestmark = pytest.mark.slow

@@ -16,13 +16,14 @@ from serving import ServeProcess, serve_process, wait_until
 from sublet.audit import Actor, audit_events
 from sublet.credits.model import Payable
 from sublet.db import Tx
+from sublet.doctor.running import check_sweep
 from sublet.mail.store import mails
-from sublet.subdomains import store, sweep_store
-from sublet.subdomains.check_sweep import check_sweep
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.store import milestones
 
 pytestmark = pytest.mark.slow
 

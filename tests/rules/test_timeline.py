@@ -13,8 +13,8 @@ from a_subdomain import DAY, NOW
 from sublet.audit import Change
 from sublet.http.life_shapes import TimelineAnswer, TimelineEventShape
 from sublet.subdomains.lifecycle import ACTIONS, lost_at
-from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
+from sublet.subdomains.sweep.store import PastMilestone
 from sublet.subdomains.timeline import BEHIND_MAX, EVENTS, last_attempt, timeline
 
 NAME = replace(a_subdomain.NAME, registration_type="plus", trash_days=20)

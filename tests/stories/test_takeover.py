@@ -7,7 +7,8 @@ from pathlib import Path
 from service import RunningService, registry_address, running_service
 from serving import wait_until
 from sublet.db import Tx
-from sublet.subdomains import publish_store, sweep_store
+from sublet.subdomains import publish_store
+from sublet.subdomains.sweep import store as sweep_store
 
 DAYS_MAX = 60
 WAIT_SECONDS = 60.0

@@ -15,10 +15,10 @@ from sublet.accounts.store import find_user
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import Actor, audit_events
 from sublet.db import Tx
+from sublet.doctor.running import check_mail
 from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
 from sublet.mail import store
 from sublet.mail.attempts import BACK_OFF_MAX, LEASE
-from sublet.mail.check_mail import check_mail
 from sublet.mail.claim import claim
 from sublet.mail.model import Failure, Mail
 from sublet.mail.outbox import enqueue
@@ -190,7 +190,7 @@ def test_mail_that_a_clock_ahead_put_off_is_due(registry: Registry) -> None:
     assert not registry.read(store.is_any_due)
     found = registry.read(check_mail)
     assert [each.invariant for each in found] == ["mail_is_past"] * 2
-    assert "which is to come" in found[0].message
+    assert "in the future" in found[0].message
 
 
 def test_the_longest_pause_is_waited_out(registry: Registry) -> None:

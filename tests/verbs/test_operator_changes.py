@@ -18,7 +18,6 @@ from sublet.accounts.unsuspend_user import unsuspend_user
 from sublet.credits.add_coupon import CouponTerms, add_coupon
 from sublet.credits.add_package import add_package
 from sublet.credits.adjust_credits import adjust_credits
-from sublet.credits.check_ledger import check_ledger
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.record_payment import PaymentMade, record_payment
 from sublet.credits.refund_charge import refund_charge
@@ -26,6 +25,7 @@ from sublet.credits.retire_package import retire_package
 from sublet.credits.store import find_balance, list_payments
 from sublet.db import Tx
 from sublet.dns.types import Delegation, Record
+from sublet.doctor.credits import check_credits
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -251,7 +251,7 @@ def test_movements_have_references_that_say_what_they_are_and_sum_up(registry: R
     assert (history[0].kind, history[0].amount, history[0].currency) == ("purchase", "9.90", "EUR")
     assert history[1].subdomain == BETA
     assert _balance(registry) == 100 - 10 + 5 - 7 + 2 + 4 + 10 == history[0].balance_after
-    assert registry.read(check_ledger) == []
+    assert registry.read(check_credits) == []
 
 
 def test_the_reference_of_a_payment_counts_once_for_all_users(registry: Registry) -> None:

@@ -15,17 +15,11 @@ from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains import (
-    dependent_store,
-    free_name_store,
-    look_alike_store,
-    publish_store,
-    store,
-    sweep_store,
-)
+from sublet.subdomains import dependent_store, free_name_store, look_alike_store, publish_store, store
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import SubdomainFilter
-from sublet.subdomains.plausible_clock import find_implausible_reason
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
 
 ZONE = "example.test"
 COPIES = 20_000

@@ -11,7 +11,7 @@ from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, question
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.invariants import Violation
+from sublet.doctor.model import Violation
 from sublet.service.exit_codes import REFUSED
 
 app = new_app()
@@ -30,7 +30,7 @@ Force = Annotated[bool, typer.Option("--force", help="Also a registry that break
 @question(app, "copy")
 def copy(session: Session, source: From, target: To, force: Force = False) -> Answer:
     """Copy a whole registry from one database into another and check it; all of it or nothing. It may be repeated."""
-    from sublet.cli.doctor import check_all  # noqa: PLC0415 - Alembic and every store are needed by few commands
+    from sublet.doctor.checks import check_all  # noqa: PLC0415 - Alembic and every store are needed by few commands
     from sublet.registry.copy import copy_registry  # noqa: PLC0415
 
     def check(tx: Tx) -> list[Violation]:

@@ -8,10 +8,9 @@ from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, question
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.subdomains import sweep_store
-from sublet.subdomains.plausible_clock import find_implausible_reason
-from sublet.subdomains.resume_sweep import resume_sweep
-from sublet.subdomains.stop_sweep import stop_sweep
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
+from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 
 app = new_app("The sweep: reminders, expired names to the trash, the trash emptied.")
 _DAYS = (0, 1, 7, 30)

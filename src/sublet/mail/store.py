@@ -204,17 +204,3 @@ def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> lis
         query = query.where(mails.c.user_id == user_id)
     rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id.desc()).limit(limit)).all()
     return [Mail(*row) for row in rows]
-
-
-def list_waiting_since(tx: Tx, before: datetime) -> list[Mail]:
-    """Which mails were put in before an instant and still wait, the oldest first?"""
-    query = select(*_MAIL).where(WAITING & (mails.c.created_at < before))
-    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
-    return [Mail(*row) for row in rows]
-
-
-def list_to_come(tx: Tx, after: datetime) -> list[Mail]:
-    """Which mails were put in after an instant that is still to come?"""
-    query = select(*_MAIL).where(mails.c.created_at > after)
-    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
-    return [Mail(*row) for row in rows]

@@ -24,10 +24,9 @@ import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
 import sublet.subdomains.delegation_store
-import sublet.subdomains.milestone_store
 import sublet.subdomains.owner_store
 import sublet.subdomains.store
-import sublet.subdomains.sweep_store
+import sublet.subdomains.sweep.store
 import sublet.subdomains.term_store
 import sublet.tickets.store
 from sublet.db import Tx
@@ -48,10 +47,10 @@ DECLARING = (
     sublet.platform_domains.zone_store,
     sublet.processes.store,
     sublet.subdomains.delegation_store,
-    sublet.subdomains.milestone_store,
+    sublet.subdomains.sweep.store,
     sublet.subdomains.owner_store,
     sublet.subdomains.store,
-    sublet.subdomains.sweep_store,
+    sublet.subdomains.sweep.store,
     sublet.subdomains.term_store,
     sublet.tickets.store,
 )

@@ -11,9 +11,10 @@ from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.subdomains import owner_store, publish_store, sweep_store
+from sublet.subdomains import owner_store, publish_store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.sweep import store as sweep_store
 
 DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 

@@ -1,14 +1,9 @@
 """All SQL of names that look alike: who holds one of this skeleton, and whether the stored skeletons are right."""
 
-from collections.abc import Iterator
-
 from sqlalchemy import bindparam, select, union_all
 
 from sublet.db import Prepared, Tx
-from sublet.dns.look_alikes import stored_skeleton
-from sublet.invariants import Violation
 from sublet.platform_domains.model import PlatformDomain
-from sublet.schema import STREAMED
 from sublet.subdomains.store import subdomains
 
 _ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
@@ -29,16 +24,3 @@ def is_held_by_another(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
     """Does somebody else hold a name of this skeleton under the platform domain: live, in the trash or cooling off?"""
     name = f"{skeleton}.{platform_domain.domain}"
     return bool(_HELD.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
-
-
-def list_wrong_skeletons(tx: Tx) -> Iterator[Violation]:
-    """Which names, live, in the trash or cooling off, are not stored with the skeleton of their label?"""
-    query = select(subdomains.c.id, subdomains.c.label, subdomains.c.skeleton).where(
-        subdomains.c.released_at.is_(None)
-    )
-    for subdomain_id, label, stored in tx.connection.execute(query.execution_options(**STREAMED)):
-        if stored != stored_skeleton(label):
-            sentence = (
-                "it is not stored with the skeleton of its label: one that looks like it would not be seen"
-            )
-            yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)

@@ -29,11 +29,11 @@ from sublet.subdomains.modes import choose_mode, mode_errors
 from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
 from sublet.subdomains.nameserver_labels import places_of, refuse_unregistered, unregistered_errors
 from sublet.subdomains.naming import label_of
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.pricing import registration_price
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.select_platform_domain import select_platform_domain
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account_or_trash, refuse_unless_allowed
 from sublet.subdomains.lifecycle import fits_quota
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import extend
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quota: int) -> Outcome:

@@ -19,10 +19,10 @@ from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.processes.leases import SWEEP, SWEEP_FOR
 from sublet.processes.model import Lease, LeaseLost
-from sublet.subdomains import sweep_store
-from sublet.subdomains.brake import jump_reason
-from sublet.subdomains.stop_sweep import stop_sweep
-from sublet.subdomains.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.brake import jump_reason
+from sublet.subdomains.sweep.stop import stop_sweep
+from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 from sublet.worker.leased import take, under
 
 POLL_SECONDS = 1.0
