@@ -1,11 +1,12 @@
-"""The page of faults names tests and trials that there are, for each fault; and every trial of `make faults`."""
+"""The page of faults names existing tests and trials for each fault, and every trial of `make faults`."""
 
 import re
 
 import pytest
 
-from fault_scenarios.run import SCENARIOS, trial_name
-from named_tests import A_TEST, ROOT, check_is_there, named_in
+from long.scenario import FAULTS as FAULTS_SUITE
+from long.suites import trial_name, trials_of
+from support.tests_named_in_docs import A_TEST, ROOT, check_is_there, named_in
 
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 NAMED = named_in(PAGE)
@@ -47,5 +48,4 @@ def test_every_fault_has_what_comes_of_it_and_a_test(part: str) -> None:
 
 def test_the_trials_are_those_of_make_faults() -> None:
     named = [name for part in FAULTS for row in rows_of(part) for name in re.findall(r"`([^`]+)`", row[3])]
-    trials = [trial_name(name, *trial) for name, each in SCENARIOS.items() for trial in each.trials()]
-    assert sorted(named) == sorted(trials)
+    assert sorted(named) == sorted(trial_name(*trial) for trial in trials_of(FAULTS_SUITE))

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.doctor.names import stream_all
@@ -23,6 +22,7 @@ from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.unsuspend import unsuspend
+from support.registry import OPERATOR, Registry
 
 
 def fill(registry: Registry, count: int) -> None:

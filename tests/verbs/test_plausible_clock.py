@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.credits.model import Payable
 from sublet.doctor.running import check_sweep
@@ -22,6 +21,7 @@ from sublet.subdomains.sweep.plausible_clock import (
 )
 from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 HELD, TRASHED = "held.example.test", "trashed.example.test"
 TICK = timedelta(microseconds=1)

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from registry import OPERATOR, Dump, Registry
-from states import State, add_names
 from sublet.accounts.store import update_user
 from sublet.accounts.suspend_user import suspend_user
 from sublet.accounts.unsuspend_user import unsuspend_user
@@ -33,6 +31,8 @@ from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.sweep import FAULT_PAUSE, REDATE_MAX, Swept, is_sweep_due, sweep
 from sublet.subdomains.unsuspend import unsuspend
+from support.registry import OPERATOR, Dump, Registry
+from support.subdomain_states import State, add_names
 
 NAME = "blog.example.test"
 NS = ("ns1.provider.example", "ns2.provider.example")
