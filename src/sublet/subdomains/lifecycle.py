@@ -19,10 +19,10 @@ STATUS_LABELS: dict[str, str] = {
 }
 
 RENEWAL_REST = timedelta(days=1)
-"""How long no renewal follows another: a request that is repeated after a lost answer must not pay twice."""
+"""How long after a renewal no other is possible: a client that repeats a request after a lost answer must not pay twice."""
 
 AUTO_RENEW_REST = timedelta(days=1)
-"""How long after an attempt to renew a name by itself the next one is made: its user may have bought credits by then."""
+"""How long after a failed automatic renewal the next attempt is made: the user may have bought credits by then."""
 
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
@@ -118,9 +118,9 @@ def is_delegated(subdomain: Placed) -> bool:
 
 
 def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:
-    """Return when renewal opens: the window before the expiry, at most one term of it, a rest after the last renewal.
+    """Return when renewal opens: the window, or one term if that is shorter, before the expiry, and `RENEWAL_REST` after the last one.
 
-    Without these two it could be open right after a renewal, and a repeated request would be charged again.
+    Otherwise it could be open right after a renewal, and a repeated request would be charged again.
     """
     days = min(subdomain.renewal_window_days, subdomain.period_days)
     opens_at = subdomain.expires_at - timedelta(days=days)
@@ -130,20 +130,20 @@ def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:
 
 
 def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool = False) -> bool:
-    """Tell whether POST renew works now (a quote counts: it can be confirmed)."""
+    """True if POST renew works now. A quote counts: it can be confirmed."""
     return not user_suspended and is_let_through(subdomain, "renew", now) and is_renewal_open(subdomain, now)
 
 
 def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """Tell whether the window of renewal is open. Not asked here: whether the name's state lets a renewal through."""
+    """True if the renewal window is open. Doesn't check whether the name's state allows a renewal."""
     return renewal_opens_at(subdomain) <= now
 
 
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a name is next renewed by itself: when renewal opens, or a rest after the last attempt since then.
+    """Return when the next automatic renewal is due: when renewal opens, or `AUTO_RENEW_REST` after the last attempt since then.
 
-    The last attempt is at the end of grace, before the name goes to the trash. None where it is off, and where nobody may
-    renew: in the trash, and held by the operator. An instant that has passed means at once.
+    The last attempt is at the end of grace, before the name goes to the trash. None if automatic renewal is off, and for a name in
+    the trash or suspended. An instant in the past means now.
     """
     if subdomain.auto_renew_max_credits is None:
         return None
@@ -159,7 +159,7 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
 
 
 def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """Tell whether a name is in the trash and its time there is not over; that of a suspended one stands still."""
+    """True if a name is in the trash and can still be restored. The time of a suspended name stands still."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None:
         return False
     until = restorable_until(subdomain)
@@ -167,26 +167,26 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
 
 
 def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """Tell whether a name is lost to its user: it was purged, or its time in the trash is over."""
+    """True if the user has lost a name: it was purged, or its time in the trash is over."""
     return subdomain.trashed_at is not None and not is_restorable(subdomain, now)
 
 
 def restorable_until(subdomain: ShownSubdomain) -> datetime | None:
-    """Return when a name in the trash is purged: until then it may be restored. None when it is not there, or held."""
+    """Return until when a name in the trash can be restored: then it is purged. None if it isn't in the trash, or is suspended."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return None
     return free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
 
 
 def grace_ends_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a name goes to the trash unless it is renewed. None when it is there, or held by the operator."""
+    """Return when a name goes to the trash unless it is renewed. None if it is in the trash or suspended."""
     if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
         return None
     return _end_of_grace(subdomain)
 
 
 def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
-    """Tell whether a name would go to the trash at once if it were live: its user has to renew it to keep it."""
+    """True if a live name would go to the trash now. A restore then includes a renewal."""
     return subdomain.suspended_at is None and _end_of_grace(subdomain) <= now
 
 
@@ -195,30 +195,30 @@ def _end_of_grace(subdomain: Subdomain) -> datetime:
 
 
 def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a purged name may be registered again. None when it was not purged, or is free already."""
+    """Return when a purged name is released. None if it wasn't purged, or is released already."""
     if subdomain.purged_at is None or subdomain.released_at is not None:
         return None
     return subdomain.purged_at + timedelta(days=subdomain.cooling_off_days)
 
 
 def lost_at(subdomain: Subdomain) -> datetime | None:
-    """Return when time takes a name from its user's account, or for good: the end of grace, or of the trash."""
+    """Return when the user loses a name: at the end of grace, or in the trash at its purge."""
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
 def free_since(subdomain: ShownSubdomain, start: datetime) -> datetime:
-    """Grace and trash count anew from the end of a suspension: while a name is held its user can do nothing about it."""
+    """Return where grace or trash begins: at `start`, or at the end of a later suspension, since its user could do nothing meanwhile."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
 def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) -> datetime:
-    """Return where a renewal's term starts: at the old expiry, so that nobody loses days by renewing early or in grace.
+    """Return where a renewal's term starts: at the old expiry, so that users lose no days by renewing early or in grace.
 
-    A name that lapsed so long ago that the term would be over already starts anew now: nobody pays for a past term.
+    If the term would end in the past, it starts now.
     """
     return subdomain.expires_at if term_end(subdomain.expires_at, period_days) > now else now
 
 
 def term_end(start: datetime, period_days: int) -> datetime:
-    """Return the end of a term: whole days of 24 hours from its start, so that no leap day or zone can move it."""
+    """Return the end of a term, in days of 24 hours: independent of leap days and time zones."""
     return start + timedelta(days=period_days)

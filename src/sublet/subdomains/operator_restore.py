@@ -10,12 +10,11 @@ from sublet.subdomains.restore import bring_back
 
 
 def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Bring a name back out of the trash as it was. It extends nothing, charges nothing and asks for no quota.
+    """Restore a name from the trash as it was, without a renewal, a charge or a check of the quota.
 
     Raises, in this order:
         NotFound: no such name.
-        Conflict: its time in the trash is over; it is not in the trash; its grace is over (its user can
-            restore it, which renews it).
+        Conflict: it was purged; it is not in the trash; its grace is over (its user can restore it, which renews it).
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_gone(subdomain)

@@ -217,7 +217,7 @@ _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdom
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
 _OWN_BY_ID = _OWN & (subdomains.c.id == bindparam("subdomain_id"))
-# Who isn't purged isn't released; said, since else the index of names is none for this, and all of the user's names are looked at.
+# An unpurged name isn't released. The condition says so because the index on `fqdn` covers unreleased names only.
 _OWN_BY_NAME = _OWN & (subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED
 _FIND_OWN_BY_ID = Prepared(select_subdomains().where(_OWN_BY_ID))
 _FIND_OWN_BY_NAME = Prepared(select_subdomains().where(_OWN_BY_NAME))
@@ -260,7 +260,7 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in the one order in which whoever changes several of them locks them (PostgreSQL)."""
+    """Lock these names in the order of their ids, as every transaction does that changes several names (PostgreSQL)."""
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
