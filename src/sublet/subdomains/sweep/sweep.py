@@ -39,8 +39,8 @@ from sublet.subdomains.sweep.store import Due
 
 BATCH_MAX = 25
 """How many names one transaction works on; their users wait for it to end."""
-REDATE_MAX = 1000
-"""How many rows one transaction recomputes the dates of."""
+REDATE_MAX = 100
+"""How many names one transaction recomputes the dates of. On SQLite no other write runs meanwhile."""
 FAULT_PAUSE = timedelta(hours=1)
 AN_INSTANT = timedelta(microseconds=1)
 ATTEMPTS = ("auto_renewed", "auto_renew_failed")
