@@ -1,4 +1,4 @@
-"""The audit: append-only; who did what, when, why, and the difference. One event a change, in its transaction."""
+"""The audit: one append-only event for each change, in its transaction, with actor, time, reason and difference."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from sublet.schema import BIG_ID, Instant, metadata
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something: a user (with the token and request that carried it), the operator (by name), the system."""
+    """The actor of a change: a user (with the token and request), the operator (by name), or the system."""
 
     kind: str
     user_id: int | None = None
@@ -57,7 +57,7 @@ audit_events = Table(
 )
 
 
-# Added to by every change, so it is built once: building a statement takes longer than running it.
+# Built once, because every change runs it, and building a statement takes longer than running it.
 _ADDED = Prepared(insert(audit_events))
 
 
@@ -71,7 +71,7 @@ def record(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one event: `action` is noun.verb ("subdomain.renew"), before and after hold what differs; no secrets."""
+    """Append one event. `action` is noun.verb ("subdomain.renew"); `before` and `after` hold the values that differ, no secrets."""
     row = _common(tx, actor, action, object_type) | {
         "object_id": object_id,
         "before": dict(before) if before is not None else None,
@@ -89,7 +89,7 @@ def record_many(
     *,
     before: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Append an event of the same action for each of many objects, by id with what is so after it (and before); as `record`."""
+    """Append an event of the same action for each of many objects; `after` and `before` hold the values by id. As `record`."""
     if not after:
         return
     common = _common(tx, actor, action, object_type)
@@ -120,7 +120,7 @@ def _common(tx: Tx, actor: Actor, action: str, object_type: str) -> dict[str, An
 
 
 def newest_at(tx: Tx) -> datetime | None:
-    """When was the newest change? None: there was none."""
+    """Return the time of the newest change, or None."""
     return tx.connection.execute(
         select(audit_events.c.at).order_by(audit_events.c.id.desc()).limit(1)
     ).scalar_one_or_none()
@@ -128,10 +128,7 @@ def newest_at(tx: Tx) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor, and what was stored.
-
-    Not who did it, and not the reason that the audit keeps.
-    """
+    """An event as the owner of its object sees it: without the actor's identity and the reason."""
 
     at: datetime
     action: str
@@ -154,7 +151,7 @@ _CHANGES = Prepared(
 def list_changes(
     tx: Tx, object_type: str, object_id: int, actions: Collection[str], limit: int
 ) -> list[Change]:
-    """Which of these actions were done to an object? The newest up to a limit, oldest first."""
+    """Return the newest events of these actions on an object, up to a limit, oldest first."""
     rows = _CHANGES.all(tx, of_type=object_type, of=object_id, done=sorted(actions), at_most=limit)
     return [Change(*row) for row in rows][::-1]
 
@@ -173,14 +170,14 @@ _NTH_NEWEST = Prepared(
 
 
 def nth_newest_at(tx: Tx, object_type: str, object_id: int, action: str, number: int) -> datetime | None:
-    """When was an action done to an object for the `number`th time, counted back from the last? None: it wasn't so often."""
+    """Return the time of the `number`th newest event of an action on an object, or None if there are fewer."""
     row = _NTH_NEWEST.one_or_none(tx, of_type=object_type, of=object_id, done=action, newer=number - 1)
     return row[0] if row is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """An event as the operator reads it: everything that is kept of it, but the token and the request."""
+    """An event as the operator sees it: without token and request."""
 
     id: int
     at: datetime
@@ -198,7 +195,7 @@ class AuditEvent:
 def list_events(
     tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]], actions: Collection[str]
 ) -> list[AuditEvent]:
-    """Which of these actions were done to these objects? Oldest first."""
+    """Return the events of these actions on these objects, oldest first."""
     events = audit_events.c
     of_objects = (events.object_type == object_type) & events.object_id.in_(ids)
     query = select(*(events[name] for name in AuditEvent.__slots__)).where(

@@ -14,8 +14,7 @@ from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.subdomains import owner_store, store
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
@@ -132,7 +131,7 @@ def test_a_refusal_waits_for_whoever_learns_from_the_fence(pair: tuple[Registry,
         lambda tx: record_publication(tx, {item.subdomain_id: Result(item, serial=7)}, batch),
     )
     assert registry.subdomain(item.subdomain_id).published_generation == 1
-    assert registry.read(owner_store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
+    assert registry.read(store.list_owners, [item.subdomain_id]) == {item.subdomain_id: {SHOP: True}}
 
 
 def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:
@@ -187,7 +186,7 @@ def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engin
     registry, engine = pair
     held = registry.register(SHOP)
     registry.sweep()
-    registry.write(edit_zone_settings, OPERATOR, ZONE, PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, ZONE, {"grace_days": 100})
     with engine.begin() as connection:
         tx = Tx(connection, registry.now)
         assert account_store.lock_user(tx, registry.users["ann"]) is not None

@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from sublet.cli.domain import SETTING_OPTIONS
 from sublet.cli.main import app
 from support import databases
 from support.running_service import RunningService
@@ -71,6 +72,17 @@ def test_every_option_is_explained(words: str, command: Any) -> None:
         else:
             wanted += [*parameter.opts, *parameter.secondary_opts]
     assert sorted(told) == sorted(option for option in wanted if option not in COMMON)
+
+
+@pytest.mark.parametrize("words", ["domain add", "domain edit"])
+def test_each_setting_of_a_platform_domain_is_explained_as_in_its_help(words: str) -> None:
+    rows = set(sections()[words].splitlines())
+    settings = [each.name for each in SETTING_OPTIONS]
+    for parameter in dict(commands())[words].params:
+        if parameter.name in settings:
+            options = ", ".join(f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts))
+            metavar = f" {parameter.metavar}" if parameter.metavar else ""
+            assert f"| {options}{metavar} | {parameter.help} |" in rows
 
 
 def examples() -> Iterator[tuple[str, str]]:

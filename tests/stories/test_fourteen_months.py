@@ -26,15 +26,14 @@ from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.doctor.running import check_sweep
 from sublet.mail.store import mails
-from sublet.platform_domains.offer_mode import offer_mode
+from sublet.platform_domains.offers import offer_mode
 from sublet.subdomains.delete import delete
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.suspend import suspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep.store import milestones
-from sublet.subdomains.unsuspend import unsuspend
 from sublet.worker.mailer import Mailer
 from sublet.worker.smtp import SmtpTransport
 from sublet.worker.smtp import smtp_server as chosen_server

@@ -15,7 +15,7 @@ import httpx
 import psycopg
 from sqlalchemy import func, literal_column, select, update
 
-from sublet.credits.package_store import packages
+from sublet.credits.store import packages
 from support.running_service import DS, Registrant, RunningService
 from support.serve_process import wait_until
 

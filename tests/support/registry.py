@@ -14,11 +14,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pytest
 from sqlalchemy import func, select
 
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.grant_credits import grant_credits
+from sublet.credits.coupons import CouponTerms, add_coupon
 from sublet.credits.model import Outcome, Payable
+from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
 from sublet.doctor.checks import check_all
@@ -26,9 +26,8 @@ from sublet.doctor.model import Violation
 from sublet.errors import Refusal
 from sublet.http.store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.migrations import upgrade
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.offers import offer_mode
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
@@ -94,7 +93,7 @@ class Registry:
             add_platform_domain,
             OPERATOR,
             domain,
-            PlatformDomainSettings(**settings),
+            settings,
             names_held=list_names_held,
         )
         self.domains[domain] = added.platform_domain.id

@@ -10,46 +10,36 @@ from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, insert, select, text, update
 
 from sublet import audit
-from sublet.accounts.issue_token import issue_token
-from sublet.accounts.revoke_token import revoke_token
 from sublet.accounts.store import find_user, tokens, users
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.tokens import new_token
+from sublet.accounts.tokens import issue_token, new_token, revoke_token
+from sublet.accounts.users import suspend_user
 from sublet.audit import SYSTEM, audit_events
-from sublet.credits.add_package import add_package
-from sublet.credits.coupon_store import coupon_uses, coupons
 from sublet.credits.model import Outcome, Payable
-from sublet.credits.package_store import packages
-from sublet.credits.record_payment import PaymentMade, record_payment
-from sublet.credits.refund_charge import refund_charge
-from sublet.credits.retire_package import retire_package
-from sublet.credits.store import ledger_accounts, transfers
+from sublet.credits.movements import PaymentMade, record_payment, refund_charge
+from sublet.credits.packages import add_package, retire_package
+from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.credits import check_coupon_uses
 from sublet.http.store import claim_key, idempotency_keys, remember_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.offers import withdraw_offer
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import end_cooling_off, end_trash, purge
 from sublet.subdomains.renew import renew
-from sublet.subdomains.restore import restore
+from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.store import subdomains
-from sublet.subdomains.suspend import suspend
+from sublet.subdomains.store import subdomains, terms
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.store import milestones
-from sublet.subdomains.term_store import terms
-from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.tickets.close import close
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
-from sublet.tickets.staff_reply import staff_reply
+from sublet.tickets.staff import close, staff_reply
 from sublet.tickets.store import messages, tickets
 from support.corrupt_registry import (
     Spoil,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import suspend_user
 from sublet.credits.model import Payable
 from sublet.doctor.running import check_sweep
 from sublet.errors import AccountSuspended, ClockImplausible

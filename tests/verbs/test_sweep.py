@@ -8,16 +8,14 @@ import pytest
 from sqlalchemy import select
 
 from sublet.accounts.store import update_user
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
+from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import audit_events
-from sublet.credits.adjust_credits import adjust_credits
 from sublet.credits.model import Payable
+from sublet.credits.movements import adjust_credits
 from sublet.db import Tx
 from sublet.doctor.running import check_sweep
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
-from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
@@ -27,10 +25,9 @@ from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.suspend import suspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.sweep import FAULT_PAUSE, REDATE_MAX, Swept, is_sweep_due, sweep
-from sublet.subdomains.unsuspend import unsuspend
 from support.registry import OPERATOR, Dump, Registry
 from support.subdomain_states import State, add_names
 
@@ -250,10 +247,10 @@ def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) ->
 def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:
     registry.register(NAME)
     registry.live(days=370)
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     assert registry.live(days=94) == Counter()
     assert registry.live(days=1) == Counter(["trashed"])
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(trash_days=3))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"trash_days": 3})
     assert registry.live(days=3) == Counter(["trash_ends", "purged"])
 
 
@@ -262,7 +259,7 @@ def test_short_times_are_swept_too(registry: Registry) -> None:
         edit_zone_settings,
         OPERATOR,
         "example.test",
-        PlatformDomainSettings(grace_days=0, trash_days=0, cooling_off_days=0),
+        {"grace_days": 0, "trash_days": 0, "cooling_off_days": 0},
     )
     name = registry.register(NAME)
     done = registry.live(days=366)
@@ -414,7 +411,7 @@ def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(
     add_many(registry, count)
     registry.sweep()
     before = registry.dump()
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     assert changed_rows(registry, before) == 0
     assert registry.read(check_sweep) == []
     assert registry.read(is_sweep_due)
@@ -436,7 +433,7 @@ def test_a_kill_between_batches_of_new_dates_loses_nothing(
     monkeypatch.setattr("sublet.subdomains.sweep.sweep.REDATE_MAX", 4)
     add_many(registry, 10)
     registry.sweep()
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     assert registry.write(sweep).more
 
     def killed(tx: Tx) -> None:
@@ -460,7 +457,7 @@ def test_other_days_while_dates_are_recomputed_begin_with_the_first_name(
     add_many(registry, 10)
     registry.sweep()
     for days in (100, 50):
-        registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=days))
+        registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": days})
         assert registry.write(sweep).names == 4
     registry.sweep()
     assert registry.read(check_sweep) == []
@@ -471,7 +468,7 @@ def test_a_name_that_cannot_be_read_keeps_no_other_from_its_dates(registry: Regi
     broken = registry.register("broken.example.test")
     registry.sweep()
     registry.write(lambda tx: store.update_subdomain(tx, broken.id, glue=[{"nonsense": 1}]))
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     registry.write(sweep)
     swept = registry.write(sweep)
     assert swept.done == Counter(looked=2)

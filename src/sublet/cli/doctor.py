@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, question
+from sublet.cli.session import Session, new_app, question
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.doctor.checks import check_all, check_running

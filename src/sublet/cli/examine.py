@@ -14,7 +14,7 @@ from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
 from sublet.errors import Conflict
 from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
-from sublet.sqlite_copy import opened, refuse_broken, sqlite_path
+from sublet.sqlite_file import opened, refuse_broken, sqlite_path
 from sublet.subdomains.sweep.store import count_names
 
 SHOWN_MAX = 5

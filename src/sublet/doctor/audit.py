@@ -25,9 +25,7 @@ from sublet.accounts.store import organizations, tokens, users
 from sublet.accounts.tokens import find_secrets
 from sublet.audit import audit_events
 from sublet.counted import counted
-from sublet.credits.coupon_store import coupons
-from sublet.credits.package_store import packages
-from sublet.credits.store import transfers
+from sublet.credits.store import coupons, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
 from sublet.platform_domains.store import offers, platform_domains

@@ -7,18 +7,15 @@ from typing import Any
 from sqlalchemy import Select, Subquery, case, func, select
 
 from sublet.counted import counted
-from sublet.credits.coupon_store import coupon_uses, coupons
 from sublet.credits.coupons import apply_coupon
+from sublet.credits.ledger import Posted, money_problem, movement_problem, price_problem, reference_problem
 from sublet.credits.model import Coupon
-from sublet.credits.package_store import packages
-from sublet.credits.posted import Posted, money_problem, movement_problem, price_problem, reference_problem
-from sublet.credits.store import ledger_accounts, transfers
+from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.model import Violation, broken
 from sublet.schema import STREAMED
 from sublet.subdomains.charge import charge_reference
-from sublet.subdomains.store import subdomains
-from sublet.subdomains.term_store import terms
+from sublet.subdomains.store import subdomains, terms
 
 
 def check_credits(tx: Tx) -> list[Violation]:
@@ -81,7 +78,7 @@ def _histories(tx: Tx) -> Iterator[Violation]:
 
 
 def _transfers(tx: Tx) -> Iterator[Violation]:
-    """Yield the transfers that the rules in `credits/posted.py` refuse, each judged alone."""
+    """Yield the transfers that the rules in `credits/ledger.py` refuse, each judged alone."""
     debit, credit = ledger_accounts.alias("debit"), ledger_accounts.alias("credit")
     of_accounts = {
         "debit_kind": debit.c.kind,

@@ -11,9 +11,8 @@ from sublet.doctor.model import Violation, broken
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
 from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm, replay
-from sublet.subdomains.store import subdomains
+from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.sweep.store import milestones
-from sublet.subdomains.term_store import terms
 
 T = TypeVar("T")
 

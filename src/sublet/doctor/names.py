@@ -16,12 +16,11 @@ from sublet.doctor.lives import Beside
 from sublet.doctor.model import Violation, broken
 from sublet.platform_domains.zone_state_store import zone_states
 from sublet.schema import STREAMED
-from sublet.subdomains import dependent_store
+from sublet.subdomains import delegation_store
 from sublet.subdomains.delegation_store import host_keys
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
-from sublet.subdomains.store import select_subdomains, stream, subdomains
-from sublet.subdomains.term_store import terms
+from sublet.subdomains.store import select_subdomains, stream, subdomains, terms
 
 WAITING_MAX = timedelta(minutes=5)
 
@@ -34,7 +33,7 @@ def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
     yield from _skeletons(tx)
     yield from _over_quota(tx, free_quota)
     yield from _waiting(tx)
-    hosts = Beside(dependent_store.stream_hosts(tx))
+    hosts = Beside(delegation_store.stream_hosts(tx))
     for subdomain in stream_all(tx):
         for invariant, problem in _problems(subdomain, hosts.take(subdomain.id)):
             yield Violation(invariant, "subdomain", subdomain.id, problem)

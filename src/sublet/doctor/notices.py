@@ -7,9 +7,9 @@ from sublet.dns.names import ancestors, owner_key
 from sublet.doctor.model import Notice
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import dependent_store
-from sublet.subdomains.nameserver_labels import Place, place_of
+from sublet.subdomains import delegation_store
 from sublet.subdomains.nameserver_notices import moment
+from sublet.subdomains.nameservers import Place, place_of
 
 
 def list_notices(tx: Tx) -> list[Notice]:
@@ -25,7 +25,7 @@ def list_notices(tx: Tx) -> list[Notice]:
 def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDomain]) -> Iterator[Notice]:
     place: Place | None = None
     last = ""
-    for subdomain_id, fqdn, key in dependent_store.stream_hosts_below(tx, domain):
+    for subdomain_id, fqdn, key in delegation_store.stream_hosts_below(tx, domain):
         host = owner_key(key)
         above = next(each for each in (host, *ancestors(host)) if each in platform_domains)
         if above != domain:

@@ -1,8 +1,8 @@
-"""What each part of the service may do in PostgreSQL: the least that its code needs, as SQL to be given to `psql`.
+"""The privileges of each part of the service in PostgreSQL, the fewest that its code needs, as SQL for `psql`.
 
-Groups that nobody logs in as; the operator makes logins that are members of them. Who owns the tables (who ran `sublet init`) may do
-everything and is nobody's login but that of `init`, `migrate` and `copy`. SELECT … FOR UPDATE needs UPDATE on some column: where a
-role only locks rows, it is the one that harms least. `tests/db/test_privileges.py` runs the service so.
+The roles are groups without login; the operator creates logins that are members of them. The owner of the tables, who ran
+`sublet init`, has all privileges and is only for `init`, `migrate` and `copy`. SELECT … FOR UPDATE needs UPDATE on some column:
+a role that only locks rows has it on the least harmful one. `tests/db/test_privileges.py` runs the service with these roles.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,70 +10,59 @@ from dataclasses import dataclass
 
 PREFIX = "sublet_"
 WHOLE = ()
-"""No columns: the privilege is on the whole table."""
+"""The privilege is on the whole table, not on columns."""
 
 Grants = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""By table and privilege the columns, `WHOLE` for all of the table."""
+"""The columns by table and privilege."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A group role: its name without the prefix, what it is for, what it is granted, the roles that it is a member of."""
+    """A group role: its name without the prefix, its purpose, its grants, the roles that it is a member of."""
 
     name: str
-    what: str
+    purpose: str
     grants: Grants
     member_of: tuple[str, ...] = ()
 
 
-_READ = {"SELECT": WHOLE}
-_ADD = {"SELECT": WHOLE, "INSERT": WHOLE}
-_OWN = {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE, "DELETE": WHOLE}
+_Privileges = dict[str, tuple[str, ...]]
+_READ: _Privileges = {"SELECT": WHOLE}
+_ADD: _Privileges = _READ | {"INSERT": WHOLE}
+_DELETE: _Privileges = {"DELETE": WHOLE}
 
-# What a name's row may be changed in; who holds it, what it is called and when it began stay as they were added.
+
+def _update(*columns: str) -> _Privileges:
+    """Return UPDATE of these columns, or of the whole table if there are none."""
+    return {"UPDATE": columns}
+
+
+_ALL = _ADD | _update() | _DELETE
+
+# The columns of a name that may change: not its user, its name and its start.
 _OF_A_NAME = (
-    "nameservers",
-    "glue",
-    "ds_records",
-    "nameserver_count",
-    "ds_record_count",
-    "generation",
-    "generation_at",
-    "published_generation",
-    "provision_error",
-    "attempts",
-    "next_attempt_at",
-    "published_at",
-    "published_serial",
-    "expires_at",
-    "last_renewed_at",
-    "period_days",
-    "auto_renew_max_credits",
-    "auto_renew_tried_at",
-    "unsuspended_at",
-    "due_at",
-    "loss_at",
-    "trashed_at",
-    "purged_at",
-    "released_at",
-    "updated_at",
-)
-# What a process tells of itself, and the marks of its commits.
+    "nameservers", "glue", "ds_records", "nameserver_count", "ds_record_count", "generation",
+    "generation_at", "published_generation", "provision_error", "attempts", "next_attempt_at",
+    "published_at", "published_serial", "expires_at", "last_renewed_at", "period_days",
+    "auto_renew_max_credits", "auto_renew_tried_at", "unsuspended_at", "due_at", "loss_at", "trashed_at",
+    "purged_at", "released_at", "updated_at",
+)  # fmt: skip
+# The tables in which each process registers itself and the marks of its commits.
 _OF_A_PROCESS: Grants = {
     "alembic_version": _READ,
     "schema_compatible_with": _READ,
-    "processes": _OWN,
-    # Touched where a COMMIT's answer was lost; and the old ones are locked before they are deleted.
-    "commit_marks": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("made_at",), "DELETE": WHOLE},
+    "processes": _ALL,
+    # UPDATE after a lost answer to COMMIT, and to lock old marks before they are deleted.
+    "commit_marks": _ADD | _DELETE | _update("made_at"),
 }
 _OF_THE_LEDGER: Grants = {
     "transfers": _ADD,
     "audit_events": _ADD,
     "terms": _ADD,
     "milestones": _ADD,
-    "ledger_accounts": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("balance",)},
-    "subdomains": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": _OF_A_NAME},
-    "nameserver_hosts": _OWN,
+    "ledger_accounts": _ADD | _update("balance"),
+    "subdomains": _ADD | _update(*_OF_A_NAME),
+    "nameserver_hosts": _ALL,
 }
 
 API = Role(
@@ -82,36 +71,27 @@ API = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": {"SELECT": WHOLE, "UPDATE": ("reminders",)},
+        "users": _READ | _update("reminders"),
         "organizations": _READ,
-        "tokens": {"SELECT": WHOLE, "UPDATE": ("last_used_at",)},
-        "platform_domains": {"SELECT": WHOLE, "UPDATE": ("updated_at",)},
+        "tokens": _READ | _update("last_used_at"),
+        "platform_domains": _READ | _update("updated_at"),
         "offers": _READ,
         "labels": _READ,
         "label_grants": _READ,
         "label_patterns": _READ,
         "platform_domain_grants": _READ,
         "packages": _READ,
-        "coupons": {"SELECT": WHOLE, "UPDATE": ("uses",)},
+        "coupons": _READ | _update("uses"),
         "coupon_uses": _ADD,
         "published_owners": _READ,
         "zone_records": _READ,
-        # A retry has a zone that rests tried at once.
-        "zone_states": {"SELECT": WHOLE, "UPDATE": ("next_attempt_at",)},
+        # A retry ends the pause of a zone.
+        "zone_states": _READ | _update("next_attempt_at"),
         "clockwork": _READ,
-        "tickets": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("status", "last_message_at", "updated_at"),
-        },
+        "tickets": _ADD | _update("status", "last_message_at", "updated_at"),
         "messages": _ADD,
-        "idempotency_keys": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("outcome",),
-            "DELETE": WHOLE,
-        },
-        "rate_windows": _OWN,
+        "idempotency_keys": _ADD | _DELETE | _update("outcome"),
+        "rate_windows": _ALL,
     },
 )
 WORKER = Role(
@@ -120,28 +100,25 @@ WORKER = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "leases": _OWN,
-        "rate_windows": {"SELECT": WHOLE, "DELETE": WHOLE},
-        "users": {"SELECT": WHOLE, "UPDATE": ("reminders",)},
+        "leases": _ALL,
+        "rate_windows": _READ | _DELETE,
+        "users": _READ | _update("reminders"),
         "organizations": _READ,
-        "platform_domains": {"SELECT": WHOLE, "UPDATE": ("serial", "updated_at", "redate_after_id")},
+        "platform_domains": _READ | _update("serial", "updated_at", "redate_after_id"),
         "offers": _READ,
         "labels": _READ,
         "label_grants": _READ,
         "platform_domain_grants": _READ,
         "coupons": _READ,
         "coupon_uses": _READ,
-        "clockwork": {"SELECT": WHOLE, "UPDATE": WHOLE},
-        "forecasts": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "mails": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
-        },
-        "published_owners": _OWN,
-        "zone_records": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "zone_states": _OWN,
-        "zone_updates": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+        "clockwork": _READ | _update(),
+        "forecasts": _ADD | _DELETE,
+        "mails": _ADD
+        | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
+        "published_owners": _ALL,
+        "zone_records": _ADD | _DELETE,
+        "zone_states": _ALL,
+        "zone_updates": _ADD | _DELETE,
     },
 )
 DNS = Role(
@@ -155,48 +132,31 @@ OPERATOR = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": (
-                "email",
-                "name",
-                "organization_id",
-                "free_quota",
-                "reminders",
-                "suspended_at",
-                "suspended_reason",
-            ),
-        },
-        "subdomains": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": (*_OF_A_NAME, "suspended_at", "suspended_reason", "held_with_user"),
-        },
+        "users": _ADD
+        | _update(
+            "email", "name", "organization_id", "free_quota", "reminders", "suspended_at", "suspended_reason"
+        ),
+        "subdomains": _ADD | _update(*_OF_A_NAME, "suspended_at", "suspended_reason", "held_with_user"),
         "organizations": _ADD,
-        "tokens": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("revoked_at",)},
-        "platform_domains": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE},
-        "offers": _OWN,
-        "labels": _OWN,
-        "label_grants": _OWN,
-        "label_patterns": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "platform_domain_grants": _OWN,
-        "packages": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("retired_at",)},
-        "coupons": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("retired_at",)},
+        "tokens": _ADD | _update("revoked_at"),
+        "platform_domains": _ADD | _update(),
+        "offers": _ALL,
+        "labels": _ALL,
+        "label_grants": _ALL,
+        "label_patterns": _ADD | _DELETE,
+        "platform_domain_grants": _ALL,
+        "packages": _ADD | _update("retired_at"),
+        "coupons": _ADD | _update("retired_at"),
         "coupon_uses": _READ,
-        "tickets": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("status", "priority", "last_message_at", "updated_at"),
-        },
+        "tickets": _ADD | _update("status", "priority", "last_message_at", "updated_at"),
         "messages": _ADD,
-        "mails": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("attempts", "next_attempt_at", "given_up_at")},
-        "clockwork": {"SELECT": WHOLE, "UPDATE": WHOLE},
-        "forecasts": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "published_owners": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE, "DELETE": WHOLE},
-        "zone_records": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "zone_states": _OWN,
-        "zone_updates": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+        "mails": _ADD | _update("attempts", "next_attempt_at", "given_up_at"),
+        "clockwork": _READ | _update(),
+        "forecasts": _ADD | _DELETE,
+        "published_owners": _ALL,
+        "zone_records": _ADD | _DELETE,
+        "zone_states": _ALL,
+        "zone_updates": _ADD | _DELETE,
         "idempotency_keys": _READ,
         "leases": _READ,
         "rate_windows": _READ,
@@ -207,17 +167,17 @@ ROLES = (API, WORKER, DNS, OPERATOR, SERVE)
 
 
 def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str = PREFIX) -> list[str]:
-    """Return the SQL that makes the roles and gives them exactly this, whatever they had; it may be run again.
+    """Return the SQL that creates the roles with exactly these privileges. It may be run again.
 
-    `tables` are those of the schema, of which one that no role is granted stays the owner's; `numbered` have a sequence for
-    their `id`. The names of the roles begin with `prefix`.
+    `tables` are all tables of the schema; `numbered` have a sequence for their `id`. The names of the roles start with
+    `prefix`.
     """
     known, sequences = set(tables), set(numbered)
     lines = ["BEGIN;", "REVOKE CREATE ON SCHEMA public FROM PUBLIC;"]
     for role in ROLES:
         name = f"{prefix}{role.name}"
         lines += [
-            f"-- {name}: {role.what}",
+            f"-- {name}: {role.purpose}",
             f"DO $$ BEGIN CREATE ROLE {name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;",
         ]
         if role.member_of:
@@ -228,7 +188,7 @@ def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str
             f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {name};",
             f"GRANT USAGE ON SCHEMA public TO {name};",
         ]
-        if role is OPERATOR:  # the doctor looks at the last numbers
+        if role is OPERATOR:  # the doctor reads the last ids
             lines.append(f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO {name};")
         for table, privileges in sorted(role.grants.items()):
             if table not in known:

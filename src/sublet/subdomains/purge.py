@@ -4,7 +4,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.subdomains import delegation_store, dependent_store, store
+from sublet.subdomains import delegation_store, store
 from sublet.subdomains.find import lock_for_operator, reread
 from sublet.subdomains.model import Subdomain
 
@@ -30,7 +30,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
         )
     # The lock keeps other names from getting a nameserver below this one (`refuse_unregistered`).
     store.lock_subdomains(tx, [subdomain.id])
-    if release and dependent_store.has_dependents(tx, subdomain.fqdn):
+    if release and delegation_store.has_dependents(tx, subdomain.fqdn):
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: other names have nameservers below it. Purge it without --release; "
             "the worker then removes those nameservers. Release it once they are out of the DNS."
@@ -48,7 +48,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
     `follow` makes it a change that the publisher follows. Without it the generation stays: the removal is published already.
     """
     followed = store.followed_by_dns(subdomain, tx.now) if follow else {}
-    delegation_store.forget_delegation(tx, subdomain, purged_at=tx.now, **followed)
+    delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **followed)
     audit.record(
         tx, actor, "subdomain.purge", "subdomain", subdomain.id, after={"purged_at": tx.now.isoformat()}
     )
@@ -57,7 +57,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
 def end_cooling_off(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Release a purged name, so that any user can register it, without any checks."""
     store.update_subdomain(tx, subdomain.id, released_at=tx.now)
-    delegation_store.forget_hosts(tx, subdomain.id)
+    delegation_store.delete_hosts(tx, subdomain.id)
     audit.record(
         tx, actor, "subdomain.release", "subdomain", subdomain.id, after={"released_at": tx.now.isoformat()}
     )

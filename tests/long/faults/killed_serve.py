@@ -24,7 +24,7 @@ from sublet.dns.primary import PrimaryFault, connection, keyring, send_update
 from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
 from sublet.platform_domains import zone_store
-from sublet.subdomains import owner_store
+from sublet.subdomains import store
 from sublet.subdomains.publishing import Batch, Result, record_publication
 from sublet.subdomains.sweep.sweep import sweep
 from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
@@ -147,13 +147,13 @@ def _count_down(statements: int) -> None:
 
 def _without_write_ahead() -> None:
     """Remember what is in the zone only once it was seen there, as one would do it naively."""
-    insert = owner_store.insert_published_owners
-    _replace(owner_store, "insert_published_owners", lambda _: lambda *_: None)
+    insert = store.insert_published_owners
+    _replace(store, "insert_published_owners", lambda _: lambda *_: None)
 
     def record(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
         took = record_publication(tx, results, batch)
         for subdomain_id, result in results.items():
-            there = owner_store.list_published_owners(tx, subdomain_id)
+            there = store.list_published_owners(tx, subdomain_id)
             wanted = {record.owner for record in result.item.desired} - there
             insert(tx, [(subdomain_id, owner) for owner in wanted])
         return took

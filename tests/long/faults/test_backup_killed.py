@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sublet.accounts.add_user import add_user
 from sublet.accounts.store import count_users
+from sublet.accounts.users import add_user
 from sublet.doctor.checks import check_all
 from support.operator_registry import Registry, small_registry
 

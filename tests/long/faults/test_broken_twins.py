@@ -20,8 +20,7 @@ from long.faults.races import (
     check_writers_take_turns,
 )
 from sublet import db
-from sublet.credits import coupon_store
-from sublet.credits import store as ledger_store
+from sublet.credits import store as credit_store
 from sublet.db import Prepared, Tx
 from sublet.errors import Unavailable
 from sublet.http import subdomains as endpoints
@@ -86,9 +85,9 @@ def _read_then_write(
 def _balance_first(monkeypatch: pytest.MonkeyPatch) -> None:
     _read_then_write(
         monkeypatch,
-        ledger_store,
+        credit_store,
         "lock_balance",
-        lambda tx, call: ledger_store.find_balance(tx, call.registrant.user.id),
+        lambda tx, call: credit_store.find_balance(tx, call.registrant.user.id),
     )
 
 
@@ -154,9 +153,9 @@ def test_coupon_counted_before_the_transaction_is_caught(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def newest(tx: Tx, _call: Any) -> Any:
-        return next(iter(coupon_store.list_coupons(tx)), None)
+        return next(iter(credit_store.list_coupons(tx)), None)
 
-    _read_then_write(monkeypatch, coupon_store, "lock_coupon", newest)
+    _read_then_write(monkeypatch, credit_store, "lock_coupon", newest)
     _without_checks(monkeypatch)
     with running_service(database_url) as service:
         service.add_domain()

@@ -16,9 +16,8 @@ from sublet.platform_domains import zone_store
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.owner_store import published_owners
 from sublet.subdomains.publishing import Batch
-from sublet.subdomains.store import select_subdomains
+from sublet.subdomains.store import published_owners, select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.worker import leased, publisher
 from sublet.worker.zones import ReadBack

@@ -13,8 +13,7 @@ from sublet.doctor import checks
 from sublet.doctor.names import stream_all
 from sublet.subdomains.lifecycle import derive_status, renewal_available
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import find_subdomain
-from sublet.subdomains.term_store import terms
+from sublet.subdomains.store import find_subdomain, terms
 
 _UNSENT = {"no_mail_waits"}
 """No mailer runs here."""

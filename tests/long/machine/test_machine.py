@@ -60,7 +60,7 @@ def _late_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_what_dangles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "see_to_dependents", lambda *_: None)
+    monkeypatch.setattr(sweep, "handle_dependents", lambda *_: None)
 
 
 TWINS = (_keep_what_dangles, _no_rest, _forget_the_dns, _no_fence, _charge_twice, _late_start)

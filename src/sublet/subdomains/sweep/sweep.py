@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet import audit
-from sublet.accounts import store as account_store
 from sublet.accounts.model import User
 from sublet.audit import SYSTEM
 from sublet.db import Tx, is_lost
 from sublet.mail.outbox import enqueue
+from sublet.subdomains.delegation_store import has_dependents
 from sublet.subdomains.delete import move_to_trash
-from sublet.subdomains.dependent_store import has_dependents
-from sublet.subdomains.dependents import see_to_dependents
-from sublet.subdomains.find import find_for_operator, reread
+from sublet.subdomains.dependents import change_each, handle_dependents
+from sublet.subdomains.find import reread
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, lost_at
 from sublet.subdomains.milestones import Milestone, dates_after, reached
 from sublet.subdomains.model import Subdomain
@@ -103,13 +102,13 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
 
 def _look_at(tx: Tx, due: list[Due]) -> Swept:
     """Look at due names. Names that depend on a due name in the trash come first."""
-    return _see_to_dependents(tx, due) or _work(tx, due, _look)
+    return _handle_dependents(tx, due) or _work(tx, due, _look)
 
 
-def _see_to_dependents(tx: Tx, due: list[Due]) -> Swept | None:
+def _handle_dependents(tx: Tx, due: list[Due]) -> Swept | None:
     """Work on names that depend on the first name in the trash that has dependents; None if none has. That name stays due."""
     for each in due:
-        seen = see_to_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
+        seen = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
         if seen is not None:
             if seen.faults:
                 # It can't be released before all its dependents are done.
@@ -142,24 +141,11 @@ def _redate(tx: Tx) -> Swept | None:
 
 
 def _work(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
-    """Do a step with each of these names."""
-    # Lock all users first, in one order. A transaction that holds a user and waits for a ledger account then can't deadlock with this.
-    users = account_store.lock_users(tx, {each.user_id for each in found})
-    # The publisher locks names without their users.
-    lock_subdomains(tx, (each.id for each in found))
-    done: Counter[str] = Counter()
-    faults: list[tuple[int, Exception]] = []
-    for each in found:
-        try:
-            with tx.savepoint():
-                subdomain = find_for_operator(tx, str(each.id))
-                done.update(step(tx, users[each.user_id], subdomain) or ["looked"])
-        except Exception as error:
-            if is_lost(error):
-                raise
-            store.put_off(tx, each.id, tx.now + FAULT_PAUSE)
-            faults.append((each.id, error))
-    return Swept(done, more=True, names=len(found), faults=tuple(faults))
+    """Do a step with each of these names. A name that fails is put off, so that it doesn't delay the others."""
+    changed = change_each(tx, found, lambda *name: step(*name) or ["looked"])
+    for subdomain_id, _ in changed.faults:
+        store.put_off(tx, subdomain_id, tx.now + FAULT_PAUSE)
+    return Swept(changed.done, more=True, names=len(found), faults=changed.faults)
 
 
 def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
