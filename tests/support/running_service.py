@@ -24,13 +24,13 @@ import httpx
 import structlog
 from typer.testing import CliRunner
 
-from sublet.cli.doctor import check_all
 from sublet.cli.main import app as command_line
 from sublet.config import Settings
 from sublet.db import Tx, open_database
-from sublet.invariants import Violation
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from sublet.service.roles import Addresses, run_service
-from sublet.subdomains import sweep_store
+from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 
 R = TypeVar("R")

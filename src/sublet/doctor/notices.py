@@ -1,37 +1,19 @@
-"""Check nameservers below other names: what `sublet doctor` asks of their index, and which names it says depend on others."""
+"""List notices: names whose nameservers lie below a name that is in the trash or not registered."""
 
 from collections.abc import Iterator
 
 from sublet.db import Tx
 from sublet.dns.names import ancestors, owner_key
-from sublet.invariants import Notice, Violation
+from sublet.doctor.model import Notice
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import delegation_store
-from sublet.subdomains.check_life import Beside
-from sublet.subdomains.delegation_store import host_keys
-from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import moment
 from sublet.subdomains.nameservers import Place, place_of
 
 
-class IndexedHosts:
-    """The index of nameservers, walked beside the subdomains in the order of their ids."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._hosts = Beside(delegation_store.stream_hosts(tx))
-
-    def check(self, subdomain: Subdomain) -> Iterator[Violation]:
-        """Yield what is wrong with the index of the next subdomain."""
-        if set(self._hosts.take(subdomain.id)) != set(host_keys(subdomain.fqdn, subdomain.delegation)):
-            sentence = (
-                "the index has other nameservers than the name: a name that they lie below could be released"
-            )
-            yield Violation("nameservers_are_indexed", "subdomain", subdomain.id, sentence)
-
-
 def list_notices(tx: Tx) -> list[Notice]:
-    """Return the names that depend on a name in the trash, or on one that no user has registered."""
+    """Return a notice for each name that depends on a name in the trash, or on an unregistered name."""
     platform_domains = {each.domain: each for each in platform_domain_store.list_platform_domains(tx)}
     return [
         notice
@@ -44,12 +26,12 @@ def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDoma
     place: Place | None = None
     last = ""
     for subdomain_id, fqdn, key in delegation_store.stream_hosts_below(tx, domain):
-        host = owner_key(key)  # reversed once more
+        host = owner_key(key)
         above = next(each for each in (host, *ancestors(host)) if each in platform_domains)
         if above != domain:
-            continue  # a deeper platform domain decides
+            continue  # that platform domain has its own turn
         name = ".".join(host.split(".")[-domain.count(".") - 2 :])
-        if name != last:  # hosts below one name follow each other, but for their own names
+        if name != last:  # hosts are ordered by the name above them
             last, place = name, place_of(tx, host, platform_domains[domain])
         if place is None:
             continue

@@ -1,6 +1,5 @@
-"""All SQL of the sweep: which names it has to look at, and which would be lost; the clockwork's own row; forecasts."""
+"""All SQL of the sweep: due names and losses, the recomputing of dates, the clockwork's row, forecasts and milestones."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,9 +8,13 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
+    ForeignKey,
+    Index,
     Integer,
+    String,
     Table,
     Text,
+    UniqueConstraint,
     bindparam,
     case,
     delete,
@@ -24,11 +27,10 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
+from sublet.mail.store import mails
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import Instant, metadata
-from sublet.subdomains import store
-from sublet.subdomains.milestone_store import milestones
-from sublet.subdomains.store import subdomains
+from sublet.schema import BIG_ID, Instant, metadata
+from sublet.subdomains.store import set_dates, subdomains
 
 clockwork = Table(
     "clockwork",
@@ -53,13 +55,30 @@ forecasts = Table(
 )
 
 
+milestones = Table(
+    "milestones",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("about", Instant, nullable=False),
+    Column("detail", Text),
+    Column("mail_id", ForeignKey(mails.c.id), unique=True),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("subdomain_id", "kind", "about"),
+    sqlite_autoincrement=True,
+)
+_LOST = milestones.c.kind.in_(("trashed", "purged"))
+Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgresql_where=_LOST)
+
+
 @dataclass(frozen=True, slots=True)
 class Clockwork:
-    """The state of the sweep: when it last ran, whether it was stopped and why, what the operator then granted.
+    """The state of the sweep: when it last ran, whether and why it is stopped, and what the operator granted.
 
-    `stopped_losses` is how many names it would have lost when it stopped; `resumed` says that the operator gave the
-    word, which the next sweep takes: from then on `granted_losses` may be lost beyond the forecast, within a day. When all
-    that was due is done the grant is settled: what is left of it counts for nothing.
+    `stopped_losses` is how many names it was about to take when it stopped. `resumed` is True from the operator's command until
+    the next sweep. From then on `granted_losses` may be lost beyond the forecast, within a day. The grant is settled once all
+    that was due is done; then `granted_losses` is what was lost.
     """
 
     seen_at: datetime | None
@@ -74,7 +93,7 @@ class Clockwork:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A name that the sweep has something to do with, its user, since when (`due_at`, or `loss_at`), and whether it is in the trash."""
+    """A name to work on, with its user. `since` is its `due_at` or its `loss_at`."""
 
     id: int
     user_id: int
@@ -82,7 +101,6 @@ class Due:
     in_trash: bool
 
 
-# What is asked every second, or of each name that is swept, is built once, as in `store.py`.
 _STATE = select(*(clockwork.c[name] for name in Clockwork.__slots__))
 _CLOCKWORK = Prepared(_STATE)
 _CLOCKWORK_LOCKED = Prepared(_STATE.with_for_update(key_share=True))
@@ -95,7 +113,7 @@ def find_clockwork(tx: Tx) -> Clockwork:
 
 
 def lock_clockwork(tx: Tx) -> Clockwork:
-    """What is the state of the sweep? Locked, so that of several workers one sweeps."""
+    """What is the state of the sweep? Locks the row, so that only one worker sweeps."""
     (row,) = _CLOCKWORK_LOCKED.all(tx)
     return Clockwork(*row)
 
@@ -116,7 +134,7 @@ _DUE = Prepared(
 
 
 def list_due(tx: Tx, limit: int) -> list[Due]:
-    """Which names is the sweep to look at? The longest waiting first."""
+    """Which names are due? The one due first comes first."""
     return [Due(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
@@ -129,18 +147,18 @@ _LOSSES = Prepared(
 
 
 def list_losses(tx: Tx, limit: int) -> list[Due]:
-    """Which names do their dates put into the trash, or purge from it, by now? The longest over first."""
+    """Which names do their dates put into the trash, or purge from it, by now? The oldest loss comes first."""
     return [Due(*row) for row in _LOSSES.all(tx, now=tx.now, at_most=limit)]
 
 
 def count_losses(tx: Tx, until: datetime) -> int:
-    """How many names do their dates put into the trash, or purge from it, up to an instant, as far as they were looked at?"""
+    """How many names do their stored dates put into the trash, or purge from it, up to an instant?"""
     query = select(func.count()).select_from(subdomains).where(subdomains.c.loss_at <= until)
     return int(tx.connection.execute(query).scalar_one())
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
-    """How many names are to go to the trash now, and how many, there since before an instant, to be purged?"""
+    """How many names go to the trash now, and how many that are there since before an instant are purged?"""
     live = subdomains.c.trashed_at.is_(None)
     query = (
         select(live, func.count())
@@ -152,9 +170,9 @@ def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
 
 
 def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None = None) -> tuple[int, int]:
-    """How many names would go to the trash, and how many be purged, up to an instant, by the days as they are set now?
+    """How many names go to the trash, and how many are purged, up to an instant, by the present settings of days?
 
-    `lifecycle.lost_at` in SQL, whether the sweep has looked at the names or not; a test holds the two together. It reads them all.
+    This is `lifecycle.lost_at` in SQL, independent of the stored dates; a test compares the two. It reads all names.
     """
     days = select(platform_domains.c.id, platform_domains.c.grace_days, platform_domains.c.trash_days)
     if platform_domain_id is not None:
@@ -182,21 +200,21 @@ def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
 
 
 def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
-    """How many names did the sweep put into the trash since an instant, or purge that were there since before another?"""
-    counted = (milestones.c.kind == "trashed") | (
+    """How many names did the sweep put into the trash since an instant, or purge that were there since before another one?"""
+    is_counted = (milestones.c.kind == "trashed") | (
         (milestones.c.kind == "purged") & (subdomains.c.trashed_at < trashed_before)
     )
     query = (
         select(func.count(milestones.c.subdomain_id.distinct()))
         .select_from(milestones.join(subdomains))
         .where((milestones.c.created_at > since) & (milestones.c.created_at <= tx.now))
-        .where(milestones.c.kind.in_(("trashed", "purged")) & counted)
+        .where(milestones.c.kind.in_(("trashed", "purged")) & is_counted)
     )
     return int(tx.connection.execute(query).scalar_one())
 
 
 def count_names(tx: Tx) -> int:
-    """How many names are held, those in the trash included?"""
+    """How many names are live or in the trash?"""
     query = select(func.count()).select_from(subdomains).where(subdomains.c.purged_at.is_(None))
     return int(tx.connection.execute(query).scalar_one())
 
@@ -212,27 +230,20 @@ _LOCK_REDATING = Prepared(_REDATING.with_for_update(key_share=True))
 
 
 def is_redating(tx: Tx) -> bool:
-    """Are there names whose dates are to be recomputed?"""
+    """Must the dates of any names be recomputed?"""
     return _FIND_REDATING.one_or_none(tx) is not None
 
 
 def lock_redating(tx: Tx) -> tuple[int, int] | None:
-    """Of which platform domain are the dates to be recomputed, and up to which id are they? Locks the platform domain."""
+    """Which platform domain's names must be redated, and up to which id is that done? Locks the platform domain."""
     row = _LOCK_REDATING.one_or_none(tx)
     return (row[0], row[1]) if row is not None else None
 
 
 def set_redate_after(tx: Tx, platform_domain_id: int, after_id: int | None) -> None:
-    """Have the dates recomputed of a platform domain's names with larger ids than this; None: of no name."""
+    """Have the sweep redate a platform domain's names with ids above `after_id`; None: no name."""
     of = platform_domains.c.id == platform_domain_id
     tx.connection.execute(update(platform_domains).where(of).values(redate_after_id=after_id))
-
-
-def list_redated_up_to(tx: Tx) -> dict[int, int]:
-    """Up to which id are the dates recomputed, by platform domain? Those at rest are left out."""
-    query = select(platform_domains.c.id, platform_domains.c.redate_after_id)
-    rows = tx.connection.execute(query.where(platform_domains.c.redate_after_id.is_not(None)))
-    return {row[0]: row[1] for row in rows}
 
 
 _IDS_AFTER = Prepared(
@@ -246,9 +257,9 @@ _IDS_AFTER = Prepared(
 def list_ids_after(
     tx: Tx, platform_domain_id: int, after_id: int, limit: int
 ) -> tuple[list[int], int | None]:
-    """Which of the next rows after this id are names of a platform domain that aren't released, and which row is the last?
+    """Which of the next `limit` rows after an id are unreleased names of a platform domain, and which id is the last?
 
-    `limit` counts rows of all platform domains, so that a step never reads more. The last is None if these are all.
+    The rows of other platform domains count too, so that a step reads no more than `limit`. The last id is None at the end.
     """
     rows = _IDS_AFTER.all(tx, after=after_id, at_most=limit)
     ids = [row[0] for row in rows if row[1] == platform_domain_id and row[2]]
@@ -256,17 +267,17 @@ def list_ids_after(
 
 
 def mark_due(tx: Tx, subdomain_ids: list[int]) -> None:
-    """Have the sweep look at these names."""
+    """Make names due now."""
     tx.connection.execute(update(subdomains).where(subdomains.c.id.in_(subdomain_ids)).values(due_at=tx.now))
 
 
 def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
-    """Leave a name alone until an instant: what is due of it can't be done."""
-    store.set_dates(tx, subdomain_id, due_at=until, loss_at=None)
+    """Put off a name that can't be worked on until an instant."""
+    set_dates(tx, subdomain_id, due_at=until, loss_at=None)
 
 
-def look_at_the_future(tx: Tx) -> None:
-    """Have the sweep look at every name that was changed while the clock was ahead of now, and let it be renewed by itself."""
+def mark_changed_ahead(tx: Tx) -> None:
+    """Make names due that were changed while the clock was ahead; forget their attempts at automatic renewal since."""
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(
         update(subdomains)
@@ -275,37 +286,19 @@ def look_at_the_future(tx: Tx) -> None:
     )
 
 
-def find_late(tx: Tx, limit: timedelta) -> tuple[int, int] | None:
-    """How many names should the sweep have looked at for longer than this, and which is the first?"""
-    long_ago = tx.now - limit
-    query = select(func.count(), func.min(subdomains.c.id)).where(
-        (subdomains.c.due_at < long_ago) | (subdomains.c.loss_at < long_ago)
-    )
-    count, first = tx.connection.execute(query).one()
-    return (int(count), int(first)) if count else None
-
-
-def list_dates(tx: Tx) -> Iterator[tuple[int, datetime | None, datetime | None]]:
-    """Which dates are stored of the names that are not free again? Their ids, `due_at`, `loss_at`, by id."""
-    columns = (subdomains.c.id, subdomains.c.due_at, subdomains.c.loss_at)
-    query = select(*columns).where(subdomains.c.released_at.is_(None)).order_by(subdomains.c.id)
-    for row in tx.connection.execute(query.execution_options(yield_per=1000)):
-        yield row[0], row[1], row[2]
-
-
 def insert_forecast(tx: Tx, losses: int) -> None:
     """Add a forecast made now."""
     tx.connection.execute(insert(forecasts).values(made_at=tx.now, losses=losses))
 
 
 def find_forecast(tx: Tx, until: datetime) -> int | None:
-    """How many losses did the newest forecast tell that was made up to an instant?"""
+    """How many losses did the newest forecast up to an instant expect?"""
     query = select(forecasts.c.losses).where(forecasts.c.made_at <= until)
     return tx.connection.execute(query.order_by(forecasts.c.made_at.desc()).limit(1)).scalar_one_or_none()
 
 
 def find_oldest_forecast(tx: Tx) -> int | None:
-    """How many losses did the oldest forecast tell?"""
+    """How many losses did the oldest forecast expect?"""
     query = select(forecasts.c.losses).order_by(forecasts.c.made_at).limit(1)
     return tx.connection.execute(query).scalar_one_or_none()
 
@@ -316,7 +309,55 @@ def find_newest_forecast_at(tx: Tx) -> datetime | None:
 
 
 def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
-    """Forget the forecasts made before an instant, or since another."""
+    """Delete the forecasts made before an instant, and those made since another one."""
     tx.connection.execute(
         delete(forecasts).where((forecasts.c.made_at < before) | (forecasts.c.made_at >= since))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PastMilestone:
+    """A milestone that was reached at `created_at`, with the mail about it and a sentence, if there are any.
+
+    `about` is the date that it belongs to. Before the trash that is the expiry, so that the next term has its own milestones.
+    """
+
+    kind: str
+    about: datetime
+    detail: str | None
+    mail_id: int | None
+    created_at: datetime
+
+
+_MILESTONES = Prepared(
+    select(*(milestones.c[name] for name in PastMilestone.__slots__))
+    .where(milestones.c.subdomain_id == bindparam("of"))
+    .order_by(milestones.c.id)
+)
+_ADDED = Prepared(insert(milestones))
+
+
+def list_milestones(tx: Tx, subdomain_id: int) -> list[PastMilestone]:
+    """Which milestones has this name reached? The oldest comes first."""
+    return [PastMilestone(*row) for row in _MILESTONES.all(tx, of=subdomain_id)]
+
+
+def insert_milestone(
+    tx: Tx,
+    subdomain_id: int,
+    kind: str,
+    about: datetime,
+    *,
+    detail: str | None = None,
+    mail_id: int | None = None,
+) -> None:
+    """Add a milestone that a name has reached now. A unique constraint refuses to add one twice."""
+    _ADDED.run(
+        tx,
+        subdomain_id=subdomain_id,
+        kind=kind,
+        about=about,
+        detail=detail,
+        mail_id=mail_id,
+        created_at=tx.now,
     )

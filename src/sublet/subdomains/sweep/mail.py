@@ -1,4 +1,4 @@
-"""What mail about a name's dates says: plain text, what happens when, and what can be done (rules)."""
+"""The texts of mails about a name's dates (rules)."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from sublet.subdomains.model import Subdomain
 
 
 def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str, str]:
-    """Return subject and text of the mail that tells of a milestone, or that the name went to the trash."""
+    """Return subject and text of the mail about a milestone."""
     fqdn = subdomain.fqdn
     if kind == "trashed":
         return _mail(f"{fqdn} went to the trash", user_name, _trashed(subdomain))
@@ -20,23 +20,23 @@ def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str,
 
 
 def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> tuple[str, str]:
-    """Return subject and text of the mail that tells of an automatic renewal."""
+    """Return subject and text of the mail about an automatic renewal."""
     cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
-    lines = [f"{subdomain.fqdn} was renewed by itself, as you asked.", cost]
+    lines = [f"{subdomain.fqdn} was renewed automatically, as you asked.", cost]
     lines.append(f"It now expires on {_moment(subdomain.expires_at)}.")
     return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)], _ASKED_FOR)
 
 
 def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
-    """Return subject and text of the mail that tells why an automatic renewal was not made."""
+    """Return subject and text of the mail about a failed automatic renewal; `why` is a sentence."""
     expires = "expired" if subdomain.expires_at <= now else "expires"
     return _mail(
-        f"{subdomain.fqdn} could not be renewed by itself",
+        f"{subdomain.fqdn} could not be renewed automatically",
         user_name,
         [
-            f"{subdomain.fqdn} was to be renewed by itself, and was not: {why}",
-            f"It {expires} on {_moment(subdomain.expires_at)}. It is tried again every day, in the days of grace too.",
-            f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes what it may cost.",
+            f"The automatic renewal of {subdomain.fqdn} failed: {why}",
+            f"It {expires} on {_moment(subdomain.expires_at)}. Sublet tries again every day until the grace period ends.",
+            f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes the ceiling.",
         ],
         _ASKED_FOR,
     )
@@ -82,7 +82,7 @@ def _how_to_restore(subdomain: Subdomain) -> str:
     when = f" until {_moment(until)}" if until else ""
     return (
         f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore. "
-        "After that it is purged, and later free for anybody."
+        "After that it is purged, and other users can register it later."
     )
 
 
@@ -92,8 +92,8 @@ def _what_follows(subdomain: Subdomain, start: str) -> str:
     return f"{start} stays in the DNS and can still be renewed {when}; then it goes to the trash."
 
 
-_REMINDER = "You get this mail since reminders are on for your account; PUT /me/reminders turns them off."
-_ASKED_FOR = "You get this mail since you have this name renewed by itself; PUT /subdomains/NAME/auto-renew turns that off."
+_REMINDER = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
+_ASKED_FOR = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns that off."
 
 
 def _mail(subject: str, user_name: str, paragraphs: list[str], last: str = _REMINDER) -> tuple[str, str]:

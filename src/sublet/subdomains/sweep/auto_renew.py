@@ -1,4 +1,4 @@
-"""Renew a subdomain by itself, as its user asked (docs/spec-choices.md, "Automatic renewal"): the sweep's part of it."""
+"""Renew a subdomain automatically, as its user asked (docs/spec-choices.md, "Automatic renewal"). The sweep calls this."""
 
 from sublet import audit
 from sublet.accounts.model import User
@@ -8,24 +8,24 @@ from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import PriceChanged, Refusal
 from sublet.mail.outbox import enqueue
-from sublet.subdomains import milestone_store, store
 from sublet.subdomains.find import reread
 from sublet.subdomains.lifecycle import renewal_opens_at
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.reminder_mail import not_renewed_mail, renewed_mail
 from sublet.subdomains.renew import extend
+from sublet.subdomains.store import update_subdomain
+from sublet.subdomains.sweep import store
+from sublet.subdomains.sweep.mail import not_renewed_mail, renewed_mail
 
 ACCOUNT_SUSPENDED = "The account is suspended."
 
 
 def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
-    """Try to renew a name for at most its ceiling; tell whether it was. Either is a milestone with its sentence.
+    """Try to renew a name for at most its ceiling; return True on success. Both outcomes are milestones with a sentence.
 
-    Of several failures for one reason before one expiry the first alone is told by mail. This mail is about money, so it is sent
-    to those too who want no reminders. Nothing is checked here but what the renewal
-    itself asks; when it is to be tried says `lifecycle.auto_renew_at`.
+    Repeated failures for the same reason before one expiry send one mail. The mail is about money, so users who turned reminders
+    off get it too. The renewal does all checks; `lifecycle.auto_renew_at` says when to try.
     """
-    store.update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
+    update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
     why = ACCOUNT_SUSPENDED
     if user.suspended_at is None:
         payable = Payable(confirm=True, max_credits=subdomain.auto_renew_max_credits)
@@ -37,32 +37,30 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
         except Refusal as refusal:
             why = refusal.message
         else:
-            _tell_renewed(tx, user, reread(tx, subdomain), outcome.charged_credits)
+            _record_success(tx, user, reread(tx, subdomain), outcome.charged_credits)
             return True
-    _tell_failed(tx, user, subdomain, why)
+    _record_failure(tx, user, subdomain, why)
     return False
 
 
-def _tell_renewed(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int) -> None:
+def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int) -> None:
     subject, text = renewed_mail(subdomain, user.name, charged_credits)
     mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
     detail = f"Renewed for {counted(charged_credits, 'credit')} until {subdomain.expires_at:%Y-%m-%d}."
-    milestone_store.insert_milestone(tx, subdomain.id, "auto_renewed", tx.now, detail=detail, mail_id=mail_id)
+    store.insert_milestone(tx, subdomain.id, "auto_renewed", tx.now, detail=detail, mail_id=mail_id)
 
 
-def _tell_failed(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
+def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     opened_at = renewal_opens_at(subdomain)
-    told = any(
+    is_told = any(
         each.mail_id is not None and each.detail == why and each.created_at >= opened_at
-        for each in milestone_store.list_milestones(tx, subdomain.id)
+        for each in store.list_milestones(tx, subdomain.id)
     )
     mail_id = None
-    if not told:
+    if not is_told:
         subject, text = not_renewed_mail(subdomain, user.name, why, tx.now)
         mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
-    milestone_store.insert_milestone(
-        tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id
-    )
+    store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)
     audit.record(tx, SYSTEM, "subdomain.auto_renew_failed", "subdomain", subdomain.id, after={"detail": why})
 
 

@@ -1,27 +1,26 @@
-"""Whether the clock may date a term: registrations and renewals are refused while it is implausible.
+"""Refuse registrations, renewals and restores while the clock is implausible: it would date their terms.
 
-The newest instant that counts is the one at which the sweep last ran (`clockwork.seen_at`). The sweep's brake moves it forward by at
-most a week at a time, or by the operator's word (`sublet sweep resume`). Audit events and transfers don't count, since a wrong
-clock stamps them too: the first of them would make the wrong clock plausible. Only before the first sweep the newest audit event does.
+The clock is compared with the instant at which the sweep last ran (`clockwork.seen_at`). The brake advances that instant by at most
+a week at a time, or after `sublet sweep resume`. Audit events and transfers don't count: a wrong clock stamps them too, and the first
+of them would make it look right. Only before the first sweep the newest audit event counts.
 """
 
 from datetime import datetime, timedelta
 
 from sublet import audit
+from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import ClockImplausible
-from sublet.subdomains import sweep_store
-from sublet.subdomains.brake import shown
+from sublet.subdomains.sweep import store
 
 AHEAD_MAX = timedelta(days=400)
-"""How far the clock may be ahead of the newest instant: longer than a year, for a registry that was off for one."""
+"""How far the clock may be ahead: longer than a year, for a registry that was off for one."""
 BEHIND_MAX = timedelta(days=1)
-"""How far it may be behind it."""
 RETRY_SECONDS = 60
 
 
 def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
-    """Return why the clock is implausible after `newest_at` (None: nothing is stored yet), or None if it is plausible."""
+    """Return why the clock is implausible compared with `newest_at` (None: nothing is stored yet), or None."""
     if newest_at is None:
         return None
     if now - newest_at > AHEAD_MAX:
@@ -31,17 +30,23 @@ def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
     return None
 
 
+def shown(span: timedelta) -> str:
+    """Return a span in words: days, or hours if it is less than two days."""
+    hours = round(span / timedelta(hours=1))
+    return counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")
+
+
 def find_implausible_reason(tx: Tx) -> str | None:
     """Return why the clock of this transaction is implausible, or None. Reads one row."""
-    seen_at = sweep_store.find_clockwork(tx).seen_at
+    seen_at = store.find_clockwork(tx).seen_at
     return implausible_reason(seen_at or audit.newest_at(tx), tx.now)
 
 
 def refuse_implausible_clock(tx: Tx) -> None:
-    """Refuse what would get its dates from a wrong clock.
+    """Raise `ClockImplausible` if the clock would give wrong dates.
 
     Raises:
-        ClockImplausible: it is more than `AHEAD_MAX` ahead of the newest instant, or more than `BEHIND_MAX` behind it.
+        ClockImplausible: it is more than `AHEAD_MAX` ahead, or more than `BEHIND_MAX` behind.
     """
     reason = find_implausible_reason(tx)
     if reason is not None:
