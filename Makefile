@@ -26,7 +26,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -89,6 +89,9 @@ bench: $(VENV)/dev.stamp ## Measure the speed in ten to fifteen minutes and writ
 bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to a million names
 	@tools/install-system-packages $(BENCH_PACKAGES)
 	@$(BIN)/python bench/bench.py --full --write docs
+
+reference: $(VENV)/dev.stamp ## Write the tables of docs/cli.md and docs/settings.md from the code
+	@$(BIN)/python tools/reference.py
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
 	@$(BIN)/python tests/reports.py docs

@@ -1,0 +1,114 @@
+"""Write the tables of docs/cli.md and docs/settings.md that the code determines: `make reference`.
+
+In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings.
+Everything else on the two pages is written by hand. tests/docs/test_reference.py fails while a page is out of date.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sublet.cli.main import app
+from sublet.config import DESCRIPTIONS, Settings
+
+DOCS = Path(__file__).parents[1] / "docs"
+EVERYWHERE = {"--config", "--json", "--reason"}
+"""Options that the page explains once."""
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield every command of `sublet` with its words, such as `user add`."""
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root)
+    for noun in root.list_commands(context):
+        command: Any = root.get_command(context, noun)
+        if hasattr(command, "list_commands"):
+            for verb in command.list_commands(context):
+                yield f"{noun} {verb}", command.get_command(context, verb)
+        else:
+            yield noun, command
+
+
+def options_of(command: Any) -> list[Any]:
+    """Return the options that the section of a command lists."""
+    options = [each for each in command.params if each.param_type_name == "option"]
+    return [each for each in options if each.opts[0] not in EVERYWHERE]
+
+
+def names_of(option: Any) -> str:
+    return ", ".join(f"`{each}`" for each in (*option.opts, *option.secondary_opts))
+
+
+def describe(option: Any) -> str:
+    """Return the meaning of an option, with its default and whether it is required."""
+    text: str = option.help
+    if isinstance(option.default, int | str) and option.default is not False and "default" not in text:
+        text += f" Default: {option.default}."
+    return text + (" Required." if option.required else "")
+
+
+def render_options(words: str, command: Any, by_words: dict[str, Any]) -> str:
+    """Return the list of a command's options; an `edit` only names those that its `add` explains in the same words."""
+    options = options_of(command)
+    noun, _, verb = words.partition(" ")
+    add = by_words.get(f"{noun} add")
+    explained = {(names_of(each), each.help) for each in options_of(add)} if add and verb == "edit" else set()
+    repeated = [each for each in options if (names_of(each), each.help) in explained]
+    rows = [
+        f"| {names_of(each)}{f' {each.metavar}' if each.metavar else ''} | {describe(each)} |"
+        for each in options
+        if each not in repeated
+    ]
+    parts = []
+    if repeated:
+        parts.append(f"Options as for `sublet {noun} add`: {', '.join(names_of(each) for each in repeated)}.")
+    if rows:
+        parts.append("\n".join(["| Option | Meaning |", "|---|---|", *rows]))
+    return "\n\n".join(parts)
+
+
+def render_commands(page: str) -> str:
+    """Return docs/cli.md with the heading, help text and options of each command as the code has them."""
+    by_words = dict(commands())
+    first, *sections = page.split("\n### sublet ")
+    rendered = [first]
+    for section in sections:
+        heading, _, text = section.partition("\n")
+        words = " ".join(word for word in heading.split() if not re.search("[A-Z]", word))
+        command = by_words[words]
+        arguments = [each.metavar for each in command.params if each.param_type_name == "argument"]
+        _, *paragraphs = text.strip("\n").split("\n\n")
+        kept = [each for each in paragraphs if not each.startswith(("| Option |", "Options as for "))]
+        made = [" ".join([words, *arguments]), " ".join(command.help.split()), render_options(words, command, by_words)]
+        rendered.append("\n\n".join(each for each in (*made, *kept) if each) + "\n")
+    return "\n### sublet ".join(rendered)
+
+
+def render_settings(page: str) -> str:
+    """Return docs/settings.md with the table of settings as src/sublet/config.py has them."""
+    rows = [
+        f"| `{each.name}` | {f'`{each.default}`' if each.default != '' else 'empty'} | {DESCRIPTIONS[each.name]} |"
+        for each in fields(Settings)
+        if each.name != "primaries"
+    ]
+    before, heading, rest = page.partition("## All settings\n")
+    _, next_heading, after = rest.partition("\n## ")
+    table = "\n".join(["", "| Name | Default | Meaning |", "|---|---|---|", *rows, ""])
+    return before + heading + table + next_heading + after
+
+
+PAGES = {"cli.md": render_commands, "settings.md": render_settings}
+
+
+def main() -> None:
+    for name, render in PAGES.items():
+        path = DOCS / name
+        path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
