@@ -83,7 +83,11 @@ def render_commands(page: str) -> str:
         arguments = [each.metavar for each in command.params if each.param_type_name == "argument"]
         _, *paragraphs = text.strip("\n").split("\n\n")
         kept = [each for each in paragraphs if not each.startswith(("| Option |", "Options as for "))]
-        made = [" ".join([words, *arguments]), " ".join(command.help.split()), render_options(words, command, by_words)]
+        made = [
+            " ".join([words, *arguments]),
+            " ".join(command.help.split()),
+            render_options(words, command, by_words),
+        ]
         rendered.append("\n\n".join(each for each in (*made, *kept) if each) + "\n")
     return "\n### sublet ".join(rendered)
 
