@@ -90,7 +90,7 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 	@tools/install-system-packages $(BENCH_PACKAGES)
 	@$(BIN)/python bench/bench.py --full --write docs
 
-reference: $(VENV)/dev.stamp ## Write the tables of docs/cli.md and docs/settings.md from the code
+reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the code determines
 	@$(BIN)/python tools/reference.py
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json

@@ -1,7 +1,8 @@
-"""Write the tables of docs/cli.md and docs/settings.md that the code determines: `make reference`.
+"""Write the tables of reference pages that the code determines: `make reference`.
 
-In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings.
-Everything else on the two pages is written by hand. tests/docs/test_reference.py fails while a page is out of date.
+In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings; in
+docs/operating/trouble.md what `sublet zone status` says of a problem. Everything else on these pages is written by hand.
+tests/docs/test_reference.py fails while a page is out of date.
 """
 
 import re
@@ -13,7 +14,9 @@ from typing import Any
 import typer
 
 from sublet.cli.main import app
+from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
+from sublet.dns.primary import CAUSES
 
 DOCS = Path(__file__).parents[1] / "docs"
 EVERYWHERE = {"--config", "--json", "--reason"}
@@ -105,7 +108,25 @@ def render_settings(page: str) -> str:
     return before + heading + table + next_heading + after
 
 
-PAGES = {"cli.md": render_commands, "settings.md": render_settings}
+def render_problems(page: str) -> str:
+    """Return docs/operating/trouble.md with what `sublet zone status` says of each problem of a zone.
+
+    How to recognise a cause, and what a symptom means, is written by hand.
+    """
+    cells = [re.split(r" ?\| ?", line)[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    by_hand = {row[0].strip("`"): row[2 if len(row) == 4 else 1] for row in cells}
+    for column, table in (
+        ("Cause", [(each, CAUSES[each], by_hand.get(each, ""), OF_CAUSE[each]) for each in CAUSES]),
+        ("Report", [(each, by_hand.get(each, ""), OF_SYMPTOM[each]) for each in OF_SYMPTOM]),
+    ):
+        before, heading, rest = page.partition(f"\n| {column} |")
+        title, rule, *_ = rest.split("\n")
+        rows = [f"| `{name}` | {' | '.join(others)} |" for name, *others in table]
+        page = "\n".join([before + heading + title, rule, *rows]) + "\n\n" + rest.partition("\n\n")[2]
+    return page
+
+
+PAGES = {"cli.md": render_commands, "settings.md": render_settings, "operating/trouble.md": render_problems}
 
 
 def main() -> None:
