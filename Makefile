@@ -91,7 +91,7 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 	@$(BIN)/python bench/bench.py --full --write docs
 
 reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the code determines
-	@$(BIN)/python tools/reference.py
+	@$(BIN)/python tools/reference_tables.py
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
 	@$(BIN)/python tests/reports.py docs

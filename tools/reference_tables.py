@@ -43,6 +43,7 @@ def options_of(command: Any) -> list[Any]:
 
 
 def names_of(option: Any) -> str:
+    """Return an option's names, such as ``--open`, `--closed``."""
     return ", ".join(f"`{each}`" for each in (*option.opts, *option.secondary_opts))
 
 
@@ -61,16 +62,16 @@ def render_options(words: str, command: Any, by_words: dict[str, Any]) -> str:
     add = by_words.get(f"{noun} add")
     explained = {(names_of(each), each.help) for each in options_of(add)} if add and verb == "edit" else set()
     repeated = [each for each in options if (names_of(each), each.help) in explained]
-    rows = [
-        f"| {names_of(each)}{f' {each.metavar}' if each.metavar else ''} | {describe(each)} |"
+    lines = [
+        f"- {names_of(each)}{f' {each.metavar}' if each.metavar else ''}: {describe(each)}"
         for each in options
         if each not in repeated
     ]
     parts = []
     if repeated:
         parts.append(f"Options as for `sublet {noun} add`: {', '.join(names_of(each) for each in repeated)}.")
-    if rows:
-        parts.append("\n".join(["| Option | Meaning |", "|---|---|", *rows]))
+    if lines:
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
@@ -85,7 +86,7 @@ def render_commands(page: str) -> str:
         command = by_words[words]
         arguments = [each.metavar for each in command.params if each.param_type_name == "argument"]
         _, *paragraphs = text.strip("\n").split("\n\n")
-        kept = [each for each in paragraphs if not each.startswith(("| Option |", "Options as for "))]
+        kept = [each for each in paragraphs if not each.startswith(("- `--", "Options as for "))]
         made = [
             " ".join([words, *arguments]),
             " ".join(command.help.split()),
@@ -130,6 +131,7 @@ PAGES = {"cli.md": render_commands, "settings.md": render_settings, "operating/t
 
 
 def main() -> None:
+    """Write all pages."""
     for name, render in PAGES.items():
         path = DOCS / name
         path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
