@@ -79,8 +79,6 @@ def prepare(service: RunningService, token: str, command: str, body: Any) -> Non
         assert service.call(token, "DELETE", wiki).status_code == 200
     elif '/reply" ' in command and body["ok"]:
         service.operator("ticket", "reply", "T-000001", "--message", "We are looking into it.")
-    elif body.get("error") == "ticket_closed":
-        service.operator("ticket", "close", "T-000001")
 
 
 def send(service: RunningService, token: str, command: str) -> Any:
