@@ -9,9 +9,8 @@ from pathlib import Path
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.pages import Pages
-from sublet.db.prepared import Prepared
-from sublet.db.query import Query
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
+from sublet.db.statements import Prepared, Query
 from sublet.errors import Unavailable
 
 __all__ = (

@@ -1,7 +1,7 @@
 """The connection to PostgreSQL over which the event loop sends single queries."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class Fetching:
         self._line: _Line | None = None
         self._is_outdated = False
 
-    async def rows(self, text: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    async def rows(self, text: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
 
         Raises:

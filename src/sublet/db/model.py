@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from sublet.errors import Unavailable
 
 if TYPE_CHECKING:
-    from sublet.db.query import Query
+    from sublet.db.statements import Query
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Column, Select, bindparam, tuple_
 
 from sublet.db.model import Tx
-from sublet.db.prepared import Prepared
+from sublet.db.statements import Prepared
 from sublet.ids import Position
 
 

@@ -16,18 +16,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, event
-from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from sublet.db.announcements import Announcements
 from sublet.db.changes import Changes
 from sublet.db.commit_watch import bounded_commit
 from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, postgresql_engine
-from sublet.db.faults import LOST_STATES, READ_ONLY, Fault, fault_of, sqlstate
+from sublet.db.faults import READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.fetching import Fetching
 from sublet.db.marks import CommittedBefore, Lost, Mark
 from sublet.db.model import Clock, Tx, unavailable, utc_now
-from sublet.db.query import Query, for_driver
+from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
 
 P = ParamSpec("P")
@@ -67,7 +67,9 @@ class PostgresqlDatabase:
         self._reading = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
-        event.listen(self._engine, "handle_error", self._give_up_connections)
+        self._epoch = 0
+        event.listen(self._engine, "connect", self._note_epoch)
+        event.listen(self._engine, "checkout", self._refuse_outdated)
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         address = libpq_address(url)
@@ -101,10 +103,10 @@ class PostgresqlDatabase:
         )
 
     async def fetch(self, query: Query[R], /, **parameters: object) -> R:
-        asked = for_driver(query, self._engine.dialect)
+        asked = for_driver(query.statement, self._engine.dialect)
 
         async def once(_begin_by: float) -> R:
-            rows = await self._fetching.rows(asked.text, asked.values(parameters))
+            rows = await self._fetching.rows(*asked.call(parameters))
             return query.read(asked.rows(rows))
 
         return await self._repeat(once)
@@ -169,6 +171,8 @@ class PostgresqlDatabase:
                     raise  # a reading function that writes is a bug
                 contentions += fault is Fault.CONTENTION
                 losses += fault is Fault.LOST
+                if fault is Fault.LOST:
+                    self._outdate_connections()
                 if losses and not lost_by:
                     # After a COMMIT that waited for the standby, the next one would wait as long.
                     lost_by = begin_by if isinstance(error, _GivenUp) else time.monotonic() + LOST_SECONDS
@@ -203,10 +207,9 @@ class PostgresqlDatabase:
             _GivenUp: PostgreSQL committed with a warning: it stopped waiting for the synchronous standby. The change is lost if the
                 standby takes over.
         """
-        raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
         warnings = connection.info[WARNINGS]
         warnings.clear()
-        with bounded_commit(raw) as commit:
+        with bounded_commit(_raw(connection)) as commit:
             try:
                 connection.commit()
             finally:
@@ -216,15 +219,17 @@ class PostgresqlDatabase:
         if warnings:
             raise _GivenUp("; ".join(warnings))
 
-    def _give_up_connections(self, context: ExceptionContext) -> None:
-        """Replace all connections, SQLAlchemy's and the event loop's, when one shows that its server can't be used any more."""
-        state = getattr(context.original_exception, "sqlstate", None)
-        options = {} if context.connection is None else context.connection.get_execution_options()
-        is_our_read = state == READ_ONLY and options.get("postgresql_readonly", False)
-        if state in LOST_STATES and not is_our_read:
-            context.is_disconnect = True
-        if context.is_disconnect:
-            self._fetching.outdate()
+    def _outdate_connections(self) -> None:
+        """Replace each connection before its next use: it may lead to the same server as the one that was lost."""
+        self._epoch += 1
+        self._fetching.outdate()
+
+    def _note_epoch(self, _connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info["epoch"] = self._epoch
+
+    def _refuse_outdated(self, _connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        if record.info["epoch"] != self._epoch:
+            raise DisconnectionError  # SQLAlchemy then opens another one
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
@@ -250,16 +255,19 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
     try:
         return fn()
     except Exception as error:
-        if connection.invalidated:  # the function may have raised something else
+        if connection.invalidated or _raw(connection).closed:  # the function may have raised something else
             raise Lost(str(error)) from error
         raise
 
 
 def _refuse_failed(connection: Connection) -> None:
-    raw = cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
-    if raw.info.transaction_status is TransactionStatus.INERROR:
+    if _raw(connection).info.transaction_status is TransactionStatus.INERROR:
         # PostgreSQL would answer the COMMIT with a ROLLBACK, and psycopg would take that for a success.
         raise RuntimeError("a statement of the transaction failed, and its error was caught")
+
+
+def _raw(connection: Connection) -> "psycopg.Connection[Any]":
+    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
 
 def open_postgresql(

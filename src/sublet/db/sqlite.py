@@ -16,26 +16,24 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from sublet.db.changes import Changes
 from sublet.db.model import Clock, Tx, unavailable, utc_now
-from sublet.db.query import Query, for_driver
+from sublet.db.statements import Query, for_driver
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 GROUP_MAX = 256
 """Most writes in one commit: bounds how long the first of a group waits for the last."""
-READERS = 4
-"""How many reading transactions run at once."""
+READERS = 2
+"""How many reading transactions run at once: a slow one delays no other. More threads only wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 """Takes the write lock at once: a transaction that reads first is refused when another process has written meanwhile."""
-NAMED_PARAMETERS = sqlite.dialect(paramstyle="named")
 
 
 @dataclass(slots=True)
@@ -55,6 +53,7 @@ def sqlite_engine(url: str, **options: Any) -> Engine:
     """
     engine = create_engine(
         url,
+        paramstyle="named",
         json_deserializer=msgspec.json.decode,
         json_serializer=lambda value: msgspec.json.encode(value).decode(),
         hide_parameters=True,  # what users wrote stays out of the log
@@ -103,13 +102,13 @@ class SqliteDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._readers, once)
 
     async def fetch(self, query: Query[R], /, **parameters: object) -> R:
-        asked = for_driver(query, NAMED_PARAMETERS)
+        asked = for_driver(query.statement, self._engine.dialect)
         try:
             if self._fetching is None:
                 self._fetching = sqlite3.connect(
                     self._path, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False, isolation_level=None
                 )
-            rows = self._fetching.execute(asked.text, asked.values(parameters)).fetchall()
+            rows = self._fetching.execute(*asked.call(parameters)).fetchall()
         except sqlite3.DatabaseError as error:
             raise _refusal_or_fault(error) from error
         return query.read(asked.rows(rows))
@@ -160,14 +159,16 @@ class SqliteDatabase:
                 with connection.begin():
                     for job in group:
                         changes_before = driver.total_changes
+                        driver.execute("SAVEPOINT job")
                         try:
-                            with connection.begin_nested():
-                                job.result = job.run(Tx(connection, self._clock()))
+                            job.result = job.run(Tx(connection, self._clock()))
                             job.has_changed = driver.total_changes != changes_before
                         except Exception as error:
                             if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
                                 raise
                             job.error = _refusal_or_fault(error)
+                            driver.execute("ROLLBACK TO job")
+                        driver.execute("RELEASE job")
             except BaseException:
                 # A COMMIT that failed may have left the transaction open: only a new connection is surely clean.
                 connection.invalidate()

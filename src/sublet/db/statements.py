@@ -1,0 +1,162 @@
+"""Statements that SQLAlchemy compiles once and the driver runs.
+
+SQLAlchemy's `Connection.execute` needs two to three times as long for a statement of 50 columns, because it looks for the compiled
+text by a key that it makes of the whole statement. So statements that run for each request are a `Prepared` or a `Query`; what is
+composed for one call runs with `tx.connection.execute`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, cast
+
+from sqlalchemy import Delete, Dialect, Executable, Insert, Select, SelectBase, Update, exc
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import ReturningDelete, ReturningInsert
+
+from sublet.db.model import Tx
+
+R = TypeVar("R")
+Row = Sequence[Any]
+Rows = Sequence[Row]
+Convert = Callable[[Any], Any]
+Statement = SelectBase | Insert | Update | Delete
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Query(Generic[R]):
+    """One statement with its `bindparam`s; `read` makes the result of all its rows.
+
+    It is data, so that the event loop can send it to the database itself (`Database.fetch`).
+    """
+
+    statement: Select[Any] | ReturningInsert[Any] | ReturningDelete[Any]
+    read: Callable[[Rows], R]
+
+    def run(self, tx: Tx, /, **parameters: object) -> R:
+        """Return the result, as the transaction sees it."""
+        asked = for_driver(self.statement, tx.connection.dialect)
+        return self.read(asked.rows(_execute(tx, asked, parameters).fetchall()))
+
+
+class Prepared:
+    """A statement with its `bindparam`s. An INSERT or UPDATE without values sets the columns that the parameters name."""
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self._takes_values = isinstance(statement, Insert | Update)
+
+    def all(self, tx: Tx, **parameters: object) -> Rows:
+        """Return the rows of the statement, in the order of its columns."""
+        asked = self._for_driver(tx, parameters)
+        return asked.rows(_execute(tx, asked, parameters).fetchall())
+
+    def one_or_none(self, tx: Tx, **parameters: object) -> Any:
+        """Return the only row, or None; raise SQLAlchemy's `MultipleResultsFound` if there are more."""
+        rows = self.all(tx, **parameters)
+        if len(rows) > 1:
+            raise exc.MultipleResultsFound("a query for one row at most found more")
+        return rows[0] if rows else None
+
+    def value(self, tx: Tx, **parameters: object) -> Any:
+        """Return the first column of the only row."""
+        ((value, *_),) = self.all(tx, **parameters)
+        return value
+
+    def run(self, tx: Tx, **parameters: object) -> int:
+        """Execute the statement; return the number of rows that it changed."""
+        return int(_execute(tx, self._for_driver(tx, parameters), parameters).rowcount)
+
+    def lock(self, tx: Tx, **parameters: object) -> None:
+        """Lock the selected rows until the transaction ends; on SQLite do nothing, since it has one writer."""
+        if tx.connection.dialect.name != "sqlite":
+            self.all(tx, **parameters)
+
+    def run_many(self, tx: Tx, rows: Sequence[Mapping[str, object]]) -> None:
+        """Execute the statement for each of these sets of parameters, which all have the same names."""
+        if rows:
+            tx.connection.execute(cast("Executable", self._statement), rows)
+
+    def _for_driver(self, tx: Tx, parameters: Mapping[str, object]) -> "DriverStatement":
+        names = tuple(parameters) if self._takes_values else ()
+        return for_driver(self._statement, tx.connection.dialect, names)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStatement:
+    """A statement as a driver takes it: the text, and how values are converted on the way in and out.
+
+    `constants` are the values that the statement itself has. `columns` are the positions of columns whose values are converted.
+    `lists` are the parameters of an IN, which the text names once for each of their values.
+    """
+
+    compiled: SQLCompiler
+    constants: Mapping[str, Any]
+    parameters: Sequence[tuple[str, Convert]]
+    columns: Sequence[tuple[int, Convert]]
+    lists: frozenset[str]
+
+    def call(self, parameters: Mapping[str, object]) -> tuple[str, Mapping[str, Any]]:
+        """Return the text, and all values that it names."""
+        values: dict[str, Any] = {**self.constants, **parameters}
+        for name, convert in self.parameters:
+            value = values[name]
+            values[name] = [convert(each) for each in value] if name in self.lists else convert(value)
+        if not self.lists:
+            return self.compiled.string, values
+        expanded = self.compiled.construct_expanded_state(values)
+        return expanded.statement, expanded.parameters
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return the driver's rows with the types of the schema."""
+        if not self.columns:
+            return rows
+        return [self._row(row) for row in rows]
+
+    def _row(self, row: Row) -> Row:
+        values = list(row)
+        for position, convert in self.columns:
+            if (value := values[position]) is not None:
+                values[position] = convert(value)
+        return values
+
+
+@lru_cache(1024)
+def for_driver(statement: Statement, dialect: Dialect, names: tuple[str, ...] = ()) -> DriverStatement:
+    """Return a statement in the SQL of a dialect; the dialect's parameter style must be one with names.
+
+    `names` are the columns that an INSERT or UPDATE without values sets.
+    """
+    compiled = statement.compile(dialect=dialect, column_keys=list(names) or None)
+    assert isinstance(compiled, SQLCompiler)  # noqa: S101 - a statement of ours is no DDL
+    binds = {name: bind for bind, name in compiled.bind_names.items()}
+    parameters = [
+        (name, convert)
+        for name, each in binds.items()
+        if (convert := each.type.dialect_impl(dialect).bind_processor(dialect)) is not None
+    ]
+    columns = [
+        (position, convert)
+        for position, column in enumerate(statement.exported_columns)
+        if (convert := column.type.dialect_impl(dialect).result_processor(dialect, None)) is not None
+    ]
+    return DriverStatement(
+        compiled,
+        constants={name: value for name, value in compiled.params.items() if not binds[name].required},
+        parameters=parameters,
+        columns=columns,
+        lists=frozenset(name for name, each in binds.items() if each.expanding),
+    )
+
+
+def _execute(tx: Tx, asked: DriverStatement, parameters: Mapping[str, object]) -> Any:
+    """Return the driver's cursor with the result; raise SQLAlchemy's class of an error (PEP 249 gives both the same names)."""
+    text, values = asked.call(parameters)
+    cursor = tx.connection.connection.cursor()
+    try:
+        cursor.execute(text, values)
+    except tx.connection.dialect.loaded_dbapi.Error as error:
+        names = [kind.__name__ for kind in type(error).__mro__]
+        kind = next(getattr(exc, name) for name in names if hasattr(exc, name))
+        raise kind(text, None, error, hide_parameters=True) from error
+    return cursor
