@@ -1,4 +1,4 @@
-"""docs/api.md shows what the service does: each printed request, sent in the page's order, gets the answer that stands below it."""
+"""Each request in docs/api.md, sent in the page's order, gets the printed answer."""
 
 import json
 import re
@@ -23,7 +23,7 @@ _FOREIGN = Record("old.wiki.example.test", "A", 300, "8.8.8.8")
 
 
 def examples() -> Iterator[tuple[str, int, str, Any]]:
-    """Give each printed command with the status, headers and body that are printed below it."""
+    """Yield each printed command with its printed status, headers and body."""
     for command, status, headers, body in _EXAMPLE.findall(PAGE):
         yield command.replace("\\\n", " "), int(status), headers, json.loads(body)
 
@@ -60,7 +60,7 @@ def remove_foreign(tx: Tx) -> None:
 
 
 def prepare(service: RunningService, token: str, command: str, body: Any) -> None:
-    """Do what must have happened before some of the examples."""
+    """Make the state that an example needs."""
     wiki = "/subdomains/wiki.example.test"
     if body.get("error") == "idempotency_key_reused":
         service.call(token, "POST", "/subdomains", {"fqdn": "first.example.test"}, idempotency_key="5f1c2a")
@@ -82,7 +82,7 @@ def prepare(service: RunningService, token: str, command: str, body: Any) -> Non
 
 
 def send(service: RunningService, token: str, command: str) -> Any:
-    """Send what a printed `curl` would send."""
+    """Send the request of a printed `curl` command."""
     words = shlex.split(command.replace("$TOKEN", token).replace("$BASE", service.base_url))
     headers: dict[str, str] = {}
     method, url, sent = "GET", "", None
@@ -103,13 +103,13 @@ def send(service: RunningService, token: str, command: str) -> Any:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[RunningService]:
-    """A service that waits for each publication, however loaded the machine is: the page shows names that are published."""
+    """A service that waits up to 20 s for each publication, because the page shows published names."""
     with running_service(registry_address(tmp_path), publish_wait_ms=20_000) as running:
         yield running
         assert running.doctor() == []
 
 
-def test_the_examples_get_the_answers_that_are_printed(service: RunningService) -> None:
+def test_the_examples_get_the_printed_answers(service: RunningService) -> None:
     service.add_domain("example.test", "--renewal-window-days", "365")
     ada = service.add_user(credit_count=100)
     service.operator("package", "add", "Starter", "--credits", "100", "--price", "9.00", "--currency", "EUR")
@@ -122,7 +122,7 @@ def test_the_examples_get_the_answers_that_are_printed(service: RunningService) 
         assert answer.status_code == status, (command, answer.text)
         for line in headers.splitlines():
             assert line.partition(":")[0] in answer.headers or line.startswith("ratelimit"), command
-        # What lists hold depends on what was sent before, and a timeline on whether the sweep has come by.
+        # Lists depend on earlier requests, and a timeline on whether the sweep has run.
         if body.keys() & {"subdomains", "payments", "tickets", "timeline"}:
             assert answer.json().keys() == body.keys(), command
         else:

@@ -33,7 +33,7 @@ QUESTIONS = (
 
 
 def sections() -> dict[str, str]:
-    """Return the section of each command, by its words."""
+    """Return the section of each command by its words."""
     found = {}
     for part in PAGE.split("\n### sublet ")[1:]:
         heading, _, text = part.partition("\n")
@@ -47,14 +47,14 @@ def test_every_command_has_its_section_in_order() -> None:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """Give each line that is to be pasted, with the words of its command."""
+    """Yield each example line with the words of its command."""
     for words, text in sections().items():
         for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             yield from ((words, line) for line in block.splitlines())
 
 
 def members(shape: str) -> set[str]:
-    """Return the names of the outermost members of a shape such as `{"id", "organization": {"id"}}`."""
+    """Return the outermost names of a shape such as `{"id", "organization": {"id"}}`."""
     depth, outermost = 0, ""
     for char in shape:
         depth -= char in "]}"
@@ -64,7 +64,7 @@ def members(shape: str) -> set[str]:
 
 
 def prepare(service: RunningService, line: str, done: set[str]) -> None:
-    """Do through the API what an example is about."""
+    """Make the names and tickets that an example needs, through the API."""
     for beginning in ("sublet credits refund", "sublet subdomain list", "sublet ticket list"):
         if line.startswith(beginning) and beginning not in done:
             done.add(beginning)

@@ -28,13 +28,13 @@ def prose(text: str) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """Return the cells of all table rows of a page; a `\\|` is no border."""
+    """Return the cells of all table rows of a page."""
     lines = (line for line in prose(text).splitlines() if line.startswith("| "))
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
 def refusals(base: type[Refusal] = Refusal) -> list[type[Refusal]]:
-    """Return every kind of refusal that has a code of its own."""
+    """Return every refusal class with a code of its own."""
     found = []
     for each in base.__subclasses__():
         found += [each] if "code" in vars(each) else []
@@ -109,7 +109,7 @@ def test_every_metric_is_explained(service: RunningService) -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the anchors of a page's headings, as the forges make them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -132,7 +132,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 def test_the_files_that_a_page_names_exist(path: Path) -> None:
     text = prose(path.read_text(encoding="utf-8"))
     for name in re.findall(r"`((?:src|tests|docs|demo|tools|deploy)/[\w./-]+)`", text):
-        if not re.search(r"[A-Z]{2}", name):  # NOUN, VERB stand for any
+        if not re.search(r"[A-Z]{2}", name):  # NOUN and VERB are placeholders
             assert (ROOT / name).exists(), f"{name} does not exist"
 
 
