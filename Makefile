@@ -72,15 +72,19 @@ test-postgresql: $(VENV)/dev.stamp ## Run every test with its services on Postgr
 	tools/install-system-packages $(TEST_PACKAGES)
 	$(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q --database postgresql
 
-soak: $(VENV)/dev.stamp ## Run randomised checks for hours; PART=, SERVER=, SEED= and COUNT= choose
-	$(BIN)/python tests/soak.py $(if $(PART),--part $(PART)) $(if $(SERVER),--server $(SERVER)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) --workers $(WORKERS) --report docs
+# Of the long suites, ONLY= chooses trials by their name, COUNT= and SEED= how many and which moments.
+LONG = $(BIN)/python tests/run_long.py $(if $(ONLY),--only '$(ONLY)') $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) --report docs
 
-fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; SECONDS=, REQUESTS=, PACKETS= and SEED= choose
-	$(BIN)/python tests/fuzz.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PACKETS),--packets $(PACKETS)) $(if $(SEED),--seed $(SEED)) --report docs
+soak: $(VENV)/dev.stamp ## Run every long check at full length, for hours; ONLY=, COUNT= and SEED= choose
+	tools/install-system-packages $(TEST_PACKAGES)
+	$(LONG) --workers $(WORKERS) soak
+
+fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; COUNT=, SEED= and SECONDS= choose
+	$(LONG) $(if $(SECONDS),--seconds $(SECONDS)) fuzz
 
 faults: $(VENV)/dev.stamp ## Make faults at real services for a quarter of an hour; ONLY=, COUNT= and SEED= choose
 	tools/install-system-packages $(TEST_PACKAGES)
-	$(BIN)/python tests/fault_run.py $(if $(ONLY),--only '$(ONLY)') $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) --report docs
+	$(LONG) faults
 
 bench: $(VENV)/dev.stamp ## Measure the speed in ten to fifteen minutes and write docs/performance.md; PART=, NAMES= and SERVER= choose
 	@tools/install-system-packages $(BENCH_PACKAGES)
@@ -94,7 +98,7 @@ reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the
 	@$(BIN)/python tools/reference_tables.py
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
-	@$(BIN)/python tests/reports.py docs
+	@$(BIN)/python tests/run_long.py page
 
 check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check

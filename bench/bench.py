@@ -21,9 +21,9 @@ from publishing import measure_publishing
 from registries import POSTGRESQL, SQLITE, copy_registry, grown_file, registry_on
 from speed import Effort, Results, measure, say
 
-from name_servers import KINDS
-from postgresql import fresh_database, run_postgresql
-from reports import commit, save_report
+from long.reports import commit, save_report
+from support.name_servers import KINDS
+from support.postgresql import fresh_database, run_postgresql
 
 PARTS = ("speed", "publishing", "copy")
 SIZES = (1000, 100_000)

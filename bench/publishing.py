@@ -12,8 +12,6 @@ import dns.update
 from servers import service_running
 from speed import WAITING, first_value, say
 
-from name_servers import NameServerProcess, primary
-from service_on import primary_settings, settings_file
 from sublet.accounts.add_user import add_user
 from sublet.audit import Actor
 from sublet.credits.model import Payable
@@ -24,6 +22,8 @@ from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
+from support.name_servers import NameServerProcess, primary
+from support.service_on_primary import primary_settings, settings_file
 
 ZONE = "bench.test"
 OPERATOR = Actor(kind="operator", name="bench")

@@ -17,8 +17,6 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import text
 
-from grown_registry import OPERATOR, ZONE, grow, multiply
-from postgresql import fresh_database, run_postgresql
 from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.issue_token import issue_token
 from sublet.audit import Actor
@@ -28,6 +26,8 @@ from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.sweep import sweep
+from support.grown_registry import OPERATOR, ZONE, grow, multiply
+from support.postgresql import fresh_database, run_postgresql
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
 POSTGRESQL_SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "4GB"}

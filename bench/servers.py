@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from serving import free_address
+from support.serve_process import free_address
 
 READY_SECONDS = 60.0
 HELLO = Path(__file__).parent / "hello.py"

@@ -20,7 +20,7 @@ from servers import Service, hello_running, service_running
 from workloads import WORKLOADS, Requests
 from wrk import CLIENTS, LEAD_SECONDS, Load, Request, run_load
 
-from grown_registry import ZONE
+from support.grown_registry import ZONE
 
 MANY_CLIENTS = 64
 """The clients for the most that is possible: registrations wait for their publication, and others must use that time."""

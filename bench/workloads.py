@@ -10,7 +10,7 @@ from registries import NAMESERVERS, Registry, Sender
 from servers import Service
 from wrk import CLIENTS, Load, Request, run_load
 
-from grown_registry import ZONE
+from support.grown_registry import ZONE
 
 BASE = "/api/v1"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-import databases
-from postgresql import fresh_database
-from registry import Prepared, Registry, open_registry, prepare
-from service import RunningService, registry_address, running_service
+from support import databases
+from support.postgresql import fresh_database
+from support.registry import Prepared, Registry, open_registry, prepare
+from support.running_service import RunningService, registry_address, running_service
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,7 +80,7 @@ LONGEST = tuple(
             "restored",
         ),
         *("hostile_names", "hostile_bodies", "every_error_code", "broken_twins", "refusals_leave_no_trace"),
-        *("zone_status", "names_refused_alone", "faults_told_apart", "console", "processes", "fence", "copy"),
+        *("zone_status", "names_refused_alone", "faults_told_apart", "console", "fence", "copy"),
         *("outage", "passed_socket", "backup_killed", "nginx", "served", "changes", "tenancy_matrix"),
     )
 )

@@ -18,9 +18,6 @@ from msgspec import structs
 from sqlalchemy import select
 from typer.testing import CliRunner
 
-from operator_registry import Registry, small_registry
-from service import Registrant, RunningService
-from serving import serve_process, wait_until
 from sublet import audit
 from sublet.audit import Actor
 from sublet.cli.main import app
@@ -28,6 +25,9 @@ from sublet.db import Tx, sqlite_engine
 from sublet.migrations.plan import migrations_config
 from sublet.schema_revision import known_revisions, needed_revision
 from sublet.subdomains.store import subdomains
+from support.operator_registry import Registry, small_registry
+from support.running_service import Registrant, RunningService
+from support.serve_process import serve_process, wait_until
 
 pytestmark = pytest.mark.sqlite_only
 

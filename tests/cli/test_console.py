@@ -13,8 +13,6 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner
 
-import databases
-from operator_registry import ANNA, Registry, small_registry
 from sublet import audit
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.store import update_user
@@ -28,6 +26,8 @@ from sublet.secret import Secret
 from sublet.subdomains.delete import delete
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
+from support import databases
+from support.operator_registry import ANNA, Registry, small_registry
 
 pytestmark = pytest.mark.slow
 

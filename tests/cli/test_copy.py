@@ -19,10 +19,6 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
-from grown_registry import grow
-from postgresql import fresh_database
-from service import running_service
-from serving import serve_process
 from sublet.cli.copy import shown_address
 from sublet.cli.main import app
 from sublet.db import sqlite_engine
@@ -33,9 +29,13 @@ from sublet.registry.copy_store import NOT_COPIED, list_copied
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.serve_lock import serve_lock
+from support.grown_registry import grow
+from support.postgresql import fresh_database
+from support.running_service import running_service
+from support.serve_process import serve_process
 
 NAMES = 120
-KILLED = Path(__file__).parents[1] / "faults" / "killed_copy.py"
+KILLED = Path(__file__).parents[1] / "long" / "faults" / "killed_copy.py"
 Dump = dict[str, list[tuple[Any, ...]]]
 
 

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from operator_registry import ANNA, BOB, small_registry
 from sublet.cli.main import app
+from support.operator_registry import ANNA, BOB, small_registry
 
 COLUMNS = 80
 

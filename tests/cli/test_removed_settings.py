@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import databases
-from serving import serve_process
+from support import databases
+from support.serve_process import serve_process
 
 pytestmark = pytest.mark.slow
 REMOVED = ("one_processor",)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from service import registry_address
 from sublet.cli.main import app
 from sublet.dns.server_config.model import key_name
+from support.running_service import registry_address
 
 LISTEN = ("--listen", "192.0.2.53")
 

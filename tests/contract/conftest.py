@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostile import Target, prepare
-from service import registry_address, running_service
+from support.hostile_input import Target, prepare
+from support.running_service import registry_address, running_service
 
 
 @pytest.fixture(scope="session")

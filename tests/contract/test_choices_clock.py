@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from provocations import fresh, newcomer
-from service import RunningService, registry_address, running_service
-from serving import wait_until
+from support.error_triggers import fresh, newcomer
+from support.running_service import RunningService, registry_address, running_service
+from support.serve_process import wait_until
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 

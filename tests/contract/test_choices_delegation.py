@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from opened import opened
-from outage import Outage, service_with_outage
-from provocations import fresh, newcomer
-from service import DS, Registrant, RunningService, registry_address
-from serving import free_address, wait_until
 from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.http import delegation as module
 from sublet.platform_domains import zone_store
+from support.error_triggers import fresh, newcomer
+from support.open_registry import opened
+from support.publisher_outage import Outage, service_with_outage
+from support.running_service import DS, Registrant, RunningService, registry_address
+from support.serve_process import free_address, wait_until
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 MEMBERS = ["stored", "published", "servers", "in_agreement", "summary"]

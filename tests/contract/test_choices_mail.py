@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from opened import opened
-from provocations import newcomer
-from service import RunningService
+from support.error_triggers import newcomer
+from support.open_registry import opened
+from support.running_service import RunningService
 
 PATH = "/me/reminders"
 

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from opened import instant, opened
-from provocations import fresh, newcomer
-from service import Registrant, RunningService
+from support.error_triggers import fresh, newcomer
+from support.open_registry import instant, opened
+from support.running_service import Registrant, RunningService
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from opened import instant, opened
-from provocations import fresh, newcomer
-from service import DS, Registrant, RunningService
+from support.error_triggers import fresh, newcomer
+from support.open_registry import instant, opened
+from support.running_service import DS, Registrant, RunningService
 
 NS1 = "ns1.provider.example"
 

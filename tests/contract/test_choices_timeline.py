@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from opened import instant, opened
-from provocations import fresh, newcomer
-from service import Registrant, RunningService
 from sublet.accounts.store import find_user
 from sublet.credits.fields import CREDITS_MAX
 from sublet.db import Tx
 from sublet.subdomains import store
 from sublet.subdomains.auto_renew import auto_renew
+from support.error_triggers import fresh, newcomer
+from support.open_registry import instant, opened
+from support.running_service import Registrant, RunningService
 
 NS1 = "ns1.provider.example"
 PLUS_RENEWAL = 10

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from opened import instant, opened
-from provocations import fresh, newcomer
-from service import RunningService
 from sublet.accounts.store import touch_tokens
 from sublet.http.routes import ENDPOINTS
+from support.error_triggers import fresh, newcomer
+from support.open_registry import instant, opened
+from support.running_service import RunningService
 
 SCOPES = (
     "account:read",

@@ -1,6 +1,6 @@
 """Corners where two rules meet: nameservers of the zone itself, nested zones, cycles through the trash, both forms of a list."""
 
-from service import RunningService
+from support.running_service import RunningService
 
 
 def _code(service: RunningService, who: str, method: str, path: str, body: object = None) -> tuple[int, str]:

@@ -8,14 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
-import provocations
 import sublet.db.sqlite
-from field_provocations import FIELD_CODES
-from provocations import REFUSALS, Send
-from service import RunningService, registry_address, running_service
 from sublet import errors
 from sublet.errors import Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
+from support import error_triggers
+from support.error_triggers import REFUSALS, Send
+from support.field_error_triggers import FIELD_CODES
+from support.running_service import RunningService, registry_address, running_service
 
 pytestmark = pytest.mark.slow
 
@@ -57,10 +57,10 @@ def every_refusal() -> dict[str, type[Refusal]]:
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
+        patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", error_triggers.BUSY_TIMEOUT_SECONDS)
         url = registry_address(tmp_path_factory.mktemp("codes"))
-        with running_service(url, **provocations.SETTINGS) as service:
-            provocations.furnish(service)
+        with running_service(url, **error_triggers.SETTINGS) as service:
+            error_triggers.furnish(service)
             yield service
             assert service.doctor() == []
 

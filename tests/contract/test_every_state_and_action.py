@@ -16,14 +16,23 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from outage import service_with_outage
-from service import Registrant, RunningService, registry_address
-from share import share
-from states import ACTION_REQUESTS, ASKERS, DAY, STATES, Asker, State, add_names, put_user_into
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
 from sublet.subdomains.model import Subdomain
+from support.publisher_outage import service_with_outage
+from support.repetitions import share
+from support.running_service import Registrant, RunningService, registry_address
+from support.subdomain_states import (
+    ACTION_REQUESTS,
+    ASKERS,
+    DAY,
+    STATES,
+    Asker,
+    State,
+    add_names,
+    put_user_into,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import plain_http
-from hostile import Target, codes, nothing_stored, refusal
+from support import http_clients
+from support.hostile_input import Target, codes, nothing_stored, refusal
 
 pytestmark = pytest.mark.slow
 
@@ -178,7 +178,7 @@ def test_10_megabytes_in_chunks_are_refused(target: Target) -> None:
 
     headers = {"authorization": f"Bearer {target.user.token}", "content-type": "application/json"}
     url = target.service.base_url + "/subdomains"
-    with nothing_stored(target), plain_http.Client() as client:
+    with nothing_stored(target), http_clients.Client() as client:
         answer = client.post(url, content=chunks(), headers=headers)
     assert refusal(answer, 413)["error"] == "payload_too_large"
 

@@ -6,8 +6,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from hostile import Target, envelope, exchange, nothing_stored, parse_answer, refusal
 from sublet.http import protocol
+from support.hostile_input import Target, envelope, exchange, nothing_stored, parse_answer, refusal
 
 pytestmark = pytest.mark.slow
 

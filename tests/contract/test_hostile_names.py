@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hostile import Target, codes, nothing_stored, refusal
-from service import DS
 from sublet.dns.addresses import SPECIAL_BLOCKS, not_public_reason
+from support.hostile_input import Target, codes, nothing_stored, refusal
+from support.running_service import DS
 
 pytestmark = pytest.mark.slow
 

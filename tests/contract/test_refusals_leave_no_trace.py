@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-import provocations
 import sublet.db.sqlite
-from field_provocations import FIELD_CODES
-from hostile import MADE_BY_PROCESSES
-from provocations import REFUSALS, Send
-from service import RunningService, registry_address, running_service
-from serving import wait_until
 from sublet.db import Tx
 from sublet.mail.store import count_waiting
 from sublet.schema import metadata
+from support import error_triggers
+from support.error_triggers import REFUSALS, Send
+from support.field_error_triggers import FIELD_CODES
+from support.hostile_input import MADE_BY_PROCESSES
+from support.running_service import RunningService, registry_address, running_service
+from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -34,10 +34,10 @@ NOT_COMPARED = frozenset(
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", provocations.BUSY_TIMEOUT_SECONDS)
+        patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", error_triggers.BUSY_TIMEOUT_SECONDS)
         url = registry_address(tmp_path_factory.mktemp("traces"))
-        with running_service(url, **provocations.SETTINGS) as service:
-            provocations.furnish(service)
+        with running_service(url, **error_triggers.SETTINGS) as service:
+            error_triggers.furnish(service)
             yield service
             assert service.doctor() == []
 
@@ -75,9 +75,9 @@ def test_refusal_leaves_no_trace(furnished: RunningService, code: str) -> None:
 
 def test_the_dump_sees_an_effect(furnished: RunningService) -> None:
     """The test above can fail: what is not refused shows in the tables of names, zones, terms and the audit."""
-    user = provocations.newcomer(furnished)
+    user = error_triggers.newcomer(furnished)
     before = furnished.read(dump)
-    furnished.register(user, provocations.fresh(), nameservers=["ns1.provider.example"])
+    furnished.register(user, error_triggers.fresh(), nameservers=["ns1.provider.example"])
     after = furnished.read(dump)
     changed = {name for name in after if after[name] != before[name]}
     assert {"subdomains", "zone_records", "terms", "audit_events", "published_owners"} <= changed

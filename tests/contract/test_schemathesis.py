@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import plain_http
-from service import DS, RunningService, registry_address, running_service
-from share import share
 from sublet.http.routes import ENDPOINTS
+from support import http_clients
+from support.repetitions import share
+from support.running_service import DS, RunningService, registry_address, running_service
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +79,7 @@ def test_the_document_and_the_service_agree(tmp_path: Path) -> None:
         token = seed_names(service)
         url = service.base_url.removesuffix("/api/v1") + "/openapi.json"
         config = tmp_path / "schemathesis.toml"
-        write_config(plain_http.get(url).json(), config)
+        write_config(http_clients.get(url).json(), config)
         done = run_schemathesis(url, token, config)
         assert service.doctor() == []
     assert done.returncode == 0, done.stdout + done.stderr

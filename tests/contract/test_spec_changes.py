@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from opened import SUBDOMAIN_FIELDS, instant, occupy, opened
-from provocations import fresh, newcomer
-from service import DS, Registrant, RunningService
+from support.error_triggers import fresh, newcomer
+from support.open_registry import SUBDOMAIN_FIELDS, instant, occupy, opened
+from support.running_service import DS, Registrant, RunningService
 
 NS1, NS2, NS3 = (f"ns{number}.provider.example" for number in (1, 2, 3))
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from opened import SUBDOMAIN_FIELDS, instant, opened
-from provocations import fresh, newcomer
-from service import DS, RunningService
 from sublet.http.routes import ENDPOINTS
+from support.error_triggers import fresh, newcomer
+from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
+from support.running_service import DS, RunningService
 
 DELEGATED: dict[str, Any] = {"nameservers": ["ns1.provider.example"], "ds_records": [DS]}
 

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from opened import SUBDOMAIN_FIELDS, instant, opened
-from provocations import fresh, newcomer
-from service import DS, Registrant, RunningService
+from support.error_triggers import fresh, newcomer
+from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
+from support.running_service import DS, Registrant, RunningService
 
 NS1, NS2 = "ns1.provider.example", "ns2.provider.example"
 

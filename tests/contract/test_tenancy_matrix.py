@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from service import Registrant, RunningService, registry_address, running_service
 from sublet.http.endpoints import Endpoint
 from sublet.http.routes import ENDPOINTS
+from support.running_service import Registrant, RunningService, registry_address, running_service
 
 REQUEST_ID = "the-same-for-all"
 OTHERS = ("live", "expired", "suspended", "deleted", "purged", "released", "hidden", "revoked")

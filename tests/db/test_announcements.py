@@ -15,12 +15,12 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from postgresql import find_postgresql, fresh_database, run_postgresql
-from serving import wait_until
 from sublet.db import Tx, announcements, open_database, postgresql
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
+from support.postgresql import find_postgresql, fresh_database, run_postgresql
+from support.serve_process import wait_until
 
 HOUR = 3600.0
 THINGS = "CREATE TABLE things (id int GENERATED ALWAYS AS IDENTITY, name text)"

@@ -8,8 +8,6 @@ import psycopg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, func, select
 
-from postgresql import fresh_database
-from registry import OPERATOR, Registry
 from sublet.accounts import store as account_store
 from sublet.accounts.issue_token import issue_token
 from sublet.accounts.tokens import digest
@@ -17,7 +15,9 @@ from sublet.db import Query
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
 from sublet.subdomains import store
-from things import ask, prepared_things, tell
+from support.postgresql import fresh_database
+from support.postgresql_table import ask, prepared_things, tell
+from support.registry import OPERATOR, Registry
 
 numbers = Table("numbers", MetaData(), Column("id", Integer, primary_key=True), Column("name", String))
 NAME_OF = Query(

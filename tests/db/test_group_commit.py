@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from databases import driver_of
 from sublet.db import SqliteDatabase, Tx, open_database, sqlite
 from sublet.db.changes import Changes
 from sublet.errors import Conflict, Unavailable
+from support.databases import driver_of
 
 pytestmark = pytest.mark.sqlite_only
 

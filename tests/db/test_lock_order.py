@@ -9,9 +9,6 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.pool import NullPool
 
-from postgresql import fresh_database
-from registry import OPERATOR, Prepared, Registry, open_registry
-from serving import wait_until
 from sublet.accounts import store as account_store
 from sublet.db import Tx
 from sublet.db.connect import postgresql_engine
@@ -34,6 +31,9 @@ from sublet.subdomains.register import register
 from sublet.subdomains.retry import retry
 from sublet.subdomains.sweep import sweep
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.postgresql import fresh_database
+from support.registry import OPERATOR, Prepared, Registry, open_registry
+from support.serve_process import wait_until
 
 ZONE = "example.test"
 SHOP = f"shop.{ZONE}"

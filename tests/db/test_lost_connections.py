@@ -8,15 +8,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from postgresql import fresh_database
-from postgresql_proxy import Proxy, run_proxy
-from serving import wait_until
 from sublet.db import Tx, connect, postgresql
 from sublet.db.connect import LosesWrites, Session
 from sublet.db.marks import Mark
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Conflict, Unavailable
-from things import (
+from support.postgresql import fresh_database
+from support.postgresql_proxy import Proxy, run_proxy
+from support.postgresql_table import (
     UNKNOWN,
     add,
     ask,
@@ -28,6 +27,7 @@ from things import (
     tell,
     waiting_pids,
 )
+from support.serve_process import wait_until
 
 COMMIT = b"COMMIT"
 INSERT = b"INSERT INTO things"

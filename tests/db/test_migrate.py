@@ -12,11 +12,6 @@ from sqlalchemy import create_engine, insert, text
 from sqlalchemy.engine import make_url
 from typer.testing import CliRunner
 
-from load import Load
-from newer_version import REVISION, newer_version
-from postgresql import fresh_database
-from service_on import ZONE
-from serving import serve_process, wait_until
 from sublet.cli.main import app
 from sublet.db import Tx, open_database, sqlite_engine, utc_now
 from sublet.errors import Unavailable
@@ -25,6 +20,11 @@ from sublet.processes.processes import list_running
 from sublet.processes.store import processes
 from sublet.schema_revision import needed_revision, open_engine
 from sublet.service.announced import announced
+from support.next_version import REVISION, newer_version
+from support.postgresql import fresh_database
+from support.serve_process import serve_process, wait_until
+from support.service_on_primary import ZONE
+from support.write_load import Load
 
 MEANWHILE = 60
 """Requests that are to be answered after the schema was changed under the service."""

@@ -17,11 +17,6 @@ from typer.testing import CliRunner
 
 from docs.test_api_page import test_the_examples_get_the_answers_that_are_printed as check_api_page
 from docs.test_cli_page import examples, prepare
-from postgresql import fresh_database
-from postgresql_proxy import Proxy, run_proxy
-from service import RunningService, running_service
-from serving import wait_until
-from split_service import Logins, logins, split_service
 from sublet.cli.main import app
 from sublet.db import open_database
 from sublet.db.marks import DELETE_OLD
@@ -31,6 +26,11 @@ from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains import sweep_store
+from support.postgresql import fresh_database
+from support.postgresql_proxy import Proxy, run_proxy
+from support.running_service import RunningService, running_service
+from support.serve_process import wait_until
+from support.service_with_logins import Logins, logins, split_service
 
 pytestmark = pytest.mark.slow
 OWNERS = ("init", "migrate", "copy", "backup", "restore", "serve", "grants")

@@ -10,8 +10,6 @@ from sqlalchemy import Engine, insert, inspect, select, text
 from sqlalchemy.pool import NullPool
 
 import sublet.migrations
-from dangling import store_unchecked
-from registry import Prepared, open_registry
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import GlueInput
@@ -21,6 +19,8 @@ from sublet.registry.copy_store import NOT_COPIED
 from sublet.schema import metadata
 from sublet.subdomains.check_dependents import list_notices
 from sublet.subdomains.delete import delete
+from support.dangling_delegations import store_unchecked
+from support.registry import Prepared, open_registry
 
 NAMES = ("blog.example.test", "modern.example.test")
 Rows = dict[str, list[dict[str, object]]]

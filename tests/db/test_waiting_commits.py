@@ -8,12 +8,12 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from postgresql import fresh_database
-from serving import wait_until
 from sublet.db import Tx, commit_watch, postgresql
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
-from things import UNKNOWN, add, commits_waiting, has_standby, ids, prepared_things, tell
+from support.postgresql import fresh_database
+from support.postgresql_table import UNKNOWN, add, commits_waiting, has_standby, ids, prepared_things, tell
+from support.serve_process import wait_until
 
 END_SECONDS = 60
 """By when what has an end has come to it, on a machine that others load."""

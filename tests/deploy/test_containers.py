@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from deployment import DEPLOY, parse_command
 from sublet.config import Settings, load_settings, parse_listen
+from support.deploy_files import DEPLOY, parse_command
 
 ROOT = DEPLOY.parent
 CONTAINER = DEPLOY / "container"

@@ -20,14 +20,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-import plain_http
-from deployment import DEPLOY, find_program
-from postgresql import fresh_database
-from service import MovableClock, RunningService
-from serving import free_address as free_host_and_port
-from serving import wait_until
 from sublet.config import Settings
 from sublet.http.security_headers import SECURITY_HEADERS
+from support import http_clients
+from support.deploy_files import DEPLOY, find_program
+from support.postgresql import fresh_database
+from support.running_service import MovableClock, RunningService
+from support.serve_process import free_address as free_host_and_port
+from support.serve_process import wait_until
 
 EXAMPLE = DEPLOY / "nginx" / "sublet.conf"
 NAME = "names.example.net"
@@ -46,7 +46,7 @@ class Api:
     def is_ready(self) -> bool:
         assert self.process.poll() is None
         try:
-            return plain_http.get(f"http://{self.address}/readyz", timeout=5).status_code == 200
+            return http_clients.get(f"http://{self.address}/readyz", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -148,7 +148,7 @@ class Proxy:
         """Return a client with an address of its own of this host's."""
         context = ssl.create_default_context(cafile=str(self.folder / "tls.pem"))
         transport = httpx.HTTPTransport(local_address=address, verify=context)
-        return plain_http.Client(
+        return http_clients.Client(
             transport=transport, base_url=f"https://{self.https}", headers={"Host": NAME}, timeout=30
         )
 
@@ -253,7 +253,7 @@ def test_api_and_its_documentation_are_passed_and_by_tls_alone(
         for path in ("/metrics", "/healthz", "/readyz", "/", "/docs/", "/docsx", "/openapi.jsonx"):
             assert client.get(path).status_code == 404
         assert client.get("/api/v1/docs", headers=bearer).json()["error"] == "not_found"
-        assert plain_http.get(f"http://{proxy.http}/api/v1/subdomains", headers=bearer).status_code == 404
+        assert http_clients.get(f"http://{proxy.http}/api/v1/subdomains", headers=bearer).status_code == 404
 
 
 def test_the_clients_address_is_seen_through(apis: tuple[Api, Api], tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_too_much_is_refused_as_sublet_does_it(
         answer = client.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert (answer.status_code, answer.json()["error"]) == (413, "payload_too_large")
         assert_secured(answer)
-        with plain_http.Client(base_url=f"http://{apis[0].address}") as direct:
+        with http_clients.Client(base_url=f"http://{apis[0].address}") as direct:
             own = direct.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert set(own.json()) == set(answer.json())
         assert own.json()["message"] == answer.json()["message"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from deployment import DEPLOY, find_program, parse_command
 from sublet.config import PRIMARY_KEY_VARIABLE, Settings, load_settings
+from support.deploy_files import DEPLOY, find_program, parse_command
 
 SYSTEMD = DEPLOY / "systemd"
 SERVICES = sorted(SYSTEMD.glob("*.service"))

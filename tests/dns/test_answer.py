@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import answer_by_dnspython as by_dnspython
-from fuzzing.packets import Packets, opt_record, query
-from record_table import DS_TEXT, RECORDS, ZONE, apex, many_nameservers, reader_of, view_at
+from long.fuzzing.packets import Packets, opt_record, query
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Record
+from support import reference_answer as by_dnspython
+from support.in_memory_zone import DS_TEXT, RECORDS, ZONE, apex, many_nameservers, reader_of, view_at
 
 ODD = [
     Record(r"a\.b.zone.example", "TXT", 300, '"a dot in a label"'),

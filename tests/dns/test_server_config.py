@@ -12,9 +12,20 @@ import dns.update
 import dns.xfr
 import pytest
 
-from name_servers import KINDS, NameServerProcess, fresh_key, primary
-from sent_updates import WHOLE, ZONE, Build, Outcome, accepted, at, delegate, remove, send, skip_without
 from sublet.dns.types import Record
+from support.dns_updates import (
+    WHOLE,
+    ZONE,
+    Build,
+    Outcome,
+    accepted,
+    at,
+    delegate,
+    remove,
+    send,
+    skip_without,
+)
+from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
 
 @pytest.fixture(scope="module", params=KINDS)

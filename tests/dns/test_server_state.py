@@ -10,10 +10,10 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from name_servers import KINDS, NameServerProcess, find_program, primary, resolve, resolver, secondary
-from sent_updates import DS, WHOLE, ZONE, accepted, at, delegate, is_accepted, remove, skip_without
-from serving import free_address, wait_until
 from sublet.dns.types import Secondary
+from support.dns_updates import DS, WHOLE, ZONE, accepted, at, delegate, is_accepted, remove, skip_without
+from support.name_servers import KINDS, NameServerProcess, find_program, primary, resolve, resolver, secondary
+from support.serve_process import free_address, wait_until
 
 
 @pytest.fixture(params=KINDS)

@@ -15,10 +15,10 @@ import dns.tsig
 import dns.zone
 import pytest
 
-from name_servers import KINDS, NameServerProcess, fresh_key, primary
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.transfer import ZoneTransfer, _Incoming, transfer_zone
 from sublet.dns.types import Primary, Record
+from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
 ZONE = "zone.example"
 PRIMARY = Primary("main", "192.0.2.1", 53, fresh_key("key"))

@@ -13,10 +13,10 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from record_table import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record
 from sublet.dns.verify import DifferentName, ZoneDifferences, compare_zone, matches
+from support.in_memory_zone import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
 
 NAMES = [f"n{number}.zone.example" for number in range(250)]
 MANY = many_nameservers(13, "many.zone.example")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from service import RunningService, registry_address, running_service
 from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
+from support.running_service import RunningService, registry_address, running_service
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 _EXAMPLE = re.compile(

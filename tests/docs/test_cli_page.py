@@ -13,9 +13,9 @@ import pytest
 from reference_tables import commands
 from typer.testing import CliRunner
 
-import databases
-from service import RunningService
 from sublet.cli.main import app
+from support import databases
+from support.running_service import RunningService
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 QUESTIONS = (

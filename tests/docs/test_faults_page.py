@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from fault_scenarios.run import SCENARIOS, trial_name
-from named_tests import A_TEST, ROOT, check_is_there, named_in
+from long.scenario import FAULTS
+from long.suites import trial_name, trials_of
+from support.tests_named_in_docs import A_TEST, ROOT, check_is_there, named_in
 
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 NAMED = named_in(PAGE)
@@ -37,5 +38,4 @@ def test_every_fault_has_its_result_and_a_test(part: str) -> None:
 
 def test_the_trials_are_those_of_make_faults() -> None:
     named = [name for part in PARTS for row in rows_of(part) for name in re.findall(r"`([^`]+)`", row[3])]
-    trials = [trial_name(name, *trial) for name, each in SCENARIOS.items() for trial in each.trials()]
-    assert sorted(named) == sorted(trials)
+    assert sorted(named) == sorted(trial_name(*trial) for trial in trials_of(FAULTS))

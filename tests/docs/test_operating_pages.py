@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployment import DEPLOY, parse_command
+from support.deploy_files import DEPLOY, parse_command
 
 OPERATING = DEPLOY.parent / "docs" / "operating"
 PAGES = sorted(OPERATING.glob("*.md"))

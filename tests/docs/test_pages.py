@@ -7,11 +7,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from service import RunningService
 from sublet.config import REMOVED, PrimarySettings
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
 from sublet.http.routes import ENDPOINTS
+from support.running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

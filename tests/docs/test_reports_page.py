@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from reports import ROOT, render_page, save_report
+from long.reports import ROOT, render_page, save_report
 
 
 def test_the_page_is_rendered_from_the_saved_results() -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from named_tests import A_TEST, ROOT, check_is_there, named_in
+from support.tests_named_in_docs import A_TEST, ROOT, check_is_there, named_in
 
 PAGE = (ROOT / "docs" / "security-standards.md").read_text(encoding="utf-8")
 NAMED = named_in(PAGE)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from service import registry_address, running_service
-from serving import wait_until
 from sublet.http import deadlines, dispatch
 from sublet.http.deadlines import Deadlines
+from support.running_service import registry_address, running_service
+from support.serve_process import wait_until
 
 
 @pytest.mark.sqlite_only

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from postgresql import fresh_database
 from sublet.accounts.model import Organization, Registrant, Token, User
 from sublet.config import Settings
 from sublet.credits.model import AppliedCoupon, Outcome
@@ -20,6 +19,7 @@ from sublet.http.observe import Metrics
 from sublet.http.settling import Settling
 from sublet.migrations import upgrade
 from sublet.secret import Secret
+from support.postgresql import fresh_database
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 ADA = Registrant(

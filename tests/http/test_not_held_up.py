@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from service import Registrant, RunningService, registry_address, running_service
+from support.running_service import Registrant, RunningService, registry_address, running_service
 
 ROUNDS = 5
 FACTOR = 10.0

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from bare_server import GET, Server, answered, everything, refused, running
-from serving import wait_until
 from sublet.http import protocol
 from sublet.http.protocol import HEAD_MAX_BYTES, URI_MAX_BYTES
+from support.bare_http_server import GET, Server, answered, everything, refused, running
+from support.serve_process import wait_until
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from service import registry_address
-from serving import serve_process
 from sublet import audit
 from sublet.db import Tx
 from sublet.secret import HIDDEN
+from support.running_service import registry_address
+from support.serve_process import serve_process
 
 pytestmark = pytest.mark.slow
 

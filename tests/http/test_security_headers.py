@@ -7,15 +7,15 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from bare_server import GET, everything, running
-from service import Registrant, RunningService, registry_address, running_service
-from serving import wait_until
 from sublet.db import Database, Tx, open_database
 from sublet.http.app import build_status_app
 from sublet.http.observe import Metrics
 from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.http.status import Status
+from support.bare_http_server import GET, everything, running
+from support.running_service import Registrant, RunningService, registry_address, running_service
+from support.serve_process import wait_until
 
 PAGES = ("/docs", "/openapi.json", "/healthz", "/readyz", "/metrics")
 

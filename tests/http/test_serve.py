@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from bare_server import GET, Server, answered, everything, running
 from sublet.http import serve
 from sublet.http.serve import bind, listen, serve_http
+from support.bare_http_server import GET, Server, answered, everything, running
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
-from postgresql import fresh_database
-from registry import Prepared
 from sublet.config import Settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Unavailable
 from sublet.http import limits
 from sublet.http.limits import FAILED_AUTHENTICATION, Allowance, Borrow, Limits, borrow_from
 from sublet.http.rate_store import SHARE, WINDOW_SECONDS, Loan, forget_ended, lend, rate_windows
+from support.postgresql import fresh_database
+from support.registry import Prepared
 
 
 class Clock:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from outage import Outage, service_with_outage
-from service import registry_address
-from serving import wait_until
+from support.publisher_outage import Outage, service_with_outage
+from support.running_service import registry_address
+from support.serve_process import wait_until
 
 NAME = "lost.example.test"
 BODY = {"fqdn": NAME, "registration_mode": "free", "nameservers": ["ns1.provider.example"]}

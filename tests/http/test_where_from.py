@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service import Registrant, RunningService, registry_address, running_service
 from sublet.accounts.tokens import new_token
+from support.running_service import Registrant, RunningService, registry_address, running_service
 
 ADA, HER_NEIGHBOUR, ELSEWHERE = "203.0.113.1", "203.0.113.200", "198.51.100.1"
 

@@ -8,8 +8,8 @@ from itertools import takewhile
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from bare_server import GET, answered, everything, running
 from sublet.http.security_headers import SECURITY_HEADERS
+from support.bare_http_server import GET, answered, everything, running
 
 REQUESTS = {
     "GET": GET,

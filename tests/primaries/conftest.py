@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from name_servers import KINDS
-from service import Registrant
-from service_on import ServiceOn, service_on
+from support.name_servers import KINDS
+from support.running_service import Registrant
+from support.service_on_primary import ServiceOn, service_on
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -9,13 +9,13 @@ import dns.message
 import dns.opcode
 import pytest
 
-from dns_proxy import dns_proxy
-from name_servers import missing_programs
-from primary_faults import register, shown, state
-from service_on import ZONE, ServiceOn, service_on
-from serving import wait_until
 from sublet.config import PrimarySettings
 from sublet.dns.update import fence_name
+from support.dns_proxy import dns_proxy
+from support.name_servers import missing_programs
+from support.primary_faults import register, shown, state
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn, service_on
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,7 +8,8 @@ from pathlib import Path
 import dns.dnssec
 import pytest
 
-from name_servers import (
+from sublet.dns.types import Record
+from support.name_servers import (
     KINDS,
     NameServerProcess,
     find_program,
@@ -17,11 +18,10 @@ from name_servers import (
     validate,
     zone_apex,
 )
-from own_network import runs_outside
-from service import Registrant
-from service_on import ServiceOn, service_on
-from serving import wait_until
-from sublet.dns.types import Record
+from support.network_namespace import runs_outside
+from support.running_service import Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import ServiceOn, service_on
 
 pytestmark = pytest.mark.slow
 IPV4, IPV6 = "9.9.9.9", "2620:fe::9"

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 import dns.message
 import pytest
 
-from name_servers import fresh_key
-from primary_faults import changed, fails_for, healed, in_database, no_rights, register, state
-from service import Registrant
-from service_on import ZONE, ServiceOn
-from serving import free_address, wait_until
 from sublet.dns.primary import Fence, PrimaryFault
 from sublet.dns.update import fence_name, new_fence
 from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 from sublet.worker.publisher import STALE_MAX
+from support.name_servers import fresh_key
+from support.primary_faults import changed, fails_for, healed, in_database, no_rights, register, state
+from support.running_service import Registrant
+from support.serve_process import free_address, wait_until
+from support.service_on_primary import ZONE, ServiceOn
 
 pytestmark = pytest.mark.slow
 

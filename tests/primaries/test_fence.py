@@ -11,12 +11,7 @@ import dns.update
 import pytest
 from sqlalchemy import func, select
 
-from dns_proxy import DnsProxy, dns_proxy
-from fence_trials import impatient_service, old_against_new, register_names
-from name_servers import KINDS
-from service import Registrant
-from service_on import ZONE, ServiceOn
-from serving import wait_until
+from long.primaries.fence import impatient_service, old_against_new, register_names
 from sublet.db import Tx
 from sublet.dns import update as update_module
 from sublet.dns.primary import send_update
@@ -24,6 +19,11 @@ from sublet.dns.types import Primary
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState, find_zone_state, zone_updates
 from sublet.subdomains.publishing import Result
+from support.dns_proxy import DnsProxy, dns_proxy
+from support.name_servers import KINDS
+from support.running_service import Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn
 
 pytestmark = pytest.mark.slow
 

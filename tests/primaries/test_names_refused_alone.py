@@ -6,17 +6,17 @@ from typing import Any
 import dns.update
 import pytest
 
-from name_servers import NameServerProcess
-from primary_faults import HEALED_SECONDS, changed, healed, no_rights, register, shown, state
-from service import Registrant
-from service_on import ZONE, ServiceOn
-from serving import wait_until
 from sublet.db import Tx
 from sublet.dns.primary import send_update
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains import owner_store, publish_store
 from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
+from support.name_servers import NameServerProcess
+from support.primary_faults import HEALED_SECONDS, changed, healed, no_rights, register, shown, state
+from support.running_service import Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn
 
 pytestmark = pytest.mark.slow
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from name_servers import KINDS, missing_programs
-from service import DS, Registrant
-from service_on import BUILT_IN, ZONE, ServiceOn, service_on
-from serving import wait_until
 from sublet.subdomains import publish_store
+from support.name_servers import KINDS, missing_programs
+from support.running_service import DS, Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import BUILT_IN, ZONE, ServiceOn, service_on
 
 pytestmark = pytest.mark.slow
 SEED = 20261121

@@ -1,12 +1,12 @@
-"""A primary that was away: what was registered meanwhile is published by itself when it is back."""
+"""Names that are registered while the primary is away are published when it is back."""
 
 from pathlib import Path
 
 import pytest
 
-from name_servers import KINDS, missing_programs
-from primaries.trials import primary_away
-from share import share
+from long.primaries.outage import primary_away
+from support.name_servers import KINDS, missing_programs
+from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 
@@ -16,4 +16,4 @@ def test_all_is_published_when_the_primary_is_back(kind: str, tmp_path: Path) ->
     missing = missing_programs(kind)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    print(primary_away(kind, tmp_path, names=share(100, whole=200), away_seconds=15))  # noqa: T201 - the measured time
+    primary_away(kind, tmp_path, names=share(100, whole=200), away_seconds=15)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from name_servers import KINDS
-from races import register_at_once
-from service import DS, Registrant
-from service_on import BUILT_IN, ServiceOn, service_on
-from serving import wait_until
+from long.faults.races import register_at_once
+from support.name_servers import KINDS
+from support.running_service import DS, Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import BUILT_IN, ServiceOn, service_on
 
 DS_RDATA = DS.lower()
 
@@ -78,7 +78,7 @@ def _put(on: ServiceOn, ada: Registrant, blog: Named, **members: object) -> dict
 
 def _register_at_once(on: ServiceOn, who: Registrant, names: list[str]) -> None:
     bodies = [{"fqdn": name, "nameservers": ["ns.provider.example"]} for name in names]
-    answers = register_at_once(on.service, [(who, body, {}) for body in bodies])
+    answers = register_at_once([on.service], [(who, body, {}) for body in bodies])
     assert {each.status_code for each in answers} == {201}, [each.text for each in answers]
 
 
@@ -180,7 +180,7 @@ def test_what_somebody_else_has_in_the_zone_is_never_overwritten(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
     if on.server is None:
-        pytest.skip("tests/faults/test_dns_faults.py has it for the built-in one")
+        pytest.skip("tests/long/faults/test_dns_faults.py has it for the built-in one")
     foreign = {("taken.example.test", "A", "8.8.8.8"), ("taken.example.test", "TXT", '"by hand"')}
     on.primary.nsupdate(
         ["add taken.example.test. 300 A 8.8.8.8", 'add taken.example.test. 300 TXT "by hand"']
@@ -209,7 +209,7 @@ def test_one_name_in_use_keeps_no_other_of_its_batch_back(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
     if on.server is None:
-        pytest.skip("tests/faults/test_dns_faults.py has it for the built-in one")
+        pytest.skip("tests/long/faults/test_dns_faults.py has it for the built-in one")
     on.primary.nsupdate(["add n5.example.test. 300 TXT hand"])
     on.primary.freeze()
     names = [f"n{number}.example.test" for number in range(8)]

@@ -10,11 +10,11 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from name_servers import KINDS, NameServerProcess, find_program, missing_programs, secondary, validate
-from service import DS
-from service_on import ZONE, ServiceOn, service_on
-from serving import free_address, wait_until
 from sublet.dns.types import Secondary
+from support.name_servers import KINDS, NameServerProcess, find_program, missing_programs, secondary, validate
+from support.running_service import DS
+from support.serve_process import free_address, wait_until
+from support.service_on_primary import ZONE, ServiceOn, service_on
 
 pytestmark = pytest.mark.slow
 NAME = f"blog.{ZONE}"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from name_servers import KINDS, NameServerProcess, secondary
-from service import DS, Registrant
-from service_on import ServiceOn, service_on
-from serving import free_address, wait_until
 from sublet.dns.types import Secondary
+from support.name_servers import KINDS, NameServerProcess, secondary
+from support.running_service import DS, Registrant
+from support.serve_process import free_address, wait_until
+from support.service_on_primary import ServiceOn, service_on
 
 NAME = "blog.example.test"
 HOST = f"ns1.{NAME}"

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import structlog
 
-from name_servers import NameServerProcess, missing_programs, primary, secondary
-from registry import Prepared, Registry, open_registry
-from serving import free_address, wait_until
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.serial import SerialUnknown, ask_serial
 from sublet.dns.types import Primary, Secondary
 from sublet.worker.server_watch import FOLLOW_SECONDS, ServerWatch, Standing
+from support.name_servers import NameServerProcess, missing_programs, primary, secondary
+from support.registry import Prepared, Registry, open_registry
+from support.serve_process import free_address, wait_until
 
 ZONE = "zone.test"
 HOST = "ns2.example.net"

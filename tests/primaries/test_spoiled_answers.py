@@ -8,12 +8,12 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from primary_faults import fails_for, healed
-from service import Registrant
-from service_on import ServiceOn, service_on
 from sublet.config import PrimarySettings
 from sublet.worker import primary_zone
-from tampering import Middleman, Tamper, framed, middleman
+from support.primary_faults import fails_for, healed
+from support.running_service import Registrant
+from support.service_on_primary import ServiceOn, service_on
+from support.tampering_proxy import Middleman, Tamper, framed, middleman
 
 pytestmark = pytest.mark.slow
 

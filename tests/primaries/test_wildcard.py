@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from name_servers import KINDS
-from service_on import BUILT_IN, ZONE, service_on
-from serving import wait_until
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains import publish_store
+from support.name_servers import KINDS
+from support.serve_process import wait_until
+from support.service_on_primary import BUILT_IN, ZONE, service_on
 
 pytestmark = pytest.mark.slow
 NAME = f"shop.{ZONE}"

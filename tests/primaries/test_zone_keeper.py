@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from name_servers import KINDS
-from service import DS, Registrant, RunningService
-from service_on import ZONE, ServiceOn, primary_settings, service_on, settings_file
-from serving import wait_until
-from share import share
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.platform_domains.zone_store import find_apex_keys
 from sublet.worker import zone_keeper
+from support.name_servers import KINDS
+from support.repetitions import share
+from support.running_service import DS, Registrant, RunningService
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn, primary_settings, service_on, settings_file
 
 pytestmark = pytest.mark.slow
 
@@ -212,7 +212,7 @@ def test_checks_beside_publishing_find_nothing(
 ) -> None:
     url = None
     if engine == "postgresql":
-        from postgresql import fresh_database  # noqa: PLC0415 - only this one needs it
+        from support.postgresql import fresh_database  # noqa: PLC0415 - only this one needs it
 
         url = request.getfixturevalue("postgresql_server")
         with fresh_database(url) as own, watched("knot", tmp_path, monkeypatch, database_url=own) as on:

@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from name_servers import NameServerProcess, fresh_key, missing_programs, secondary
-from service_on import ZONE, ServiceOn, serve_process_on, service_on
-from serving import free_address, wait_until
 from sublet.cli import zone_probe
 from sublet.cli.main import app
 from sublet.dns.primary import CAUSES, Fence, read_fence
@@ -22,6 +19,9 @@ from sublet.dns.types import Secondary
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.worker import server_watch, zone_watch
+from support.name_servers import NameServerProcess, fresh_key, missing_programs, secondary
+from support.serve_process import free_address, wait_until
+from support.service_on_primary import ZONE, ServiceOn, serve_process_on, service_on
 
 HOST = "ns2.example.net"
 NAMESERVERS = ["ns1.provider.example"]

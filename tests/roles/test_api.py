@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from apart import Apart, RoleProcess, apart, is_running
-from hammer import hammering
-from serving import free_address, wait_until
 from sublet.config import Settings
 from sublet.service.api_part import api_socket
+from support.keepalive_clients import hammering
+from support.processes import is_running
+from support.role_processes import Apart, RoleProcess, apart
+from support.serve_process import free_address, wait_until
 
 pytestmark = pytest.mark.slow
 

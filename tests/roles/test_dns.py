@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import plain_http
-from apart import apart
-from serving import free_address
+from support import http_clients
+from support.role_processes import apart
+from support.serve_process import free_address
 
 pytestmark = pytest.mark.slow
 
@@ -18,9 +18,9 @@ def test_it_answers_and_tells_of_itself(postgresql_server: str, tmp_path: Path) 
         name_server = roles.start("dns", dns_status_listen=status)
         assert "status: NOERROR" in roles.service.dig("example.test", "SOA")
         assert "status: NOERROR" in roles.service.dig("example.test", "SOA", "+tcp")
-        ready = plain_http.get(f"http://{status}/readyz")
+        ready = http_clients.get(f"http://{status}/readyz")
         assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True})
-        metrics = plain_http.get(f"http://{status}/metrics").text
+        metrics = http_clients.get(f"http://{status}/metrics").text
         assert 'sublet_dns_answers_total{rcode="NOERROR"} 2.0' in metrics
         assert not re.search("^sublet_(?!dns)", metrics, re.MULTILINE)
         second = roles.start("dns", said="")

@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-import plain_http
-from apart import apart
-from hammer import hammering
-from serving import free_address, serve_process
+from support import http_clients
+from support.keepalive_clients import hammering
+from support.role_processes import apart
+from support.serve_process import free_address, serve_process
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +106,7 @@ def test_serve_is_restarted_under_load_and_no_request_fails(tmp_path: Path) -> N
                 hammer.wait_for_more(50)
             assert hammer.failures == []
             with pytest.raises(httpx.ConnectError):
-                plain_http.get(f"http://{settings.http_listen}/healthz")
+                http_clients.get(f"http://{settings.http_listen}/healthz")
 
 
 def test_api_serves_on_the_socket_that_was_passed(postgresql_server: str, tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_api_serves_on_the_socket_that_was_passed(postgresql_server: str, tmp_pa
     ):
         process = service.start("api", "--workers", "2")
         assert service.hear() == "READY=1"
-        assert plain_http.get(f"{origin}/readyz").json()["ok"]
+        assert http_clients.get(f"{origin}/readyz").json()["ok"]
         with pytest.raises(httpx.ConnectError):
-            plain_http.get(f"http://{roles.service.settings.http_listen}/healthz")
+            http_clients.get(f"http://{roles.service.settings.http_listen}/healthz")
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 

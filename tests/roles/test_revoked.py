@@ -5,9 +5,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from postgresql import fresh_database
-from process_trials import processes
-from service import Registrant, RunningService
+from long.faults.races import processes
+from support.postgresql import fresh_database
+from support.running_service import Registrant, RunningService
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from serving import wait_until
 from sublet.service import supervisor
 from sublet.service.supervisor import Child, supervise
+from support.serve_process import wait_until
 
 READY_THEN_SLEEP = 'printf ready >&"$0"; exec sleep 60'
 DIES = "exit 7"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apart import apart
+from support.role_processes import apart
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-import plain_http
-from apart import apart
-from serving import free_address, wait_until
+from support import http_clients
+from support.role_processes import apart
+from support.serve_process import free_address, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -25,20 +25,20 @@ def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp
         assert service.delegation("blog.example.test") == set()
         worker = roles.start("worker", worker_status_listen=status)
         wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS))
-        assert plain_http.get(f"http://{status}/healthz").json() == {"ok": True}
-        ready = plain_http.get(f"http://{status}/readyz")
+        assert http_clients.get(f"http://{status}/healthz").json() == {"ok": True}
+        ready = http_clients.get(f"http://{status}/readyz")
         assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True, "worker": True})
         wait_until(
             lambda: (
                 'sublet_published_names_total{outcome="published"} 1.0'
-                in plain_http.get(f"http://{status}/metrics").text
+                in http_clients.get(f"http://{status}/metrics").text
             )
         )
-        nothing = plain_http.get(f"http://{status}/api/v1/me")
+        nothing = http_clients.get(f"http://{status}/api/v1/me")
         assert (nothing.status_code, nothing.json()["error"]) == (404, "not_found")
-        assert plain_http.post(f"http://{status}/readyz").status_code == 405
+        assert http_clients.post(f"http://{status}/readyz").status_code == 405
         # A scraper that keeps its connection holds nobody up.
-        with plain_http.Client() as scraper:
+        with http_clients.Client() as scraper:
             scraper.get(f"http://{status}/metrics")
             assert worker.end() == 0
         assert "stopped" in worker.text

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from a_subdomain import DAY, NAME, NOW, SERVED
 from sublet.dns.types import Delegation
 from sublet.subdomains.lifecycle import (
     ALLOWED,
@@ -23,6 +22,7 @@ from sublet.subdomains.lifecycle import (
     term_end,
 )
 from sublet.subdomains.model import STATUSES, Subdomain
+from support.sample_subdomain import DAY, NAME, NOW, SERVED
 
 TICK = timedelta(microseconds=1)
 UNPUBLISHED = replace(NAME, published_generation=2)

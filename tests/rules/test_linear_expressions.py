@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from growth import FACTOR, growth, seconds
-from regular_expressions import Expression, compiled, expressions
+from support.regular_expressions import Expression, compiled, expressions
+from support.time_growth import FACTOR, growth, seconds
 
 LONGEST = 64 * 1024
 """No input is longer: a body has 64 KiB."""

@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from growth import FACTOR, growth, reference_seconds, seconds
-from record_table import RECORDS, reader_of
-from regular_expressions import ROOT
 from sublet.accounts.tokens import digest, find_secrets, is_well_formed
 from sublet.config import parse_dns_servers, parse_listen, parse_mail_from
 from sublet.credits.coupons import normalise_code
@@ -41,6 +38,9 @@ from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.secret import without_secrets
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.lifecycle import check_line, check_message
+from support.in_memory_zone import RECORDS, reader_of
+from support.regular_expressions import ROOT
+from support.time_growth import FACTOR, growth, reference_seconds, seconds
 
 BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 200
 """The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or a pattern of labels."""

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from a_subdomain import DAY, NAME, NOW
 from sublet.subdomains.brake import away_reason, behind_reason, jump_reason, losses_reason
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.milestones import milestones_of, next_milestone_at, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.reminder_mail import not_renewed_mail, reminder_mail, renewed_mail
+from support.sample_subdomain import DAY, NAME, NOW
 
 TRASHED = replace(NAME, trashed_at=NOW)
 HOUR = timedelta(hours=1)

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from a_subdomain import DAY, NAME, NOW
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import ENDING, IN_TRASH, notice_mail, removal_mail, stage_of
+from support.sample_subdomain import DAY, NAME, NOW
 
 LABEL = replace(NAME, fqdn="gone.example.test", trashed_at=NOW)
 

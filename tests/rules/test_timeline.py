@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-import a_subdomain
-from a_subdomain import DAY, NOW
 from sublet.audit import Change
 from sublet.http.life_shapes import TimelineAnswer, TimelineEventShape
 from sublet.subdomains.lifecycle import ACTIONS, lost_at
 from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.timeline import BEHIND_MAX, EVENTS, last_attempt, timeline
+from support import sample_subdomain
+from support.sample_subdomain import DAY, NOW
 
-NAME = replace(a_subdomain.NAME, registration_type="plus", trash_days=20)
+NAME = replace(sample_subdomain.NAME, registration_type="plus", trash_days=20)
 TERM = Term("register", NAME.expires_at, 10, NOW)
 REGISTERED = Change(NOW, "subdomain.register", "user")
 

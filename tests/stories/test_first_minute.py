@@ -1,6 +1,6 @@
 """The story of the first minute: register, see it in the DNS, pay, delete, restore; on both databases."""
 
-from service import DS, running_service
+from support.running_service import DS, running_service
 
 
 def test_first_minute(database_url: str) -> None:

@@ -18,10 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import RowMapping, select
 
-from machine.real import fast_folder
-from registry import OPERATOR, Prepared, Registry, open_registry
-from share import share
-from smtp_server import Mailbox, smtp_server
+from long.machine.real import fast_folder
 from sublet.accounts.store import update_user
 from sublet.audit import audit_events
 from sublet.config import Settings
@@ -41,6 +38,9 @@ from sublet.subdomains.unsuspend import unsuspend
 from sublet.worker.mailer import Mailer
 from sublet.worker.smtp import SmtpTransport
 from sublet.worker.smtp import smtp_server as chosen_server
+from support.registry import OPERATOR, Prepared, Registry, open_registry
+from support.repetitions import share
+from support.smtp_server import Mailbox, smtp_server
 
 pytestmark = pytest.mark.slow
 

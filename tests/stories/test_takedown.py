@@ -7,12 +7,12 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 
-from service import Registrant, RunningService, registry_address
-from serving import serve_process, wait_until
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
+from support.running_service import Registrant, RunningService, registry_address
+from support.serve_process import serve_process, wait_until
 
 NAMES = 500
 ZONE = "example.test"

@@ -4,10 +4,10 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from service import RunningService, registry_address, running_service
-from serving import wait_until
 from sublet.db import Tx
 from sublet.subdomains import publish_store, sweep_store
+from support.running_service import RunningService, registry_address, running_service
+from support.serve_process import wait_until
 
 DAYS_MAX = 60
 WAIT_SECONDS = 60.0

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
@@ -22,6 +21,7 @@ from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep import sweep
 from sublet.subdomains.unsuspend import unsuspend
+from support.registry import OPERATOR, Registry
 
 
 def fill(registry: Registry, count: int) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import Outcome, Payable
@@ -46,6 +45,7 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 SHOP = "shop.example.test"
 GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)

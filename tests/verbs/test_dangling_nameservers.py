@@ -6,8 +6,6 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select, update
 
-from dangling import store_unchecked
-from registry import FREE_QUOTA, OPERATOR, Registry
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
 from sublet.credits.model import Payable
@@ -36,6 +34,8 @@ from sublet.subdomains.sweep import BATCH_MAX, sweep
 from sublet.subdomains.timeline import CHANGES, timeline
 from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.dangling_delegations import store_unchecked
+from support.registry import FREE_QUOTA, OPERATOR, Registry
 
 GONE = "gone.example.test"
 HOST = f"ns1.{GONE}"

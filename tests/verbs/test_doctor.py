@@ -9,8 +9,6 @@ import pytest
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, insert, select, text, update
 
-from registry import OPERATOR, START, Registry
-from spoiling import Spoil, both, change, found_after, found_after_each, number_was_given, sql, without_unique
 from sublet import audit
 from sublet.accounts.issue_token import issue_token
 from sublet.accounts.revoke_token import revoke_token
@@ -52,6 +50,17 @@ from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff_reply import staff_reply
 from sublet.tickets.store import messages, tickets
+from support.corrupt_registry import (
+    Spoil,
+    both,
+    change,
+    found_after,
+    found_after_each,
+    number_was_given,
+    sql,
+    without_unique,
+)
+from support.registry import OPERATOR, START, Registry
 
 SHOP = "shop.example.test"
 PAID = "paid.example.test"

@@ -8,8 +8,6 @@ from itertools import product
 
 import pytest
 
-from registry import Registry
-from states import ASKERS, NS1, STATES, Asker, State, put_into, put_user_into
 from sublet.accounts.store import lock_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
@@ -26,6 +24,8 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import Registry
+from support.subdomain_states import ASKERS, NS1, STATES, Asker, State, put_into, put_user_into
 
 pytestmark = pytest.mark.slow
 

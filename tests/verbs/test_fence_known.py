@@ -2,7 +2,6 @@
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
@@ -21,6 +20,7 @@ from sublet.subdomains.publishing import (
     settle_fence,
 )
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"
 SHOP = f"shop.{ZONE}"

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from registry import OPERATOR, START, Registry
 from sublet.db import Tx
 from sublet.dns.names import to_unicode
 from sublet.ids import Position
@@ -24,6 +23,7 @@ from sublet.subdomains.lifecycle import derive_status, is_restorable, renewal_av
 from sublet.subdomains.list_store import list_all, list_own
 from sublet.subdomains.model import STATUSES, ShownSubdomain, Subdomain, SubdomainFilter
 from sublet.subdomains.store import subdomains
+from support.registry import OPERATOR, START, Registry
 
 TICK = timedelta(microseconds=1)
 DAY = timedelta(days=1)

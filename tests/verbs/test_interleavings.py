@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput
 from sublet.errors import RenewalNotAvailable
@@ -19,6 +18,7 @@ from sublet.subdomains.renew import renew
 from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import OPERATOR, Registry
 
 SHOP = "shop.example.test"
 HOST = f"ns1.{SHOP}"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, SubdomainUnavailable, ValidationFailed
 from sublet.platform_domains import pattern_store
@@ -11,6 +10,7 @@ from sublet.platform_domains.label_patterns import PATTERNS_MAX
 from sublet.platform_domains.set_label import set_label
 from sublet.platform_domains.unblock_labels import unblock_labels
 from sublet.subdomains.matching_names import list_matching
+from support.registry import OPERATOR, Registry
 
 ZONE, OTHER = "example.test", "other.test"
 BANK = f"my-bank-login.{ZONE}"

@@ -5,8 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from lease_rows import find, run_out
-from registry import Registry
 from sublet.db import Tx
 from sublet.processes import store
 from sublet.processes.leases import (
@@ -28,6 +26,8 @@ from sublet.processes.processes import (
     see_process,
 )
 from sublet.worker.leased import under
+from support.leases import find, run_out
+from support.registry import Registry
 
 ZONE = "publish:1"
 

@@ -3,7 +3,6 @@
 import pytest
 from sqlalchemy import select
 
-from registry import OPERATOR, Registry
 from sublet.db import Tx
 from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains.edit_platform_domain import edit_platform_domain
@@ -12,6 +11,7 @@ from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.store import subdomains
+from support.registry import OPERATOR, Registry
 
 ZONE, OTHER = "example.test", "other.test"
 PAYPAL, CYRILLIC = f"paypal.{ZONE}", f"p\u0430ypal.{ZONE}"

@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from registry import OPERATOR, START, Registry
 from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.set_reminders import set_reminders
 from sublet.accounts.store import find_user
@@ -28,6 +27,7 @@ from sublet.tickets.close import close
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.staff_reply import staff_reply
+from support.registry import OPERATOR, START, Registry
 
 REFUSED = Failure("550 no such user", permanent=True)
 AWAY = Failure("connection refused")

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from registry import Registry
 from sublet.errors import ValidationFailed
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import Registry
 
 ROUNDS = 20
 OF = {"ann": "a.example.test", "ben": "b.else.test"}

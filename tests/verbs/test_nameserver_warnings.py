@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from dangling import store_unchecked
-from registry import FREE_QUOTA, OPERATOR, Registry
 from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput, Record
 from sublet.errors import ValidationFailed
@@ -19,6 +17,8 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.dangling_delegations import store_unchecked
+from support.registry import FREE_QUOTA, OPERATOR, Registry
 
 ELSEWHERE = ("ns1.provider.example", "ns2.provider.example")
 OTHER = "other.example.test"

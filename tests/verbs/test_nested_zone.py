@@ -5,11 +5,11 @@ import dns.message
 import dns.rcode
 import pytest
 
-from registry import Registry
 from sublet.dns.answer import answer
 from sublet.dns.query import read_query
 from sublet.dns.types import Secondary
 from sublet.platform_domains.view_zone import view_zones
+from support.registry import Registry
 
 CHILD = "child.example.test"
 

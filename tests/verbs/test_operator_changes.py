@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from operator_registry import ANNA, BOB, Registry, small_registry
 from sublet.accounts.add_user import add_user
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.edit_user import UserEdit, edit_user
@@ -52,6 +51,7 @@ from sublet.subdomains.purge import purge
 from sublet.subdomains.store import find_subdomain, list_names_held, update_subdomain
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
+from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
 

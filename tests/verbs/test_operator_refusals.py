@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from operator_registry import ANNA, BOB, Registry, small_registry
 from sublet.accounts.add_user import add_user
 from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.issue_token import issue_token
@@ -37,6 +36,7 @@ from sublet.subdomains.purge import purge
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.unsuspend import unsuspend
+from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 DOMAIN, ALPHA = "example.test", "alpha.example.test"
 Case = tuple[str, Callable[[Registry], object], type[Refusal], str]

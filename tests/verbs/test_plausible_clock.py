@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.credits.model import Payable
 from sublet.errors import AccountSuspended, ClockImplausible
@@ -23,6 +22,7 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 HELD, TRASHED = "held.example.test", "trashed.example.test"
 TICK = timedelta(microseconds=1)

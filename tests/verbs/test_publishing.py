@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from registry import OPERATOR, Registry
 from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.dns.types import GlueInput, Record
@@ -30,6 +29,7 @@ from sublet.subdomains.publishing import (
 )
 from sublet.subdomains.repair_zone import repair_built_in_zone
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import OPERATOR, Registry
 
 SHOP = "shop.example.test"
 NS = ("ns1.example.org",)

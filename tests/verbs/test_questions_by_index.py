@@ -7,9 +7,6 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Table, text
 
-from databases import driver_of
-from postgresql import fresh_database
-from registry import Prepared, Registry, open_registry
 from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
@@ -26,6 +23,9 @@ from sublet.subdomains import (
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.plausible_clock import find_implausible_reason
+from support.databases import driver_of
+from support.postgresql import fresh_database
+from support.registry import Prepared, Registry, open_registry
 
 ZONE = "example.test"
 COPIES = 20_000

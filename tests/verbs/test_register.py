@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from dangling import store_unchecked
-from registry import FREE_QUOTA, OPERATOR, START, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.coupon_store import coupon_uses
@@ -41,6 +39,8 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, Registered
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
+from support.dangling_delegations import store_unchecked
+from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 PAID = Register(
     fqdn="shop.example.test",

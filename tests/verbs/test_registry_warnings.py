@@ -2,7 +2,6 @@
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
@@ -11,6 +10,7 @@ from sublet.subdomains.check_zone import check_zone
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.repair_zone import begin_repair
+from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"
 NS = ("ns1.provider.example", "ns2.provider.example")

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from registry import OPERATOR, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.fields import CREDITS_MAX
@@ -24,6 +23,7 @@ from sublet.subdomains.lifecycle import auto_renew_at, renewal_opens_at
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
+from support.registry import OPERATOR, Registry
 
 SHOP = "shop.example.test"
 

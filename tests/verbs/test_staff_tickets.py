@@ -1,6 +1,5 @@
 """Tickets that staff opens about a name: whose they are, what is mailed, what is refused; and those about one name."""
 
-from registry import OPERATOR, Registry
 from sublet import audit
 from sublet.errors import Conflict, NotFound, TicketClosed, TicketNotFound, ValidationFailed
 from sublet.mail.store import find_by_reference
@@ -16,6 +15,7 @@ from sublet.tickets.reply import reply
 from sublet.tickets.set_priority import set_priority
 from sublet.tickets.staff_open import staff_open
 from sublet.tickets.store import list_tickets
+from support.registry import OPERATOR, Registry
 
 SHOP, BLOG = "shop.example.test", "blog.example.test"
 SAID = ("Phishing", "Please remove it.", "Support")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from registry import OPERATOR, Registry
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import Actor
 from sublet.errors import AccountSuspended, Conflict, NotFound, ValidationFailed
@@ -14,6 +13,7 @@ from sublet.subdomains.suspend_with_names import suspend_with_names
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.unsuspend import unsuspend
 from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
+from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"
 SHOP, BARE, HELD, OLD, BENS = (f"{label}.{ZONE}" for label in ("shop", "bare", "held", "old", "bens"))

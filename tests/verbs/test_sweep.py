@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from registry import OPERATOR, Registry
 from sublet.accounts.store import update_user
 from sublet.accounts.suspend_user import suspend_user
 from sublet.accounts.unsuspend_user import unsuspend_user
@@ -30,6 +29,7 @@ from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep import FAULT_PAUSE, sweep
 from sublet.subdomains.unsuspend import unsuspend
+from support.registry import OPERATOR, Registry
 
 NAME = "blog.example.test"
 NS = ("ns1.provider.example", "ns2.provider.example")

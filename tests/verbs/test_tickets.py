@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import Engine, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from databases import driver_of
 from sublet.accounts import store as account_store
 from sublet.audit import Actor, audit_events
 from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
@@ -39,6 +38,7 @@ from sublet.tickets.model import OpenTicket, Ticket, TicketFilter
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff_reply import staff_reply
+from support.databases import driver_of
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 STAFF = Actor(kind="operator", name="olga", reason="a reason for the audit alone")

@@ -6,8 +6,6 @@ import pytest
 from sqlalchemy import delete as delete_rows
 from sqlalchemy.pool import NullPool
 
-from postgresql import fresh_database
-from registry import OPERATOR, Prepared, Registry, open_registry
 from sublet.db import Tx
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import Record
@@ -25,6 +23,8 @@ from sublet.subdomains.publishing import Result, begin_publication, record_publi
 from sublet.subdomains.purge import purge
 from sublet.subdomains.repair_zone import begin_repair, end_repair, note_foreign, reclaim, republish
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.postgresql import fresh_database
+from support.registry import OPERATOR, Prepared, Registry, open_registry
 
 ZONE = "example.test"
 SHOP, OLD = f"shop.{ZONE}", f"old.{ZONE}"

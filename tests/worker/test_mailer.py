@@ -11,10 +11,6 @@ from pathlib import Path
 import pytest
 import structlog
 
-from postgresql import fresh_database
-from registry import Prepared, Registry, open_registry
-from serving import free_address, wait_until
-from smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server
 from sublet.accounts.store import find_user
 from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
@@ -27,6 +23,10 @@ from sublet.worker import smtp
 from sublet.worker.mailer import Mailer
 from sublet.worker.smtp import SmtpTransport
 from sublet.worker.transport import LogTransport
+from support.postgresql import fresh_database
+from support.registry import Prepared, Registry, open_registry
+from support.serve_process import free_address, wait_until
+from support.smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server
 
 SENDER = "Namen <names@example.net>"
 

@@ -11,10 +11,6 @@ from typing import Any
 import pytest
 import structlog
 
-from lease_rows import find, run_out
-from postgresql import fresh_database
-from registry import Prepared, Registry, open_registry
-from serving import wait_until
 from sublet.db import open_database, utc_now
 from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary, TsigKey
@@ -27,6 +23,10 @@ from sublet.worker import leased
 from sublet.worker.clockwork import Clockwork
 from sublet.worker.zone_check import Task
 from sublet.worker.zone_keeper import ZoneKeeper
+from support.leases import find, run_out
+from support.postgresql import fresh_database
+from support.registry import Prepared, Registry, open_registry
+from support.serve_process import wait_until
 
 NO_DATABASE = "sqlite:////nowhere/at-all.db"
 """Where a check would look: none comes as far."""

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from service import registry_address, running_service
-from serving import wait_until
 from sublet.db import Tx
 from sublet.subdomains.publish_store import count_waiting
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.sweep import BATCH_MAX, Swept
 from sublet.worker import clockwork, publisher
 from sublet.worker.publisher import REST_MAX_SECONDS, SMALL_BATCH, rest_after
+from support.running_service import registry_address, running_service
+from support.serve_process import wait_until
 
 TWO = {"nameservers": ["ns1.example.com", "ns2.example.com"]}
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from serving import wait_until
+from support.serve_process import wait_until
 
 LOWEST = 19
 

@@ -1,0 +1,323 @@
+"""Do the tests have power? Each guard's check passes on the real service and fails on a twin that lacks the guard."""
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from ipaddress import ip_address
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from sqlalchemy import Delete, Engine, event
+
+from long.faults.races import (
+    check_coupon_is_used_once,
+    check_credits_are_spent_once,
+    check_quota_is_used_once,
+    check_renewal_is_charged_once,
+    check_writers_take_turns,
+)
+from sublet import db
+from sublet.credits import coupon_store
+from sublet.credits import store as ledger_store
+from sublet.db import Prepared, Tx
+from sublet.errors import Unavailable
+from sublet.http import subdomains as endpoints
+from sublet.http.idempotency import write_once
+from sublet.platform_domains import zone_store
+from sublet.subdomains import store
+from sublet.subdomains.find import find_in_account
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.publishing import Batch, Result
+from sublet.worker.built_in_zone import BuiltInZone
+from support.crash_checks import check_crash_leaves_nothing_old, delete_it
+from support.guard_checks import (
+    check_active_is_what_answers,
+    check_delete_leaves_nothing,
+    check_former_glue_leaves,
+    check_glue_is_public,
+    check_others_names_are_hidden,
+    check_wrong_clock_loses_nothing,
+)
+from support.publisher_outage import service_with_outage
+from support.running_service import running_service
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/registry.db"
+
+
+_seen: ContextVar[Any] = ContextVar("seen", default=None)
+"""What a twin read before its writing transaction."""
+
+
+def _read_then_write(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, question: str, read: Callable[[Tx, Any], Any]
+) -> None:
+    """Let what a verb asks of a store be read in a transaction of its own, before the one that writes."""
+    asked = getattr(module, question)
+
+    async def read_first(call: Any, status: int, verb: Any, *args: Any, **kwargs: Any) -> Any:
+        found = await call.context.db.read(read, call)
+        await asyncio.sleep(0.1)  # the network's part: the others read meanwhile
+
+        def with_old_answer(tx: Tx, *inner: Any, **named: Any) -> Any:
+            token = _seen.set(found)
+            try:
+                return verb(tx, *inner, **named)
+            finally:
+                _seen.reset(token)
+
+        return await write_once(call, status, with_old_answer, *args, **kwargs)
+
+    def seen(*args: Any) -> Any:
+        found = _seen.get()
+        return asked(*args) if found is None else found
+
+    monkeypatch.setattr(endpoints, "write_once", read_first)
+    monkeypatch.setattr(module, question, seen)
+
+
+def _balance_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    _read_then_write(
+        monkeypatch,
+        ledger_store,
+        "lock_balance",
+        lambda tx, call: ledger_store.find_balance(tx, call.registrant.user.id),
+    )
+
+
+def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let SQLite store what a CHECK forbids."""
+    sqlite_engine = db.sqlite.sqlite_engine
+
+    def unchecked(url: str, **options: Any) -> Engine:
+        engine = sqlite_engine(url, **options)
+
+        @event.listens_for(engine, "connect")
+        def on_connect(connection: Any, _record: Any) -> None:
+            connection.execute("PRAGMA ignore_check_constraints=ON")
+
+        return engine
+
+    monkeypatch.setattr(db.sqlite, "sqlite_engine", unchecked)
+
+
+def _drop_checks(tx: Tx) -> None:
+    """Let PostgreSQL store what a CHECK forbids."""
+    for table, name in (("ledger_accounts", "balance"), ("transfers", "balance_after"), ("coupons", "uses")):
+        tx.connection.exec_driver_sql(f"ALTER TABLE {table} DROP CONSTRAINT ck_{table}_{name}")
+
+
+def test_balance_read_before_the_transaction_is_caught(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _balance_first(monkeypatch)
+    _without_checks(monkeypatch)
+    with running_service(database_url) as service:
+        service.add_domain()
+        if database_url.startswith("postgresql"):
+            service.write(_drop_checks)
+        with pytest.raises(AssertionError):
+            check_credits_are_spent_once([service], 10)
+        broken = {each.invariant for each in service.doctor()}
+        assert broken == {"balance_not_negative"}
+
+
+def test_without_the_lock_the_constraint_still_holds(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second line: with the balance read too early nobody is charged into the negative all the same."""
+    _balance_first(monkeypatch)
+    with running_service(database_url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):  # those too late hear of a conflict instead of the price
+            check_credits_are_spent_once([service], 10)
+        assert service.doctor() == []
+
+
+def test_coupon_read_without_its_count_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sublet.subdomains.charge.coupon_problem", lambda *_, **__: None)
+    _without_checks(monkeypatch)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check_coupon_is_used_once([service], 10)
+
+
+def test_coupon_counted_before_the_transaction_is_caught(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def newest(tx: Tx, _call: Any) -> Any:
+        return next(iter(coupon_store.list_coupons(tx)), None)
+
+    _read_then_write(monkeypatch, coupon_store, "lock_coupon", newest)
+    _without_checks(monkeypatch)
+    with running_service(database_url) as service:
+        service.add_domain()
+        if database_url.startswith("postgresql"):
+            service.write(_drop_checks)
+        with pytest.raises(AssertionError):
+            check_coupon_is_used_once([service], 10)
+        assert {each.invariant for each in service.doctor()} == {"coupon_uses"}
+
+
+def test_quota_read_before_the_lock_is_caught(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(tx: Tx, call: Any) -> int:
+        return store.count_free(tx, call.registrant.user.id)
+
+    with monkeypatch.context() as patch:
+        _read_then_write(patch, store, "count_free", held)
+        with running_service(database_url) as service:
+            service.add_domain()
+            with pytest.raises(AssertionError):
+                check_quota_is_used_once([service], 10)
+            assert {each.invariant for each in service.doctor()} == {"free_quota"}
+
+
+def _renew_an_old_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every renewal see the name as the first one saw it, as where the row is read before the lock."""
+    seen: dict[str, Subdomain] = {}
+
+    def find_old(tx: Tx, user_id: int, identifier: str) -> Subdomain:
+        return seen.setdefault(identifier, find_in_account(tx, user_id, identifier))
+
+    monkeypatch.setattr("sublet.subdomains.renew.find_in_account", find_old)
+
+
+def test_a_renewal_from_an_old_row_is_still_charged_once(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second line: the reference is the term, so a charge for the same one can't be stored twice."""
+    _renew_an_old_row(monkeypatch)
+    with running_service(database_url) as service:
+        service.add_domain()
+        check_renewal_is_charged_once(service, 10)
+
+
+def test_a_renewal_without_its_reference_is_caught(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def any_reference(action: str, subdomain_id: int, _starts_at: object) -> str:
+        number = next(numbers)
+        return f"{action}:{subdomain_id}:20270101T000000.{number:06}Z"
+
+    numbers = count()
+    _renew_an_old_row(monkeypatch)
+    monkeypatch.setattr("sublet.subdomains.charge.charge_reference", any_reference)
+    with running_service(database_url) as service:
+        service.add_domain()
+        service.write(lambda tx: tx.connection.exec_driver_sql("DROP INDEX uq_terms_subdomain_id_starts_at"))
+        with pytest.raises(AssertionError):
+            check_renewal_is_charged_once(service, 10)
+        broken = {each.invariant for each in service.doctor()}
+        assert broken == {"terms_are_whole", "term_is_audited", "charge_has_its_term"}
+
+
+def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that begins as a reader is refused where somebody else has written meanwhile."""
+    monkeypatch.setattr("sublet.db.sqlite.BEGIN_WRITE", "BEGIN")
+    # The operator's commands say so with an exit code, which the test's helper asserts.
+    with running_service(url) as service, pytest.raises((Unavailable, AssertionError)):
+        check_writers_take_turns(service)
+
+
+def test_no_write_ahead_is_caught(url: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        check_crash_leaves_nothing_old(url, tmp_path, delete_it, set(), broken="no_write_ahead", seconds=3)
+
+
+def test_read_back_is_needed_for_active(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service_with_outage(url, monkeypatch) as outage:
+        check_active_is_what_answers(outage)
+        assert outage.service.doctor() == []
+
+
+def test_no_read_back_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def believe(_zone: BuiltInZone, batch: Batch, changed: Any) -> list[Result]:
+        return [Result(item, serial=changed.serial) for item in batch.items]
+
+    monkeypatch.setattr(BuiltInZone, "_read_back", believe)
+    with service_with_outage(url, monkeypatch) as outage, pytest.raises(AssertionError):
+        check_active_is_what_answers(outage)
+
+
+@pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
+def test_nothing_is_left_in_the_zone(url: str, check: Any) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check(service)
+        assert service.doctor() == []
+
+
+@pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
+def test_glue_left_behind_is_caught(url: str, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_types = zone_store._REPLACED._statement
+    assert isinstance(all_types, Delete)
+    without_glue = Prepared(all_types.where(zone_store.zone_records.c.type.in_(("NS", "DS"))))
+    monkeypatch.setattr(zone_store, "_REPLACED", without_glue)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check(service, 2)
+
+
+def test_others_names_are_hidden(url: str) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check_others_names_are_hidden(service)
+        assert service.doctor() == []
+
+
+def test_no_owner_filter_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_any(
+        tx: Tx, _user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
+    ) -> Subdomain | None:
+        if subdomain_id is not None:
+            return store.find_subdomain(tx, subdomain_id)
+        return store.find_unreleased(tx, fqdn or "")
+
+    monkeypatch.setattr(store, "find_own", find_any)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check_others_names_are_hidden(service)
+
+
+def test_glue_has_to_be_public(url: str) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check_glue_is_public(service)
+
+
+def test_is_global_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_python(address: str) -> str | None:
+        return None if ip_address(address).is_global else f"{address} is not global."
+
+    monkeypatch.setattr("sublet.dns.delegation.not_public_reason", by_python)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError, match=r"224\.0\.0\.1"):
+            check_glue_is_public(service)
+
+
+def test_a_wrong_clock_loses_nothing(url: str) -> None:
+    with running_service(url) as service:
+        service.add_domain()
+        check_wrong_clock_loses_nothing(service)
+        assert service.doctor() == []
+
+
+def test_a_sweep_without_the_brake_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("worker.clockwork.jump_reason", "subdomains.apply_brake.away_reason"):
+        monkeypatch.setattr(f"sublet.{name}", lambda *_: None)
+    monkeypatch.setattr("sublet.subdomains.apply_brake.losses_reason", lambda **_: None)
+    with running_service(url) as service:
+        service.add_domain()
+        with pytest.raises(AssertionError):
+            check_wrong_clock_loses_nothing(service)

@@ -1,0 +1,146 @@
+"""SIGKILL at named points of a write and at random times under load; SIGTERM. A real process, real dig."""
+
+import json
+import signal
+import socket
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sublet.config import parse_listen
+from support import http_clients
+from support.crash_checks import (
+    HOST,
+    NAME,
+    WITH_GLUE,
+    Change,
+    change_it,
+    check_crash_leaves_nothing_old,
+    delete_it,
+    standing,
+    suspend_it,
+    zone_is_right,
+)
+from support.running_service import Registrant, RunningService, registry_address
+from support.serve_process import serve_process, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return registry_address(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "committed",
+        "written_ahead",
+        pytest.param("changing_zone", marks=pytest.mark.slow),
+        "published",
+        pytest.param("recorded", marks=pytest.mark.slow),
+    ],
+)
+def test_committed_but_not_published_is_published_after_the_restart(
+    url: str, tmp_path: Path, point: str
+) -> None:
+    with serve_process(url, tmp_path) as serving:
+        service = serving.service
+        service.add_domain()
+        ada = service.add_user(credit_count=10)
+        serving.start(point)
+        body = {**WITH_GLUE, "registration_mode": "plus", "confirm": True}
+        with pytest.raises(httpx.TransportError):
+            service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert serving.wait() == -signal.SIGKILL
+        in_zone = point in ("published", "recorded")
+        assert bool(standing(service, NAME)) is in_zone, "it was not killed at the point"
+        serving.start()
+        # Nobody acts: no retry, no further request.
+        wait_until(lambda: zone_is_right(service))
+        assert service.delegation(NAME) == {"ns1.provider.example", HOST}
+        assert "8.8.4.4" in service.dig(NAME)
+        shown = service.call(ada, "GET", f"/subdomains/{NAME}").json()["subdomain"]
+        assert shown["status"] == "active"
+        again = service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert (again.status_code, again.json()["subdomain"]["id"]) == (201, shown["id"])
+        assert again.json()["charged_credits"] == 10
+        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 0
+        assert service.doctor() == []
+
+
+def test_killed_before_the_commit_leaves_no_trace(url: str, tmp_path: Path) -> None:
+    with serve_process(url, tmp_path) as serving:
+        service = serving.service
+        service.add_domain()
+        ada = service.add_user(credit_count=10)
+        serving.start("before_commit")
+        body = {**WITH_GLUE, "registration_mode": "plus", "confirm": True}
+        with pytest.raises(httpx.TransportError):
+            service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert serving.wait() == -signal.SIGKILL
+        serving.start()
+        assert service.call(ada, "GET", f"/subdomains/{NAME}").status_code == 404
+        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 10
+        answer = service.call(ada, "POST", "/subdomains", body, idempotency_key="k-1")
+        assert answer.status_code == 201
+        assert "idempotent-replayed" not in answer.headers
+        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 0
+        assert service.doctor() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [(delete_it, set()), (change_it, {"ns9.elsewhere.example"}), (suspend_it, set())],
+    ids=["delete", "change", "suspend"],
+)
+def test_killed_before_the_record_leaves_nothing_old(
+    url: str, tmp_path: Path, change: Change, expected: set[str]
+) -> None:
+    check_crash_leaves_nothing_old(url, tmp_path, change, expected)
+
+
+def _begin_request(service: RunningService, who: Registrant, body: bytes) -> socket.socket:
+    """Send a registration's head, and return the connection once the service waits for its body."""
+    connection = socket.create_connection(
+        parse_listen("http_listen", service.settings.http_listen), timeout=20
+    )
+    head = (
+        "POST /api/v1/subdomains HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {who.token}\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    )
+    connection.sendall(head.encode())
+    assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+    return connection
+
+
+def test_sigterm_finishes_the_requests_in_flight(url: str, tmp_path: Path) -> None:
+    with serve_process(url, tmp_path) as serving:
+        service = serving.service
+        service.add_domain()
+        ada = service.add_user()
+        serving.start()
+        bodies = [
+            json.dumps({"fqdn": f"n{number}.example.test", "nameservers": ["ns1.provider.example"]}).encode()
+            for number in range(8)
+        ]
+        connections = [_begin_request(service, ada, body) for body in bodies]
+        assert serving.process is not None
+        serving.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        with pytest.raises(httpx.TransportError):
+            http_clients.get(service.base_url, timeout=2)  # nothing new is taken in
+        for connection, body in zip(connections, bodies, strict=True):
+            connection.sendall(body)
+        for connection in connections:
+            with connection:
+                assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
+        assert serving.wait() == 0
+        serving.start()
+        assert len(service.call(ada, "GET", "/subdomains").json()["subdomains"]) == 8
+        wait_until(lambda: zone_is_right(service))
+        assert len(standing(service)) == 8
+        assert service.doctor() == []

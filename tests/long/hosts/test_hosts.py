@@ -1,0 +1,33 @@
+"""Many processes under load, killed and restarted in turn: nothing acknowledged is lost, nothing is done twice.
+
+A small share of `make soak ONLY='hosts/*'`, and the broken twins that show what it would find.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from long.hosts.trials import answers_lost_after_commit, killed_in_turn
+
+pytestmark = pytest.mark.slow
+
+IN_TURN = ("worker 1", "primary database, the standby promoted")
+
+
+def test_killed_and_restarted_in_turn(short_folder: Path) -> None:
+    lines = list(killed_in_turn(short_folder, IN_TURN, restarts=1))
+    assert "no request failed" in lines[-2]
+    assert "doctor clean" in lines[-1]
+
+
+def test_another_key_at_each_repetition_is_caught(short_folder: Path) -> None:
+    """The broken twin: the client's repetition is a new request."""
+    with pytest.raises(AssertionError, match=r"subdomain_unavailable|_not_found|renewal_not_available"):
+        answers_lost_after_commit(short_folder, keeps_key=False)
+
+
+def test_a_primary_that_waits_for_no_standby_is_caught(short_folder: Path) -> None:
+    """The broken twin: what the standby doesn't have is acknowledged all the same."""
+    what = ["standby database, then the primary, the standby promoted"]
+    with pytest.raises(AssertionError, match=r"subdomain_not_found|ticket_not_found|names|is shown as"):
+        list(killed_in_turn(short_folder, what, apis=1, children=1, workers=1, synchronous=False))

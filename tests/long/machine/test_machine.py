@@ -1,0 +1,85 @@
+"""The machine's share of `make test`: 4,000 operations, and that it would notice. `make soak` is the long run."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from long.machine.coverage import missed
+from long.machine.machine import STEPS
+from long.machine.run import RUNS
+from long.machine.soak import Ran, run
+from sublet.subdomains import change_zone, charge, lifecycle, register, renew, store, sweep
+from support.repetitions import share
+
+pytestmark = pytest.mark.slow
+
+OPERATIONS = share(4_000, whole=20_000)
+
+
+def test_the_registry_does_as_the_model_says() -> None:
+    first = 20261121  # fixed: what a change breaks is seen in the change, and the long runs draw anew
+    outcomes: Counter[tuple[str, str]] = Counter()
+    # What is rare may be missing in one run of many; then some more seeds have to bring it.
+    for number in range(first, first + 3 * -(-OPERATIONS // (RUNS * STEPS))):
+        if sum(outcomes.values()) >= OPERATIONS and not missed(outcomes):
+            break
+        print(f"once more: make soak ONLY='machine/*' COUNT=1 SEED={number}")
+        ran = run(number)
+        assert ran.failed_at is None, f"make soak ONLY='machine/*' COUNT=1 SEED={number}\n{ran.trace}"
+        outcomes.update(ran.outcomes)
+    assert sum(outcomes.values()) >= OPERATIONS
+    assert missed(outcomes) == []
+
+
+def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "RENEWAL_REST", timedelta(0))
+
+
+def _forget_the_dns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "followed_by_dns", lambda _subdomain, _now: {})
+
+
+def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_zone, "_stale_ids", lambda *_: frozenset())
+
+
+def _charge_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    quote_and_check = charge.quote_and_check
+
+    def dearer(*args: Any, list_price: int, **named: Any) -> Any:
+        return quote_and_check(*args, list_price=list_price * 2, **named)
+
+    monkeypatch.setattr(register, "quote_and_check", dearer)
+
+
+def _late_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renew, "next_term_start", lambda _subdomain, now, _days: now)
+
+
+def _keep_what_dangles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "see_to_dependents", lambda *_: None)
+
+
+TWINS = (_keep_what_dangles, _no_rest, _forget_the_dns, _no_fence, _charge_twice, _late_start)
+
+
+@pytest.mark.parametrize("break_it", TWINS, ids=lambda each: each.__name__.strip("_"))
+def test_a_broken_twin_is_caught_and_its_seed_fails_again_at_the_same_step(
+    break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    failed = _first_failure()
+    again = run(failed.seed)
+    assert again.failed_at == failed.failed_at
+    assert again.outcomes == failed.outcomes
+
+
+def _first_failure() -> Ran:
+    for number in range(1, 20):
+        ran = run(number)
+        if ran.failed_at is not None:
+            return ran
+    raise AssertionError("nineteen seeds passed")

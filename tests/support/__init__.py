@@ -1,0 +1,1 @@
+"""What tests share: services, servers, registries, clients and checks."""

@@ -1,0 +1,30 @@
+"""What the tests of the deployment files share: where they are, programs of the machine, and a command line parsed as `sublet` would."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from sublet.cli.main import app
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def find_program(name: str) -> str:
+    """Return the path of a program; the test is skipped where it isn't installed."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/bin:/usr/sbin:/bin:/sbin")
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def parse_command(words: list[str]) -> None:
+    """Parse the words after `sublet`; a command or an option that isn't there raises."""
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "get_command"):
+        found = command.get_command(typer.Context(command), words[0])
+        assert found is not None, f"there is no command {words}"
+        command, words = found, words[1:]
+    command.make_context(command.name, list(words))

@@ -1,0 +1,442 @@
+"""How each refusal is provoked over HTTP: the table that the tests of part 7 of the spec go through.
+
+A provocation prepares what it needs (users, names, coupons), then gives a function that sends the one request that is
+refused; what comes after the `yield` tidies up. So a test may look at the database between preparing and sending.
+"""
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from typing import Any
+
+import httpx
+import psycopg
+from sqlalchemy import func, literal_column, select, update
+
+from sublet.credits.package_store import packages
+from support.running_service import DS, Registrant, RunningService
+from support.serve_process import wait_until
+
+Send = Callable[[], httpx.Response]
+Provocation = Callable[[RunningService], Iterator[Send]]
+BUSY_TIMEOUT_SECONDS = 1
+SETTINGS: dict[str, Any] = {
+    "rate_limits": "on",
+    "rate_limit_read_per_minute": 100_000,
+    "rate_limit_write_per_minute": 100_000,
+    "rate_limit_ticket_per_minute": 4,
+    "rate_limit_failed_auth_per_minute": 100_000,
+}
+"""What a service needs for all of these: limits that only `rate_limited` reaches. Besides, its writers wait for a lock for
+`BUSY_TIMEOUT_SECONDS` only (`sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` is to be set before it starts)."""
+
+_NUMBERS = itertools.count(1)
+REFUSALS: dict[str, Provocation] = {}
+
+
+def furnish(service: RunningService) -> None:
+    """Add what all provocations share: platform domains and coupons."""
+    service.add_domain("example.test")
+    service.add_domain(
+        "strict.test", "--nameservers-min", "2", "--nameservers-max", "3", "--label-length-min", "4"
+    )
+    service.add_domain("closed.test", "--closed")
+
+
+def newcomer(service: RunningService, credit_count: int = 0, **options: str) -> Registrant:
+    """Add a user that no other provocation knows."""
+    return service.add_user(f"user{next(_NUMBERS)}@example.org", credit_count=credit_count, **options)
+
+
+def fresh(domain: str = "example.test") -> str:
+    """Return a name that nobody holds."""
+    return f"name{next(_NUMBERS)}.{domain}"
+
+
+@contextmanager
+def locked(service: RunningService) -> Iterator[None]:
+    """Keep registrations waiting, as another process would: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
+    with _other_hand(service) as hand:
+        hand.execute("LOCK TABLE subdomains IN SHARE MODE" if _is_postgresql(service) else "BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            hand.execute("ROLLBACK")
+
+
+@contextmanager
+def away(service: RunningService) -> Iterator[None]:
+    """Have the database refuse to write: by SQLite's write lock, or by ending PostgreSQL's connections and letting nobody in."""
+    if not _is_postgresql(service):
+        with locked(service):
+            yield
+        return
+    server, _, name = service.settings.database_url.rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as hand:
+        hand.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        hand.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        try:
+            yield
+        finally:
+            hand.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+
+def _is_postgresql(service: RunningService) -> bool:
+    return service.settings.database_url.startswith("postgresql")
+
+
+@contextmanager
+def _other_hand(service: RunningService) -> Iterator[Any]:
+    """Open a connection past the service."""
+    url = service.settings.database_url
+    if _is_postgresql(service):
+        with psycopg.connect(url) as connection:
+            yield connection
+        return
+    with closing(
+        sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=10)
+    ) as connection:
+        yield connection
+
+
+def _refused(function: Provocation) -> Provocation:
+    REFUSALS[function.__name__] = function
+    return function
+
+
+# Malformed
+
+
+@_refused
+def invalid_json(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
+    yield lambda: service.client.post(service.base_url + "/subdomains", content=b'{"fqdn":', headers=headers)
+
+
+@_refused
+def invalid_request(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": 1})
+
+
+@_refused
+def invalid_cursor(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "GET", "/payments?cursor=abc")
+
+
+@_refused
+def method_not_allowed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "PATCH", "/subdomains")
+
+
+@_refused
+def payload_too_large(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    body = {"subject": "long", "message": "x" * (64 * 1024)}
+    yield lambda: service.call(user, "POST", "/support/tickets", body)
+
+
+@_refused
+def unsupported_media_type(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    headers = {"authorization": f"Bearer {user.token}"}
+    yield lambda: service.client.post(
+        service.base_url + "/subdomains", data={"fqdn": fresh()}, headers=headers
+    )
+
+
+# Who is asking
+
+
+@_refused
+def token_missing(service: RunningService) -> Iterator[Send]:
+    yield lambda: service.call(None, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def token_invalid(service: RunningService) -> Iterator[Send]:
+    token = newcomer(service).token
+    typo = token[:-1] + ("a" if token[-1] != "a" else "b")
+    yield lambda: service.call(typo, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def token_expired(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    # The command line has the real clock, and the service's may be ahead of it.
+    days = str(service.clock.ahead.days + 1)
+    issued = service.operator("token", "issue", user.email, "--name", "short", "--expires-in-days", days)
+    assert service.call(issued["token"], "GET", "/me").status_code == 200
+    service.clock.pass_time(days=1)
+    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def token_revoked(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    issued = service.operator("token", "issue", user.email, "--name", "lost")
+    assert service.call(issued["token"], "GET", "/me").status_code == 200
+    service.operator("token", "revoke", str(issued["id"]))
+    yield lambda: service.call(issued["token"], "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def insufficient_scope(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    token = service.issue_token(user.email, "subdomains:read")
+    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def account_suspended(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    service.operator("user", "suspend", user.email, "--reason", "test")
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
+def rate_limited(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    for _ in range(SETTINGS["rate_limit_ticket_per_minute"]):
+        sent = service.call(user, "POST", "/support/tickets", {"subject": "One", "message": "of many"})
+        assert sent.status_code == 201
+    yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "One", "message": "more"})
+
+
+# Money
+
+
+@_refused
+def payment_confirmation_required(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, credit_count=10)
+    yield lambda: service.call(
+        user,
+        "POST",
+        "/subdomains",
+        {"fqdn": fresh(), "registration_mode": "plus", "nameservers": ["ns1.a.net"]},
+    )
+
+
+@_refused
+def insufficient_credits(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, credit_count=9)
+    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True}
+    yield lambda: service.call(user, "POST", "/subdomains", body)
+
+
+@_refused
+def price_changed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, credit_count=10)
+    body = {"fqdn": fresh(), "registration_mode": "plus", "confirm": True, "max_credits": 9}
+    yield lambda: service.call(user, "POST", "/subdomains", body)
+
+
+# Not allowed
+
+
+@_refused
+def registration_mode_not_allowed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh(), "registration_mode": "admin"})
+
+
+@_refused
+def free_quota_exceeded(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service, free_quota="1")
+    service.register(user, fresh())
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh(), "registration_mode": "free"})
+
+
+@_refused
+def registration_closed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh("closed.test")})
+
+
+# Not there
+
+
+@_refused
+def subdomain_not_found(service: RunningService) -> Iterator[Send]:
+    foreign = service.register(newcomer(service), fresh(), nameservers=["ns1.provider.example"])["subdomain"]
+    user = newcomer(service)
+    yield lambda: service.call(user, "DELETE", f"/subdomains/{foreign['fqdn']}")
+
+
+@_refused
+def platform_domain_not_found(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"label": "a", "domain": "missing.test"})
+
+
+@_refused
+def ticket_not_found(service: RunningService) -> Iterator[Send]:
+    other = newcomer(service)
+    opened = service.call(other, "POST", "/support/tickets", {"subject": "Mine", "message": "Mine"})
+    number = opened.json()["ticket"]["ticket_number"]
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", f"/support/tickets/{number}/reply", {"message": "Mine?"})
+
+
+@_refused
+def not_found(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomain", {"fqdn": fresh()})
+
+
+# In the way of the state things are in
+
+
+@_refused
+def subdomain_unavailable(service: RunningService) -> Iterator[Send]:
+    taken = service.register(newcomer(service), fresh())["subdomain"]["fqdn"]
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": taken})
+
+
+@_refused
+def ticket_closed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    opened = service.call(user, "POST", "/support/tickets", {"subject": "Over", "message": "Done"})
+    number = opened.json()["ticket"]["ticket_number"]
+    service.operator("ticket", "close", number)
+    yield lambda: service.call(user, "POST", f"/support/tickets/{number}/reply", {"message": "But"})
+
+
+@_refused
+def nameserver_required(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
+
+
+@_refused
+def retry_not_available(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
+
+
+@_refused
+def renewal_not_available(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/renew")
+
+
+@_refused
+def subdomain_suspended(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    service.operator("subdomain", "suspend", fqdn, "--reason", "test")
+    yield lambda: service.call(user, "DELETE", f"/subdomains/{fqdn}")
+
+
+@_refused
+def conflict(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/restore")
+
+
+@_refused
+def validation_failed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    body = {"fqdn": fresh(), "nameservers": ["ns1.provider.example", "-"], "ds_records": [DS, "0 0"]}
+    yield lambda: service.call(user, "POST", "/subdomains", body)
+
+
+@_refused
+def idempotency_key_reused(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    first = service.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key="k")
+    assert first.status_code == 201
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()}, idempotency_key="k")
+
+
+@_refused
+def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
+    """Of two equal requests that are sent at once one is refused, while the other waits for a lock that is held."""
+    user = newcomer(service)
+    body = {"fqdn": fresh()}
+    answers: list[httpx.Response] = []
+
+    def one() -> httpx.Response:
+        return service.call(user, "POST", "/subdomains", body, idempotency_key="k")
+
+    pool = ThreadPoolExecutor(2)
+    lock = locked(service)
+    lock.__enter__()
+    running: list[Any] = []
+    try:
+
+        def send() -> httpx.Response:
+            running.extend(pool.submit(one) for _ in range(2))
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            assert len(done) == 1, "the other must still be waiting for the lock"
+            first: httpx.Response = done.pop().result()
+            return first
+
+        yield send
+    finally:
+        lock.__exit__(None, None, None)
+        answers += [future.result() for future in running]
+        pool.shutdown()
+    assert sorted(answer.status_code for answer in answers) == [201, 409]
+
+
+# The service's own
+
+
+@_refused
+def unavailable(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+
+    def send() -> httpx.Response:
+        with away(service):
+            return service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+
+    yield send
+
+
+@_refused
+def clock_implausible(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    wait_until(lambda: service.operator("sweep", "status")["seen_at"] is not None)
+    if not service.operator("sweep", "status")["stopped"]:
+        service.operator("sweep", "stop")  # else the sweep's own brake leaves a trace meanwhile
+    days = service.clock.ahead.days + 2  # others have put it forward since
+    service.clock.advance(days=-days)
+    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})
+    service.clock.advance(days=days)
+
+
+@_refused
+def internal_error(service: RunningService) -> Iterator[Send]:
+    """An instant in the database that is none: what only a fault, or a hand in the database, can bring about."""
+    user = newcomer(service)
+    service.operator("package", "add", "Small", "--credits", "10", "--price", "9.90", "--currency", "EUR")
+    last = packages.c.id == select(func.max(packages.c.id)).scalar_subquery()
+    none = "'infinity'" if _is_postgresql(service) else "'yesterday, secret-detail'"
+
+    def put(instant: Any) -> None:
+        service.write(
+            lambda tx: tx.connection.execute(update(packages).where(last).values(created_at=instant))
+        )
+
+    def send() -> httpx.Response:
+        good = service.read(
+            lambda tx: tx.connection.execute(select(packages.c.created_at).where(last)).scalar_one()
+        )
+        put(literal_column(none))
+        try:
+            return service.call(user, "GET", "/credits")
+        finally:
+            put(good)
+
+    yield send

@@ -1,0 +1,108 @@
+"""How the code of each wrong field is provoked over HTTP, in the manner of `error_triggers`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from support.error_triggers import Provocation, Send, fresh, newcomer
+from support.running_service import DS, RunningService
+
+FIELD_CODES: dict[str, Provocation] = {}
+
+
+def _field(function: Provocation) -> Provocation:
+    FIELD_CODES[function.__name__] = function
+    return function
+
+
+def _registering(code: str, *, coupon: bool = False, **body: Any) -> None:
+    def provocation(service: RunningService) -> Iterator[Send]:
+        user = newcomer(service, credit_count=10)
+        members = {key: value for key, value in {"fqdn": fresh(), **body}.items() if value is not None}
+        if coupon:
+            service.operator("coupon", "add", code.upper(), "--percent", "50")
+        yield lambda: service.call(user, "POST", "/subdomains", members)
+
+    FIELD_CODES[code] = provocation
+
+
+_SPAN = ["ns1.provider.example", "ns2.provider.example", "ns3.provider.example", "ns4.provider.example"]
+_registering("value_invalid", nameservers=["ns1.provider.example"], ns1="ns2.provider.example")
+_registering("label_required", fqdn=None, domain="example.test")
+_registering("label_invalid", fqdn="-a.example.test")
+_registering("label_too_short", fqdn="abc.strict.test")
+_registering("fqdn_mismatch", fqdn="abcd.example.test", label="abce")
+_registering("platform_domain_required", fqdn=None, label="abcd")
+_registering("registration_mode_invalid", registration_mode="gold")
+_registering("nameserver_invalid", nameservers=["ns1_provider.example"])
+_registering("nameserver_duplicate", nameservers=["ns1.provider.example", "NS1.provider.example."])
+_registering("too_many_nameservers", fqdn="abcd.strict.test", nameservers=_SPAN)
+_registering("too_few_nameservers", fqdn="abcd.strict.test", nameservers=_SPAN[:1])
+_registering("glue_required", fqdn="inner.example.test", nameservers=["ns1.inner.example.test"])
+_registering("glue_not_allowed", nameservers=_SPAN, glue=[{"host": _SPAN[0], "ipv4": "8.8.4.4"}])
+_registering(
+    "glue_not_public",
+    fqdn="inner.example.test",
+    nameservers=["ns1.inner.example.test"],
+    glue=[{"host": "ns1.inner.example.test", "ipv4": "10.0.0.1"}],
+)
+_registering(
+    "glue_invalid",
+    fqdn="inner.example.test",
+    nameservers=["ns1.inner.example.test"],
+    glue=[{"host": "ns1.inner.example.test", "ipv4": "8.8.4.04"}],
+)
+_registering("ds_invalid", nameservers=_SPAN, ds_records=["2371 13 1 1f987cc6583e92df0890718c42"])
+_registering("ds_without_nameservers", ds_records=[DS])
+_registering(
+    "too_many_ds_records", nameservers=_SPAN, ds_records=[f"{tag} {DS.partition(' ')[2]}" for tag in range(9)]
+)
+_registering("nameserver_unregistered", nameservers=["ns1.unregistered.example.test"])
+_registering("coupon_invalid", registration_mode="plus", coupon_code="NOSUCH")
+_registering("coupon_not_applicable", coupon=True, coupon_code="coupon_not_applicable")
+_registering("unknown_field", nameserver="ns1.provider.example")
+_registering("wrong_type", confirm="true")
+
+
+@_field
+def nameserver_cycle(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    one, other = fresh(), fresh()
+    service.register(user, one)
+    service.register(user, other, nameservers=[f"ns1.{one}"])
+    path = f"/subdomains/{one}/nameservers"
+    yield lambda: service.call(user, "PUT", path, {"nameservers": [f"ns1.{other}"]})
+
+
+@_field
+def required(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "No message"})
+
+
+@_field
+def too_long(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    body = {"subject": "x" * 201, "message": "short"}
+    yield lambda: service.call(user, "POST", "/support/tickets", body)
+
+
+@_field
+def ticket_subdomain_invalid(service: RunningService) -> Iterator[Send]:
+    foreign = service.register(newcomer(service), fresh())["subdomain"]["fqdn"]
+    user = newcomer(service)
+    body = {"subject": "Whose", "message": "is it?", "fqdn": foreign}
+    yield lambda: service.call(user, "POST", "/support/tickets", body)
+
+
+@_field
+def duplicate_field(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
+    content = b'{"fqdn": "a.example.test", "fqdn": "b.example.test"}'
+    yield lambda: service.client.post(service.base_url + "/subdomains", content=content, headers=headers)
+
+
+@_field
+def unknown_value(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    yield lambda: service.call(user, "GET", "/subdomains?status=live")

@@ -1,0 +1,151 @@
+"""What the tests of hostile input share: what is stored, what a refusal must look like, and HTTP by hand over a socket."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from sqlalchemy import select
+
+from sublet.db import Tx
+from sublet.schema import metadata
+from support.running_service import Registrant, RunningService
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running service with a user who has credits, a platform domain, a name and a ticket."""
+
+    service: RunningService
+    user: Registrant
+    platform_domain_id: int
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the API listens."""
+        url = httpx.URL(self.service.base_url)
+        return url.host, url.port or 0
+
+    def send(self, body: bytes, path: str = "/subdomains", **headers: str) -> httpx.Response:
+        """POST these octets as JSON."""
+        sent = {"authorization": f"Bearer {self.user.token}", "content-type": "application/json"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.service.client.post(self.service.base_url + path, content=body, headers=sent)
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        """Send a request as the user."""
+        return self.service.call(self.user, method, path, body, **headers)
+
+    def request_head(self, method: str = "GET", path: str = "/me", *headers: str) -> bytes:
+        """Return a request's head to send by hand, with the user's token."""
+        host, port = self.address
+        lines = [
+            f"{method} /api/v1{path} HTTP/1.1",
+            f"Host: {host}:{port}",
+            f"Authorization: Bearer {self.user.token}",
+            *headers,
+            "",
+            "",
+        ]
+        return "\r\n".join(lines).encode("latin-1")
+
+
+def prepare(service: RunningService) -> Target:
+    """Make what hostile requests aim at: `blog.example.test`, a ticket, and 1,000 credits to lose."""
+    domain = service.add_domain("example.test")
+    user = service.add_user(credit_count=1000)
+    service.register(user, "blog.example.test", nameservers=["ns1.provider.example"])
+    opened = service.call(user, "POST", "/support/tickets", {"subject": "Hello", "message": "What is glue?"})
+    assert opened.status_code == 201
+    return Target(service, user, domain["id"])
+
+
+MOVED_BY_TIME = {"last_used_at", "due_at", "loss_at", "seen_at", "made_at", "losses"}
+"""Columns that change without a request: when a token was last used, and what the sweep notes when it looks."""
+
+
+MADE_BY_PROCESSES = {"forecasts", "commit_marks", "processes", "leases", "rate_windows"}
+"""Tables that processes write of themselves, whatever is asked."""
+
+
+def stored(target: Target) -> Rows:
+    """Return every row of every table, except when a token was last used, which reading moves too, and when the sweep looks."""
+
+    def ask(tx: Tx) -> Rows:
+        rows = {}
+        for table in metadata.sorted_tables:
+            if table.name not in MADE_BY_PROCESSES:
+                kept = [column for column in table.columns if column.name not in MOVED_BY_TIME]
+                rows[table.name] = sorted(
+                    (tuple(row) for row in tx.connection.execute(select(*kept))), key=repr
+                )
+        return rows
+
+    return target.service.read(ask)
+
+
+@contextmanager
+def nothing_stored(target: Target) -> Iterator[None]:
+    """Require that every table is afterwards what it was before."""
+    before = stored(target)
+    assert before["subdomains"], "there is nothing that could change"
+    yield
+    assert stored(target) == before
+
+
+def refusal(answer: httpx.Response, *statuses: int) -> dict[str, Any]:
+    """Require the envelope of a refusal with one of these statuses, and return it."""
+    assert answer.status_code in statuses, (answer.status_code, answer.text[:500])
+    return envelope(answer.status_code, dict(answer.headers), answer.content)
+
+
+def envelope(status: int, headers: dict[str, str], content: bytes) -> dict[str, Any]:
+    """Require the envelope of a refusal, with sentences to act on, and return it."""
+    assert 400 <= status < 500, (status, content[:500])
+    assert headers["content-type"] == "application/json"
+    members: dict[str, Any] = json.loads(content)
+    assert members["ok"] is False
+    assert members["error"]
+    assert len(members["message"]) > 10
+    assert members["request_id"] == headers["x-request-id"]
+    assert all(
+        each["field"] is not None and each["code"] and len(each["message"]) > 5 for each in members["errors"]
+    )
+    assert isinstance(members["details"], dict)
+    return members
+
+
+def codes(members: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return which field of a refusal has which code."""
+    return {(each["field"], each["code"]) for each in members["errors"]}
+
+
+def exchange(target: Target, octets: bytes, *, ends: bool = False) -> bytes:
+    """Send octets over a connection of its own, and return what comes back until the service closes it.
+
+    With `ends` our side is ended after the octets, as by a client that goes away in the middle; a reset ends it too.
+    """
+    with socket.create_connection(target.address, timeout=15) as connection:
+        received = b""
+        with suppress(ConnectionError):
+            connection.sendall(octets)
+            if ends:
+                connection.shutdown(socket.SHUT_WR)
+            while chunk := connection.recv(65536):
+                received += chunk
+        return received
+
+
+def parse_answer(received: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Return status, headers (lower-case names) and body of one HTTP answer."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    version, status, *_ = first.split(" ")
+    assert version == "HTTP/1.1"
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return int(status), headers, body[: int(headers.get("content-length", len(body)))]

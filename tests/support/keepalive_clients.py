@@ -1,0 +1,69 @@
+"""Clients that ask again and again over connections that they keep, and tell what failed."""
+
+import http.client
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from support.serve_process import wait_until
+
+
+@dataclass(slots=True)
+class Hammer:
+    """What the clients saw: how many answers, and every request that failed."""
+
+    answers: int = 0
+    closed: int = 0
+    """How many answers said `Connection: close`."""
+    failures: list[str] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def wait_for_more(self, answers: int) -> None:
+        """Wait until so many more requests were answered, or one failed."""
+        wanted = self.answers + answers
+        wait_until(lambda: self.answers >= wanted or bool(self.failures), 60)
+
+    def _ask(self, url: str, token: str, pause_seconds: float) -> None:
+        split = urlsplit(url)
+        # It sends on a kept connection without a look whether the server has closed it, and tries nothing twice.
+        client = http.client.HTTPConnection(str(split.hostname), split.port, timeout=60)
+        while not self._over.is_set():
+            try:
+                client.request("GET", split.path, headers={"Authorization": f"Bearer {token}"})
+                response = client.getresponse()
+                response.read()
+            except (OSError, http.client.HTTPException) as error:
+                with self._lock:
+                    self.failures.append(repr(error))
+                client.close()
+                continue
+            with self._lock:
+                self.answers += 1
+                self.closed += response.headers["Connection"] == "close"
+                if response.status != 200:
+                    self.failures.append(str(response.status))
+            time.sleep(pause_seconds)
+        client.close()
+
+
+@contextmanager
+def hammering(url: str, token: str, *, clients: int = 4, pause_seconds: float = 0.02) -> Iterator[Hammer]:
+    """Ask `url` with so many clients at once until the block ends; each but the first pauses, the more the later it is."""
+    hammer = Hammer()
+    threads = [
+        threading.Thread(target=hammer._ask, args=(url, token, pause_seconds * number), daemon=True)
+        for number in range(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield hammer
+    finally:
+        hammer._over.set()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()

@@ -1,0 +1,205 @@
+"""How each name server is started, changed by hand and made to forget: what differs between them, for `name_servers`."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from sublet.dns.server_config.bind import bind_primary
+from sublet.dns.server_config.knot import knot_primary, knot_secondary
+from sublet.dns.server_config.model import SecondarySite, ServerConfig, Site
+from sublet.dns.server_config.nsd import nsd_secondary
+from sublet.dns.server_config.powerdns import powerdns_primary
+
+if TYPE_CHECKING:
+    from support.name_servers import NameServerProcess
+
+
+def run_tool(command: str | Sequence[str], text: str | None, folder: Path) -> str:
+    """Run a command that has to work, and return what it printed; a line is split as the shell would."""
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+    done = subprocess.run(
+        shlex.split(command) if isinstance(command, str) else command,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=folder,
+        env=environment,
+    )
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+class Program(Protocol):
+    """What differs between the servers."""
+
+    programs: tuple[str, ...]
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        """Return the configuration of a primary, as it is shipped."""
+        ...
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        """Return the configuration of a secondary, as it is shipped."""
+        ...
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        """Return the command that runs it in the foreground."""
+        ...
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        """Change the zone beside the updates."""
+        ...
+
+    def forget(self, server: "NameServerProcess") -> None:
+        """Remove what it remembers of the zone's content; it is not running."""
+        ...
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        """Take a zone file, where the start alone doesn't; it is not running."""
+        ...
+
+
+class Knot:
+    programs: tuple[str, ...] = ("knotd", "knotc", "keymgr")
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        return knot_primary(site)
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        return knot_secondary(site)
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        return f"knotd -c {shlex.quote(server.configuration)}"
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        control = ["knotc", "-b", "-s", f"{server.folder}/r/knot.sock"]
+        server.run([*control, "zone-begin", server.zone])
+        for verb, owner, *rest in changes:
+            action = "zone-set" if verb == "add" else "zone-unset"
+            server.run([*control, action, server.zone, f"{owner.rstrip('.')}.", *rest])
+        server.run([*control, "zone-commit", server.zone])
+
+    def forget(self, server: "NameServerProcess") -> None:
+        shutil.rmtree(server.folder / "s" / "journal", ignore_errors=True)
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        """The start does."""
+
+
+class Bind:
+    programs: tuple[str, ...] = ("named", "named-checkconf", "nsupdate")
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        return bind_primary(site)
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        raise NotImplementedError
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        # The port of rndc (953) is one for all on a machine; the tests want none.
+        configuration = Path(server.configuration)
+        if "controls" not in configuration.read_text(encoding="utf-8"):
+            with configuration.open("a", encoding="utf-8") as file:
+                file.write("controls { };\n")
+        return f"named -g -c {shlex.quote(server.configuration)}"
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        lines = [f"server {server.address} {server.port}", f"zone {server.zone}."]
+        for verb, owner, *rest in changes:
+            lines.append(" ".join(["update", verb, f"{owner.rstrip('.')}.", *rest]))
+        text = "\n".join([*lines, "send", ""])
+        server.run(["nsupdate", "-k", f"{server.folder}/r/session.key"], text)
+
+    def forget(self, server: "NameServerProcess") -> None:
+        for journal in (server.folder / "s").glob("*.jnl"):
+            journal.unlink()
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        """The start does."""
+
+
+class PowerDns:
+    programs: tuple[str, ...] = ("pdns_server", "pdnsutil", "sqlite3")
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        return powerdns_primary(site)
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        raise NotImplementedError
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        # As Debian's unit starts it.
+        return (
+            f"pdns_server --config-dir={shlex.quote(str(server.folder / 'c'))} "
+            "--guardian=no --daemon=no --disable-syslog --write-pid=no"
+        )
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        for verb, owner, *rest in changes:
+            name = owner.rstrip(".")
+            if verb == "add":
+                ttl, kind, *rdata = rest
+                self._tool(
+                    server, "add-record", server.zone, _inside(server, name), kind, ttl, " ".join(rdata)
+                )
+            else:
+                self._delete(server, name, rest)
+        self._tool(server, "increase-serial", server.zone)
+        self._tool(server, "rectify-zone", server.zone)
+
+    def _delete(self, server: "NameServerProcess", name: str, rest: list[str]) -> None:
+        kinds = {each.type for each in server.records() if each.owner == name}
+        for kind in kinds if not rest else [rest[0]]:
+            kept = [each for each in server.records() if (each.owner, each.type) == (name, kind)]
+            kept = [each for each in kept if len(rest) > 1 and each.rdata != " ".join(rest[1:])]
+            self._tool(server, "delete-rrset", server.zone, _inside(server, name), kind)
+            for each in kept:
+                ttl = str(each.ttl_seconds)
+                self._tool(server, "add-record", server.zone, _inside(server, name), kind, ttl, each.rdata)
+
+    def _tool(self, server: "NameServerProcess", *words: str) -> None:
+        server.run(["pdnsutil", f"--config-dir={server.folder}/c", *words])
+
+    def forget(self, server: "NameServerProcess") -> None:
+        """A loaded zone replaces what was there."""
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        self._tool(server, "load-zone", server.zone, zone_file)
+        self._tool(server, "rectify-zone", server.zone)
+
+
+class Nsd:
+    programs: tuple[str, ...] = ("nsd", "nsd-checkconf")
+
+    def configure_primary(self, site: Site) -> ServerConfig:
+        raise NotImplementedError
+
+    def configure_secondary(self, site: SecondarySite) -> ServerConfig:
+        return nsd_secondary(site)
+
+    def start_command(self, server: "NameServerProcess") -> str:
+        return f"nsd -d -c {shlex.quote(server.configuration)}"
+
+    def change_by_hand(self, server: "NameServerProcess", changes: list[list[str]]) -> None:
+        raise NotImplementedError
+
+    def forget(self, server: "NameServerProcess") -> None:
+        raise NotImplementedError
+
+    def load(self, server: "NameServerProcess", zone_file: str) -> None:
+        raise NotImplementedError
+
+
+def _inside(server: "NameServerProcess", name: str) -> str:
+    """Return a name as pdnsutil takes it: what stands before the zone."""
+    return "@" if name == server.zone else name.removesuffix(f".{server.zone}")
+
+
+PRIMARIES: dict[str, Program] = {"knot": Knot(), "bind": Bind(), "powerdns": PowerDns()}
+SECONDARIES: dict[str, Program] = {"nsd": Nsd(), "knot": Knot()}

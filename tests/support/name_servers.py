@@ -1,0 +1,408 @@
+"""Real name servers, started from the configurations that `sublet zone config` prints: every line of them is tried here."""
+
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+import dns.tsig
+import dns.zone
+
+from sublet.dns.server_config.model import Places, SecondarySite, ServerConfig, Site
+from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
+from sublet.secret import Secret
+from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool
+from support.serve_process import free_address, wait_until
+
+KINDS = tuple(PRIMARIES)
+TRANSFER_TRIES = 5
+READY_SECONDS = 60.0
+"""How long a start may take on a loaded machine."""
+OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
+"""What the servers add by themselves; the last one is BIND's note on how far its signing is."""
+
+
+def missing_programs(*kinds: str) -> list[str]:
+    """Return which programs of these kinds of server are not installed, for a test's reason to be skipped."""
+    wanted = [each for kind in kinds for each in {**PRIMARIES, **SECONDARIES}[kind].programs]
+    return [each for each in wanted if not find_program(each)]
+
+
+def find_program(name: str) -> str | None:
+    """Return the path of a program; a user's PATH often lacks where servers are."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def fresh_key(name: str, algorithm: str = "hmac-sha256") -> TsigKey:
+    """Return a key that nobody had before."""
+    return TsigKey(name, algorithm, Secret(b64encode(secrets.token_bytes(32)).decode()))
+
+
+def zone_apex(zone: str, address: str = "127.0.0.1", **changes: object) -> Apex:
+    """Return an apex as the platform domain's defaults make it, with one nameserver inside the zone."""
+    host = f"ns1.{zone}"
+    fields: dict[str, object] = {
+        "zone": zone,
+        "nameservers": (host,),
+        "soa_mname": host,
+        "soa_rname": f"hostmaster.{zone}",
+        "serial": 1,
+        "refresh_seconds": 3600,
+        "retry_seconds": 900,
+        "expire_seconds": 1_209_600,
+        "negative_ttl_seconds": 300,
+        "ttl_seconds": 3600,
+        "addresses": (Record(host, "A", 3600, address),),
+        **changes,
+    }
+    return Apex(**fields)  # type: ignore[arg-type] # by name, as the tests give them
+
+
+@dataclass(slots=True)
+class NameServerProcess:
+    """A server of one zone, which can be stopped, killed, frozen and started again on the same port with the same state."""
+
+    kind: str
+    address: str
+    port: int
+    zone: str
+    key: TsigKey
+    """The one that may update; of a secondary: the one for transfers."""
+    transfer_key: TsigKey
+    folder: Path
+    program: Program
+    config: ServerConfig
+    process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    @property
+    def pid(self) -> int:
+        """The process id of its first process."""
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def log(self) -> Path:
+        """What it wrote."""
+        return self.folder / "server.log"
+
+    @property
+    def configuration(self) -> str:
+        """The path of its main configuration file."""
+        return self.config.files[0].path
+
+    def as_primary(self, name: str = "primary") -> Primary:
+        """Return it as the settings would name it."""
+        return Primary(name, self.address, self.port, self.key)
+
+    def as_secondary(self, host: str) -> Secondary:
+        """Return it as a platform domain would name it."""
+        return Secondary(host, self.address, self.port)
+
+    def install(self) -> None:
+        """Put the files at their places and run the printed commands, but for those about the machine."""
+        for name in ("c", "s", "r"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        for file in self.config.files:
+            path = Path(file.path)
+            path.write_text(file.text, encoding="utf-8")
+            path.chmod(int(file.mode, 8))
+        for step in self.config.steps:
+            if not step.of_machine:
+                self.run(step.command)
+
+    def run(self, command: str | Sequence[str], text: str | None = None) -> str:
+        """Run a command that has to work, and return what it printed."""
+        return run_tool(command, text, self.folder)
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, and wait until it answers for its zone."""
+        # In a session of its own: some of them are several processes, and a signal is for all of these.
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._words(self.program.start_command(self)),
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        if wait:
+            wait_until(self.is_ready, READY_SECONDS)
+
+    def _words(self, command: str) -> list[str]:
+        words = shlex.split(command)
+        return [find_program(words[0]) or words[0], *words[1:]]
+
+    def is_ready(self) -> bool:
+        """Tell whether it answers for its zone, with signatures."""
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text(errors="replace")[-4000:]
+        try:
+            reply = self.ask(self.zone, "SOA", want_dnssec=True, timeout=1)
+        except (dns.exception.DNSException, OSError):
+            return False
+        types = {rrset.rdtype for rrset in reply.answer}
+        return bool(reply.flags & dns.flags.AA) and dns.rdatatype.RRSIG in types
+
+    def ask(
+        self, name: str, rdtype: str, *, want_dnssec: bool = False, timeout: float = 5
+    ) -> dns.message.Message:
+        """Ask it over TCP, without recursion."""
+        query = dns.message.make_query(name, rdtype, want_dnssec=want_dnssec)
+        query.flags &= ~dns.flags.RD
+        return dns.query.tcp(query, self.address, timeout, self.port)
+
+    def serial(self) -> int:
+        """Return the serial that it serves now."""
+        return int(self.ask(self.zone, "SOA").answer[0][0].serial)
+
+    def transfer(self, key: TsigKey | None = None) -> dns.zone.Zone:
+        """Return the whole zone by AXFR, signed with its own key."""
+        used = key or self.key
+        ring = {dns.name.from_text(used.name): dns.tsig.Key(used.name, used.secret.reveal(), used.algorithm)}
+        for _ in range(TRANSFER_TRIES):
+            zone = dns.zone.Zone(self.zone, relativize=False)
+            query = dns.message.make_query(self.zone, "AXFR")
+            query.use_tsig(ring)
+            with suppress(
+                EOFError
+            ):  # Knot closes the connection on who takes half a second for a part, as a busy machine may
+                dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=10, lifetime=60)
+                return zone
+        raise EOFError(f"{self.kind} ends each transfer of {self.zone} too early")
+
+    def records(self) -> set[Record]:
+        """Return all records of the zone as it serves it, but for those that signing makes, and the SOA."""
+        found = set()
+        for name, ttl, rdata in self.transfer().iterate_rdatas():
+            kind = dns.rdatatype.to_text(rdata.rdtype)
+            if kind not in (*OF_SIGNING, "SOA"):
+                owner = name.to_text(omit_final_dot=True).lower()
+                found.add(Record(owner, kind, ttl, rdata.to_text()))
+        return found
+
+    def zone_text(self) -> str:
+        """Return the zone as a file without signatures, to rebuild from later."""
+        zone = self.transfer()
+        lines = [
+            f"{name} {ttl} IN {dns.rdatatype.to_text(rdata.rdtype)} {rdata.to_text()}"
+            for name, ttl, rdata in zone.iterate_rdatas()
+            if dns.rdatatype.to_text(rdata.rdtype) not in OF_SIGNING
+        ]
+        return "\n".join(lines) + "\n"
+
+    def nsupdate(self, lines: Sequence[str]) -> None:
+        """Change the zone on the server's own side, with full rights, as its operator could.
+
+        Lines as nsupdate takes them, with full names: `add NAME TTL TYPE RDATA`, `delete NAME [TYPE [RDATA]]`.
+        """
+        self.program.change_by_hand(self, [shlex.split(line, posix=False) for line in lines])
+
+    def trust_anchor(self) -> str:
+        """Return the zone's DNSKEY in zone file form, as a resolver takes it for a trust anchor."""
+        reply = self.ask(self.zone, "DNSKEY")
+        return "\n".join(
+            f"{self.zone}. IN DNSKEY {rdata.to_text()}" for rrset in reply.answer for rdata in rrset
+        )
+
+    def rebuild(self, zone_text: str | None = None) -> None:
+        """Start it anew as after a loss: from this zone file, or from the first one; without journal, with its signing keys."""
+        self.kill()
+        self.program.forget(self)
+        zone_file = next(Path(each.path) for each in self.config.files if each.path.endswith(".zone"))
+        first = next(each.text for each in self.config.files if each.path.endswith(".zone"))
+        zone_file.write_text(zone_text or first, encoding="utf-8")
+        self.program.load(self, str(zone_file))
+        self.start()
+
+    def stop(self) -> None:
+        """Have it end in its own time, and wait."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a power cut would, as far as the process goes."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self._send(number)
+            self._send(signal.SIGCONT)
+            self.process.wait(30)
+
+    def freeze(self) -> None:
+        """Have it hang: connections open, nothing answered."""
+        self._send(signal.SIGSTOP)
+        # The signal is not a moment: a thread may still answer after it was sent.
+        wait_until(self._is_stopped)
+
+    def _is_stopped(self) -> bool:
+        """Tell whether every thread of its processes stands still, by the kernel's account."""
+        states = set()
+        for task in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+            try:
+                # pid (name) state parent group …: the name may have spaces and parentheses.
+                state, _, group = task.read_text().rpartition(")")[2].split()[:3]
+            except OSError:  # ended while we looked
+                continue
+            if int(group) == self.pid:
+                states.add(state)
+        return states == {"T"}
+
+    def thaw(self) -> None:
+        """Have it go on where it was."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+
+def places_in(folder: Path) -> Places:
+    """Return short paths: a socket's has 107 characters at most."""
+    return Places(str(folder / "c"), str(folder / "s"), str(folder / "r"))
+
+
+@contextmanager
+def primary(
+    kind: str,
+    folder: Path,
+    zone: str,
+    *,
+    apex: Apex | None = None,
+    secondaries: Sequence[Secondary] = (),
+    address: tuple[str, int] | None = None,
+    transfer_key: TsigKey | None = None,
+) -> Iterator[NameServerProcess]:
+    """A primary that runs, signs its zone and takes updates with its `key`; ended in any case."""
+    host, port = address or free_address()
+    flat = zone.replace(".", "-")
+    key = fresh_key(f"sublet-{flat}")
+    transfer_key = transfer_key or fresh_key(f"sublet-{flat}-transfer")
+    apex = apex or zone_apex(zone, host)
+    folder.mkdir(parents=True, exist_ok=True)
+    program = PRIMARIES[kind]
+    site = Site(apex, key, transfer_key, host, port, places_in(folder), tuple(secondaries))
+    config = program.configure_primary(site)
+    server = NameServerProcess(kind, host, port, zone, key, transfer_key, folder, program, config)
+    with _running(server):
+        yield server
+
+
+@contextmanager
+def secondary(
+    kind: str, folder: Path, *, of: NameServerProcess, address: tuple[str, int] | None = None
+) -> Iterator[NameServerProcess]:
+    """A secondary that runs and has its primary's zone; ended in any case.
+
+    The primary has to know it: choose its address first (`free_address("127.0.0.2")`), name it in `primary(secondaries=…)`,
+    and start it here at the same address.
+    """
+    host, port = address or free_address("127.0.0.2")
+    folder.mkdir(parents=True, exist_ok=True)
+    program = SECONDARIES[kind]
+    site = SecondarySite(of.zone, of.transfer_key, host, port, of.address, of.port, places_in(folder))
+    config = program.configure_secondary(site)
+    key = of.transfer_key
+    server = NameServerProcess(kind, host, port, of.zone, key, key, folder, program, config)
+    with _running(server):
+        yield server
+
+
+@contextmanager
+def _running(server: NameServerProcess) -> Iterator[None]:
+    server.install()
+    try:
+        server.start()
+        yield
+    finally:
+        server.kill()
+
+
+@contextmanager
+def resolver(
+    folder: Path,
+    stubs: dict[str, tuple[str, int]],
+    trust_anchors: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> Iterator[tuple[str, int]]:
+    """A validating unbound that runs: where each zone of `stubs` is asked, which keys are trusted; gives its address.
+
+    `options` are more lines of its server clause.
+    """
+    host, port = free_address()
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        "server:",
+        f" interface: {host}@{port}",
+        " username: ''",
+        " chroot: ''",
+        f" directory: '{folder}'",
+        " pidfile: ''",
+        " use-syslog: no",
+        " do-daemonize: no",
+        " do-not-query-localhost: no",
+        " module-config: 'validator iterator'",
+        " val-log-level: 2",
+        *options,
+        *(f" local-zone: '{zone.rsplit('.', 1)[-1]}.' nodefault" for zone in stubs),
+        *(f" trust-anchor: '{line}'" for each in trust_anchors for line in each.splitlines()),
+        "remote-control:",
+        " control-enable: no",
+    ]
+    for zone, (server_host, server_port) in stubs.items():
+        lines += ["stub-zone:", f" name: {zone}", f" stub-addr: {server_host}@{server_port}"]
+    path = folder / "unbound.conf"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with (folder / "unbound.log").open("ab") as log:
+        process = subprocess.Popen(
+            [find_program("unbound") or "unbound", "-d", "-c", str(path)], stdout=log, stderr=log
+        )
+    try:
+        wait_until(lambda: _resolves(process, host, port, next(iter(stubs))), READY_SECONDS)
+        yield host, port
+    finally:
+        process.kill()
+        process.wait(20)
+
+
+def _resolves(process: "subprocess.Popen[bytes]", host: str, port: int, zone: str) -> bool:
+    assert process.poll() is None, "unbound ended"
+    try:
+        return resolve((host, port), zone, "SOA", timeout=2).rcode() == dns.rcode.NOERROR
+    except (dns.exception.DNSException, OSError):
+        return False
+
+
+def resolve(
+    resolver_address: tuple[str, int], name: str, rdtype: str, timeout: float = 10
+) -> dns.message.Message:
+    """Ask a resolver, with the AD flag wanted."""
+    query = dns.message.make_query(name, rdtype, want_dnssec=True)
+    query.flags |= dns.flags.AD
+    return dns.query.tcp(query, resolver_address[0], timeout, resolver_address[1])
+
+
+def validate(
+    folder: Path,
+    stubs: dict[str, tuple[str, int]],
+    trust_anchors: Sequence[str],
+    *questions: tuple[str, str],
+) -> list[tuple[str, bool]]:
+    """Ask a resolver that has just started, and so remembers nothing; return each answer's code, and whether it has the AD flag."""
+    with resolver(folder, stubs, trust_anchors) as asked:
+        answers = [resolve(asked, *question) for question in questions]
+    return [(dns.rcode.to_text(each.rcode()), bool(each.flags & dns.flags.AD)) for each in answers]

@@ -1,0 +1,166 @@
+"""PostgreSQL servers for tests: each in a temporary folder, on a free loopback port."""
+
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+
+from support.free_ports import free_port
+from support.processes import children_of
+
+_NUMBERS = itertools.count(1)
+READY_SECONDS = 180.0
+"""How long a start may take on a busy machine."""
+
+
+def find_postgresql(name: str) -> str:
+    """Return the path of one of PostgreSQL's programs; Debian installs most of them outside PATH."""
+    found = shutil.which(name) or next(
+        (str(p) for p in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None
+    )
+    assert found, f"{name} is missing: install Debian's package postgresql (`make test` does)"
+    return found
+
+
+def hand_over(folder: Path) -> dict[str, Any]:
+    """Make PostgreSQL's user the owner of a folder; return the arguments with which `subprocess` runs as that user."""
+    if os.getuid() != 0:
+        return {}
+    # PostgreSQL refuses to run as root.
+    user = pwd.getpwnam("postgres")
+    for each in (folder, *folder.parents):
+        if each.stat().st_uid == 0 and each != Path("/") and str(each).startswith("/tmp"):  # noqa: S108
+            each.chmod(each.stat().st_mode | 0o011)
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+@dataclass(slots=True)
+class PostgresqlServer:
+    """A server in a folder of its own; it waits for the disk (fsync) unless `settings` say otherwise.
+
+    `prefix` is a command that executes PostgreSQL in its own process, such as strace.
+    """
+
+    folder: Path
+    port: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def data(self) -> Path:
+        """The folder of its files."""
+        return self.folder / "data"
+
+    def address(self, database: str = "postgres") -> str:
+        """Return the address of one of its databases."""
+        return f"postgresql://sublet@127.0.0.1:{self.port}/{database}"
+
+    def create(self) -> None:
+        """Create its files, without a database of ours."""
+        words = ("-U", "sublet", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
+        self.run("initdb", "-D", str(self.data), *words)
+
+    def run(self, program: str, *words: str) -> None:
+        """Run one of PostgreSQL's programs as the server's user; it must succeed."""
+        self.folder.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [find_postgresql(program), *words],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=120,
+            check=False,
+            **hand_over(self.folder),
+        )
+        assert done.returncode == 0, (program, words, done.stderr)
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": self.folder, **self.settings}
+        words = [*self.prefix, find_postgresql("postgres"), "-D", str(self.data), "-p", str(self.port)]
+        words += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                words, stdout=log, stderr=log, cwd=self.folder, **hand_over(self.folder)
+            )
+        ends = time.monotonic() + READY_SECONDS
+        while not self._answers():
+            assert self.process.poll() is None, (self.folder / "log").read_text()[-4000:]
+            assert time.monotonic() < ends, "PostgreSQL does not answer"
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            self.ask("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def ask(self, statement: str) -> Any:
+        """Run one statement outside any transaction; return the first field of its answer, if there is one."""
+        with psycopg.connect(self.address(), autocommit=True, connect_timeout=2) as connection:
+            found = connection.execute(statement.encode())
+            row = found.fetchone() if found.description else None
+        return row[0] if row else None
+
+    def kill(self) -> None:
+        """Kill all its processes at once, like a power cut."""
+        assert self.process is not None
+        if self.process.poll() is not None:
+            return
+        # A running parent would see the others die, and restart them.
+        self.process.send_signal(signal.SIGSTOP)
+        for pid in children_of(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait(20)
+
+
+@contextmanager
+def run_postgresql(
+    folder: Path,
+    *,
+    durable: bool = False,
+    prefix: tuple[str, ...] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
+    """Run a server; yield the address of its database `postgres`. Only a `durable` one waits for the disk."""
+    # No test cuts the power, and each creates and drops a database: waiting for the disk would be most of their time.
+    fast = {} if durable else {"fsync": "off", "full_page_writes": "off"}
+    server = PostgresqlServer(folder, free_port(), {**fast, **settings}, prefix)
+    server.create()
+    server.start()
+    assert server.process is not None
+    try:
+        yield server.address()
+    finally:
+        server.process.terminate()
+        server.process.wait(30)
+
+
+@contextmanager
+def fresh_database(server_url: str, *, like: str | None = None) -> Iterator[str]:
+    """Create a database, empty or a copy of another one without connections, and drop it afterwards."""
+    template = like.rpartition("/")[2] if like else "template1"
+    name = f"registry_{os.getpid()}_{next(_NUMBERS)}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield server_url.rpartition("/")[0] + f"/{name}"
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -1,0 +1,112 @@
+"""What the tests of faulty primaries share: a name that must fail for a cause, and the healing; servers set up otherwise."""
+
+import itertools
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.worker.judgement import SENTENCES
+from support.name_servers import NameServerProcess
+from support.running_service import Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn
+
+HEALED_SECONDS = 60.0
+PROVIDER = "ns.provider.example"
+_NUMBERS = itertools.count(1)
+
+
+def state(on: ServiceOn) -> ZoneState:
+    return on.service.read(lambda tx: zone_state_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
+
+
+def register(on: ServiceOn, who: Registrant, name: str = "", *, nameservers: int = 1) -> str:
+    """Register a name, a new one if none is given."""
+    fqdn = f"{name or f'name{next(_NUMBERS)}'}.{ZONE}"
+    hosts = [PROVIDER, *(f"ns{number}.provider.example" for number in range(1, nameservers))]
+    on.service.register(who, fqdn, nameservers=hosts)
+    return fqdn
+
+
+def shown(on: ServiceOn, who: Registrant, fqdn: str) -> dict[str, object]:
+    return dict(on.service.call(who, "GET", f"/subdomains/{fqdn}").json()["subdomain"])
+
+
+def fails_for(on: ServiceOn, who: Registrant, cause: str) -> str:
+    """Register a name, which must fail for this cause, and return it."""
+    fqdn = register(on, who)
+    wait_until(lambda: shown(on, who, fqdn)["status"] == "failed", HEALED_SECONDS)
+    problem = state(on)
+    assert problem.problem == cause, problem
+    assert problem.problem_detail
+    assert problem.problem_at is not None
+    assert shown(on, who, fqdn)["provision_error"] == SENTENCES[cause]
+    return fqdn
+
+
+def healed(on: ServiceOn, who: Registrant, *fqdns: str) -> None:
+    for fqdn in fqdns:
+        wait_until(lambda of=fqdn: shown(on, who, of)["status"] == "active", HEALED_SECONDS)  # type: ignore[misc]
+        assert shown(on, who, fqdn)["provision_error"] is None
+        assert (fqdn, "NS", f"{PROVIDER}.") in on.records()
+    wait_until(lambda: state(on).problem is None)
+    assert (state(on).problem_detail, state(on).problem_at, state(on).attempts) == (None, None, 0)
+
+
+def no_rights(server: NameServerProcess) -> tuple[str, str]:
+    """Return what to change in its configuration so that our key has no right to update."""
+    name = server.key.name
+    return {
+        "knot": ("action: [update, transfer]", "action: [transfer]"),
+        "bind": (f"grant {name} ", f"deny {name} "),
+        "powerdns": ("dnsupdate=yes", "dnsupdate=no"),
+    }[server.kind]
+
+
+@contextmanager
+def changed(server: NameServerProcess, *changes: tuple[str, str], all_files: bool = False) -> Iterator[None]:
+    """The server with other text in its configuration, started anew; at the end as it was."""
+    files = [Path(each.path) for each in server.config.files if "/c/" in each.path]
+    good = {path: path.read_text(encoding="utf-8") for path in (files if all_files else files[:1])}
+    server.kill()
+    for path, text in good.items():
+        for old, new in changes:
+            assert all_files or old in text, (old, text)
+            text = text.replace(old, new)  # noqa: PLW2901 - one change after the other
+        path.write_text(text, encoding="utf-8")
+    start(server)
+    yield
+    server.kill()
+    for path, text in good.items():
+        path.write_text(text, encoding="utf-8")
+    server.start()
+
+
+@contextmanager
+def in_database(server: NameServerProcess, there: str, back: str) -> Iterator[None]:
+    """PowerDNS with something else in its database."""
+    for statement in (there, back):
+        server.kill()
+        server.run(["sqlite3", str(server.folder / "s" / "pdns.sqlite3"), statement])
+        start(server)
+        if statement == there:
+            yield
+    wait_until(server.is_ready)
+
+
+def start(server: NameServerProcess) -> None:
+    """Start it, and wait until it listens, whatever it serves."""
+    server.start(wait=False)
+    wait_until(lambda: listens(server))
+
+
+def listens(server: NameServerProcess) -> bool:
+    try:
+        socket.create_connection((server.address, server.port), 1).close()
+    except OSError:
+        return False
+    return True

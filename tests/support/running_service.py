@@ -1,0 +1,310 @@
+"""A whole Sublet for a test: the real service on loopback ports over a real database, stopped at the end.
+
+`RunningService` gives its API (`call`), its DNS (`dig`), the operator's command line (`operator`), its database (`read`), and a
+clock that the test moves. Everything is real: HTTP over a socket, the built-in name server, the worker.
+"""
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import structlog
+from typer.testing import CliRunner
+
+from sublet.cli.doctor import check_all
+from sublet.cli.main import app as command_line
+from sublet.config import Settings
+from sublet.db import Tx, open_database
+from sublet.invariants import Violation
+from sublet.service.roles import Addresses, run_service
+from sublet.subdomains import sweep_store
+from support import databases, http_clients
+
+R = TypeVar("R")
+DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
+PUBLISH_WAIT_MS = 10_000
+"""How long requests wait for their publication on PostgreSQL, where a test doesn't say."""
+STARTED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+
+
+class MovableClock:
+    """A clock for the service that runs with the real one, ahead of it by what a test has added."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+        self._passed = timedelta()
+
+    def __call__(self) -> datetime:
+        """Return the instant that the service believes in."""
+        return datetime.now(UTC) + self.ahead
+
+    def advance(self, **by: float) -> None:
+        """Put the clock forward: `days=30`, `hours=1` … The brake of the sweep takes more than an hour for a wrong clock."""
+        self.ahead += timedelta(**by)
+
+    def pass_time(self, **by: float) -> None:
+        """Let time pass for the service, by both of its clocks; what is due by then is done."""
+        self._passed += timedelta(**by)
+        self.ahead += timedelta(**by)
+
+    def monotonic(self) -> float:
+        """Return the seconds of the clock that nobody sets."""
+        return time.monotonic() + self._passed.total_seconds()
+
+
+LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
+
+
+@dataclass(frozen=True, slots=True)
+class Registrant:
+    """A user with a token, for a test."""
+
+    id: int
+    email: str
+    token: str
+    organization: dict[str, Any]
+
+
+@dataclass(slots=True)
+class RunningService:
+    """A running service; `base_url` ends in /api/v1, `dns` is the name server's host and port."""
+
+    settings: Settings
+    clock: MovableClock
+    base_url: str = ""
+    dns: tuple[str, int] = ("", 0)
+    client: httpx.Client = field(default_factory=lambda: http_clients.Client(timeout=30))
+    environment: dict[str, str] = field(default_factory=dict)
+    """What the operator's commands find in their environment beside the database's address."""
+
+    def operator(self, *words: str, expect: int | None = 0) -> Any:
+        """Run a command of the operator's with --json and return its value; `expect` is the exit code it must have, None for any."""
+        # The service logs from its own thread; while the runner stands in for stdout, that is the answer's alone.
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+        result = CliRunner().invoke(
+            command_line,
+            [*words, "--json"],
+            env={
+                "SUBLET_DATABASE_URL": self.settings.database_url,
+                "SUBLET_DATABASE_MAY_LOSE_WRITES": self.settings.database_may_lose_writes,
+                **self.environment,
+            },
+        )
+        assert expect in (None, result.exit_code), (words, result.exit_code, result.output, result.exception)
+        # A logger that was made before still writes there.
+        answer = "\n".join(line for line in result.stdout.splitlines() if not LOG_LINE.match(line))
+        return json.loads(answer) if answer.strip() else None
+
+    def add_user(
+        self, email: str = "ada@example.org", *, credit_count: int = 0, **options: str
+    ) -> Registrant:
+        """Add a user with a token of all scopes, and perhaps credits."""
+        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+        user = self.operator("user", "add", email, "--name", email.partition("@")[0], *words)
+        if credit_count:
+            self.operator("credits", "grant", email, str(credit_count), "--reason", "test")
+        return Registrant(user["id"], email, self.issue_token(email), user["organization"])
+
+    def metrics(self) -> dict[str, float]:
+        """Return our metrics by name and labels."""
+        text = self.client.get(self.base_url.removesuffix("/api/v1") + "/metrics").text
+        return {
+            found[1]: float(found[2]) for found in re.finditer(r"^(sublet_\S+) (\S+)$", text, re.MULTILINE)
+        }
+
+    def issue_token(self, email: str, *scopes: str) -> str:
+        """Issue a token with these scopes, or with all."""
+        words = [word for scope in scopes for word in ("--scope", scope)]
+        return str(self.operator("token", "issue", email, "--name", "test", *words)["token"])
+
+    def add_domain(self, domain: str = "example.test", *options: str) -> dict[str, Any]:
+        """Add a platform domain that offers free, and plus for 10 credits."""
+        added = self.operator("domain", "add", domain, "--public-name", domain.title(), *options)
+        self.operator(
+            "domain",
+            "offer",
+            domain,
+            "--mode",
+            "plus",
+            "--price",
+            "10",
+            "--renewal-price",
+            "10",
+            "--period-days",
+            "365",
+        )
+        return dict(added)
+
+    def call(
+        self, who: Registrant | str | None, method: str, path: str, body: Any = None, **headers: str
+    ) -> httpx.Response:
+        """Send a request to the API; `body` is JSON. Header names are given with underscores."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if who is not None:
+            sent["authorization"] = f"Bearer {who if isinstance(who, str) else who.token}"
+        return self.client.request(
+            method, self.base_url + path, headers=sent, **({} if body is None else {"json": body})
+        )
+
+    def register(self, who: Registrant | str, fqdn: str, **members: Any) -> dict[str, Any]:
+        """Register a name, which must succeed, and return the answer."""
+        answer = self.call(who, "POST", "/subdomains", {"fqdn": fqdn, **members})
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def list_all(self, who: Registrant | str, path: str, member: str) -> list[dict[str, Any]]:
+        """Return every item of a list of the API, from all its pages."""
+        found: list[dict[str, Any]] = []
+        cursor = ""
+        while True:
+            mark = "&" if "?" in path else "?"
+            answer = self.call(who, "GET", f"{path}{mark}limit=500{cursor}")
+            assert answer.status_code == 200, answer.text
+            found += answer.json()[member]
+            page = answer.json()["page"]
+            if not page["has_more"]:
+                return found
+            cursor = f"&cursor={page['next_cursor']}"
+
+    def dig(self, name: str, rdtype: str = "NS", *options: str) -> str:
+        """Ask the name server with dig and return what it prints."""
+        words = [
+            "dig",
+            f"@{self.dns[0]}",
+            "-p",
+            str(self.dns[1]),
+            "+norecurse",
+            "+tries=1",
+            "+time=5",
+            *options,
+            name,
+            rdtype,
+        ]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    def delegation(self, name: str) -> set[str]:
+        """Return the nameservers that the name server refers to for a name, without final dots."""
+        lines = self.dig(name, "NS", "+noall", "+authority").splitlines()
+        fields = (line.split() for line in lines)
+        return {
+            each[4].rstrip(".")
+            for each in fields
+            if len(each) > 4 and each[0] == f"{name}." and each[3] == "NS"
+        }
+
+    def read(self, fn: Callable[[Tx], R]) -> R:
+        """Ask the database something, in a transaction of its own, at the service's time."""
+        return self._run("read", fn)
+
+    def write(self, fn: Callable[[Tx], R]) -> R:
+        """Change the database past the service: for faults that nobody is meant to make."""
+        return self._run("write", fn)
+
+    def believe_clock(self) -> None:
+        """Store that the sweep ran just now, as if it had run all the time; what is due by its clock stays undone."""
+        self.write(lambda tx: sweep_store.update_clockwork(tx, seen_at=tx.now))
+
+    def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
+        async def run() -> R:
+            database = open_database(self.settings.database_url, self.clock, may_lose_writes=True)
+            try:
+                return await (database.read(fn) if mode == "read" else database.write(fn))
+            finally:
+                await database.close()
+
+        return asyncio.run(run())
+
+    def doctor(self) -> list[Violation]:
+        """Return every broken invariant, as `sublet doctor` finds them, at the service's time."""
+        return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
+
+
+@cache
+def _initialised(*, on_sqlite: bool) -> str:
+    """Make a database by `sublet init`, to be copied: far faster than every migration again for each test."""
+    folder = databases.template("initialised")
+    url = f"sqlite:///{folder}/registry.db" if on_sqlite else databases.registry_address(folder)
+    RunningService(Settings(database_url=url), MovableClock()).operator("init")
+    return url
+
+
+def registry_address(folder: Path) -> str:
+    """Return the address of an initialised registry of a test's folder, on the database that the tests run on."""
+    like = _initialised(on_sqlite=False) if databases.on_postgresql() else None
+    return databases.registry_address(folder, like=like)
+
+
+def _initialise(service: RunningService) -> None:
+    path = Path(service.settings.database_url.removeprefix("sqlite:///"))
+    if service.settings.database_url.startswith("sqlite:///") and not path.exists():
+        shutil.copy(_initialised(on_sqlite=True).removeprefix("sqlite:///"), path)
+    else:
+        service.operator("init")
+
+
+@contextmanager
+def running_service(database_url: str, **settings: Any) -> Iterator[RunningService]:
+    """Run a service over a database that is initialised first, on free loopback ports; stop it as SIGTERM would."""
+    if database_url.startswith("postgresql"):  # slower than SQLite, and more so on a loaded machine
+        settings.setdefault("publish_wait_ms", PUBLISH_WAIT_MS)
+    chosen = Settings(
+        database_url=database_url,
+        http_listen="127.0.0.1:0",
+        dns_listen="127.0.0.1:0",
+        # The tests' own PostgreSQL doesn't wait for the disk.
+        **{"rate_limits": "off", "log_level": "error", "database_may_lose_writes": "yes", **settings},
+    )
+    service = RunningService(chosen, MovableClock())
+    _initialise(service)
+    ready = threading.Event()
+    stops: list[Callable[[], object]] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        async def serve() -> None:
+            stop = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            stops.append(lambda: loop.call_soon_threadsafe(stop.set))
+
+            def on_ready(addresses: Addresses) -> None:
+                service.base_url, service.dns = addresses.base_url, addresses.dns
+                ready.set()
+
+            await run_service(
+                chosen, stop, clock=service.clock, monotonic=service.clock.monotonic, on_ready=on_ready
+            )
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:  # noqa: BLE001 - told to the test below
+            failures.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=run, name="service", daemon=True)
+    thread.start()
+    assert ready.wait(20), "the service did not start"
+    if failures:
+        raise failures[0]
+    try:
+        yield service
+    finally:
+        service.client.close()
+        stops[0]()
+        thread.join(20)
+        assert not thread.is_alive(), "the service did not stop"
+        if failures:
+            raise failures[0]

@@ -1,0 +1,138 @@
+"""`sublet serve` as a process of its own, which can be killed and started again on the same ports."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from sublet.config import Settings
+from support import http_clients
+from support.free_ports import free_port
+from support.running_service import MovableClock, RunningService
+
+SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
+READY_SECONDS = 60.0
+"""How long a start may take on a machine that others load."""
+
+
+@dataclass(slots=True)
+class ServeProcess:
+    """A process that serves; `service` reaches it, whether it runs or not."""
+
+    service: RunningService
+    log: Path
+    broken: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Further settings of the process."""
+    prefix: tuple[str, ...] = ()
+    """A program, with its words, that runs it as the same process."""
+    process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    def start(self, kill_at: str = "", *, wait: bool = True) -> None:
+        """Start it, to be killed at a point perhaps, and wait until it is ready."""
+        settings = self.service.settings
+        environment = {
+            **os.environ,
+            "SUBLET_DATABASE_URL": settings.database_url,
+            "SUBLET_DATABASE_MAY_LOSE_WRITES": settings.database_may_lose_writes,
+            "SUBLET_HTTP_LISTEN": settings.http_listen,
+            "SUBLET_DNS_LISTEN": settings.dns_listen,
+            "SUBLET_RATE_LIMITS": "off",
+            "SUBLET_FREE_QUOTA": str(settings.free_quota),
+            "KILL_AT": kill_at,
+            "BROKEN": self.broken,
+            **self.environment,
+        }
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self.prefix, sys.executable, str(SCRIPT), "serve"], stdout=log, stderr=log, env=environment
+            )
+        if wait:
+            wait_until(self._is_ready, READY_SECONDS)
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            answer = http_clients.get(self.service.base_url.removesuffix("/api/v1") + "/readyz", timeout=2)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200
+
+    def ended(self) -> bool:
+        """Tell whether it runs no more."""
+        assert self.process is not None
+        return self.process.poll() is not None
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end and return the exit code."""
+        assert self.process is not None
+        self._forget_connections()  # else it would wait for them
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code."""
+        assert self.process is not None
+        code = self.process.wait(20)
+        self._forget_connections()  # they ended too
+        return code
+
+    def _forget_connections(self) -> None:
+        self.service.client.close()
+        self.service.client = http_clients.Client(timeout=30)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
+    """Ask again and again until it is so, or fail: late enough that only what never comes is a failure, however loaded the machine is."""
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, f"{_named(condition)}: not so within {seconds:g} s"
+        time.sleep(0.05)
+
+
+def _named(condition: Callable[[], bool]) -> str:
+    """Return where a condition stands, for whoever reads nothing but the last line."""
+    code = getattr(getattr(condition, "__func__", condition), "__code__", None)
+    return (
+        f"{condition}" if code is None else f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    )
+
+
+def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
+    """Return a loopback address with a port that nobody listens on, over TCP or UDP."""
+    return host, free_port(host)
+
+
+@contextmanager
+def serve_process(
+    database_url: str, folder: Path, *, broken: str = "", free_quota: int = 1000
+) -> Iterator[ServeProcess]:
+    """An initialised database, and the process over it, not started; ended in any case."""
+    http, dns = free_address(), free_address()
+    settings = Settings(
+        database_url=database_url,
+        http_listen=f"{http[0]}:{http[1]}",
+        dns_listen=f"{dns[0]}:{dns[1]}",
+        database_may_lose_writes="yes",  # the tests' own PostgreSQL does not wait for the disk
+        rate_limits="off",
+        free_quota=free_quota,
+    )
+    service = RunningService(settings, MovableClock(), f"http://{settings.http_listen}/api/v1", dns)
+    service.operator("init")
+    serving = ServeProcess(service, folder / f"serve-{http[1]}.log", broken)
+    try:
+        yield serving
+    finally:
+        if serving.process is not None and serving.process.poll() is None:
+            serving.process.kill()
+            serving.process.wait(20)
+        service.client.close()

@@ -1,0 +1,129 @@
+"""A running service whose platform domain stands on a real primary server: Knot, BIND, PowerDNS, or the built-in one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sublet.config import PrimarySettings
+from sublet.dns.types import Record, Secondary
+from sublet.dns.update import fence_name
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.find import find_platform_domain
+from support.name_servers import NameServerProcess, primary
+from support.running_service import RunningService, registry_address, running_service
+from support.serve_process import ServeProcess, serve_process
+
+BUILT_IN = "built_in"
+ZONE = "example.test"
+
+
+@dataclass(slots=True)
+class ServiceOn:
+    """A service, and the server that its zone stands on; None is the built-in one."""
+
+    service: RunningService
+    server: NameServerProcess | None
+    apex: frozenset[Record]
+    """What stood in the zone at first."""
+
+    @property
+    def primary(self) -> NameServerProcess:
+        """The server, where it is one of its own."""
+        assert self.server is not None
+        return self.server
+
+    def records(self) -> set[tuple[str, str, str]]:
+        """What stands in the zone beyond what was there at first and the fence: owner, type, rdata; by transfer."""
+        if self.server is None:
+            found = self.service.read(
+                lambda tx: zone_store.list_zone_records(tx, find_platform_domain(tx, ZONE).id)
+            )
+            return {(each.owner, each.type, each.rdata) for each in found}
+        ours = self.server.records() - self.apex
+        return {(each.owner, each.type, each.rdata) for each in ours if each.owner != fence_name(ZONE)}
+
+
+def settings_file(folder: Path, settings: Sequence[PrimarySettings]) -> Path:
+    """Write a settings file that names these primaries, for the operator's commands."""
+    lines = []
+    for each in settings:
+        lines += [
+            f"[primaries.{each.name}]",
+            f'address = "{each.address}"',
+            f"port = {each.port}",
+            f'key_name = "{each.key_name}"',
+            f'key_algorithm = "{each.key_algorithm}"',
+            f'key_file = "{each.key_file}"',
+        ]
+    path = folder / "sublet.toml"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def primary_settings(folder: Path, server: NameServerProcess, name: str = "main") -> PrimarySettings:
+    """Return the settings' section of a server, with its key in a file."""
+    key_file = folder / f"{name}.key"
+    key_file.write_text(server.key.secret.reveal() + "\n", encoding="ascii")
+    return PrimarySettings(
+        name=name,
+        address=server.address,
+        port=server.port,
+        key_name=server.key.name,
+        key_algorithm=server.key.algorithm,
+        key_file=str(key_file),
+    )
+
+
+@contextmanager
+def service_on(
+    kind: str,
+    folder: Path,
+    *,
+    database_url: str | None = None,
+    secondaries: Sequence[Secondary] = (),
+    before: Callable[[PrimarySettings], PrimarySettings] = lambda section: section,
+    **settings: Any,
+) -> Iterator[ServiceOn]:
+    """Run a server of this kind and a service that publishes `example.test` into it.
+
+    `before` may put something before the server: it gets the server's section of the settings and returns another.
+    """
+    url = database_url or registry_address(folder)
+    chosen = {"free_quota": 100_000, **settings}
+    if kind == BUILT_IN:
+        with running_service(url, **chosen) as service:
+            service.add_domain(ZONE)
+            yield ServiceOn(service, None, frozenset())
+        return
+    with primary(kind, folder / kind, ZONE, secondaries=secondaries) as server:
+        first = frozenset(server.records())
+        section = before(primary_settings(folder, server))
+        with running_service(url, primaries=(section,), **chosen) as service:
+            service.environment["SUBLET_CONFIG"] = str(settings_file(folder, [section]))
+            options = [
+                word
+                for each in secondaries
+                for word in ("--secondary", f"{each.host}={each.address}:{each.port}")
+            ]
+            service.add_domain(ZONE, "--primary", section.name, *options)
+            yield ServiceOn(service, server, first)
+
+
+@contextmanager
+def serve_process_on(
+    kind: str, folder: Path, *, database_url: str | None = None, broken: str = ""
+) -> Iterator[tuple[ServiceOn, ServeProcess]]:
+    """Run a server of this kind, and give a process that publishes `example.test` into it, not started; both ended in any case."""
+    url = database_url or registry_address(folder)
+    with (
+        primary(kind, folder / kind, ZONE) as server,
+        serve_process(url, folder, broken=broken, free_quota=100_000) as serving,
+    ):
+        first = frozenset(server.records())
+        section = primary_settings(folder, server)
+        path = str(settings_file(folder, [section]))
+        serving.environment["SUBLET_CONFIG"] = serving.service.environment["SUBLET_CONFIG"] = path
+        serving.service.add_domain(ZONE, "--primary", section.name)
+        yield ServiceOn(serving.service, server, first), serving

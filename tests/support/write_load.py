@@ -1,0 +1,182 @@
+"""Registrations, changes and deletions from several threads, which remember what was acknowledged: what has to stand in the end."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from support import http_clients
+from support.running_service import DS, Registrant, RunningService
+from support.service_on_primary import ZONE
+
+Triple = tuple[str, str, str]
+"""A record: owner, type, rdata."""
+Records = frozenset[Triple]
+NOTHING: Records = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A name as the API shows it: its status, and the records that its delegation means."""
+
+    status: str
+    records: Records
+
+
+@dataclass(slots=True)
+class Load:
+    """The names of one registrant. Each thread has names of its own, so what was acknowledged last is what is to be.
+
+    `doubtful` are requests whose answer was lost, with what they asked for: they may have been done or not.
+    """
+
+    service: RunningService
+    who: Registrant
+    threads: int = 3
+    pause_seconds: float = 0.02
+    prefix: str = "n"
+    """With what the names begin; loads in one zone need another each."""
+    acknowledged: dict[str, Records] = field(default_factory=dict)
+    doubtful: dict[str, Records] = field(default_factory=dict)
+    requests: int = 0
+    """How many were acknowledged."""
+    touched: dict[str, int] = field(default_factory=dict)
+    """How many requests about a name were begun."""
+    faults: list[str] = field(default_factory=list)
+    _own: dict[int, list[str]] = field(default_factory=dict)
+    _sent: int = 0
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Send requests until the end of the block; none is under way after it."""
+        self._stopped.clear()
+        threads = [threading.Thread(target=self._run, args=(number,)) for number in range(self.threads)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            for thread in threads:
+                thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+        assert self.faults == []
+
+    def _run(self, number: int) -> None:
+        draws = random.Random(time.monotonic_ns())  # noqa: S311 - which request comes next, no secret
+        own = self._own.setdefault(number, [])
+        with http_clients.Client(timeout=30) as client:
+            while not self._stopped.is_set() and not self.faults:
+                fqdn = draws.choice(own) if own and draws.random() < 0.5 else None
+                if fqdn is None:
+                    with self._lock:
+                        self._sent += 1
+                        fqdn = f"{self.prefix}{self._sent}.{ZONE}"
+                    body, records = draw_delegation(draws, fqdn)
+                    done = self._send(client, fqdn, records, "POST", "", {"fqdn": fqdn, **body})
+                    own += [fqdn] if done else []
+                elif draws.random() < 0.7:
+                    body, records = draw_delegation(draws, fqdn)
+                    done = self._send(client, fqdn, records, "PUT", f"/{fqdn}/nameservers", body)
+                    if not done:
+                        own.remove(fqdn)
+                else:
+                    self._send(client, fqdn, NOTHING, "DELETE", f"/{fqdn}", None)
+                    own.remove(fqdn)
+                self._stopped.wait(self.pause_seconds)
+
+    def _send(
+        self, client: httpx.Client, fqdn: str, records: Records, method: str, path: str, body: Any
+    ) -> bool:
+        """Send a request, and tell whether it was acknowledged; after a lost answer the name is left alone."""
+        with self._lock:
+            self.touched[fqdn] = self.touched.get(fqdn, 0) + 1
+            self.doubtful[fqdn] = records
+        try:
+            answer = client.request(
+                method,
+                f"{self.service.base_url}/subdomains{path}",
+                headers={"authorization": f"Bearer {self.who.token}"},
+                **({} if body is None else {"json": body}),
+            )
+        except httpx.ConnectError:  # nothing was sent
+            with self._lock:
+                del self.doubtful[fqdn]
+            self._stopped.wait(0.1)
+            return False
+        except httpx.TransportError:
+            self._stopped.wait(0.1)
+            return False
+        with self._lock:
+            if not answer.is_success:
+                self.faults.append(f"{method} {fqdn}: {answer.status_code} {answer.text}")
+                return False
+            del self.doubtful[fqdn]
+            self.acknowledged[fqdn] = records
+            self.requests += 1
+        return True
+
+    def shown(self) -> dict[str, Shown]:
+        """Return every live name of the registrant, as the API shows it."""
+        listed = self.service.list_all(self.who, "/subdomains", "subdomains")
+        return {each["fqdn"]: Shown(each["status"], records_of(each)) for each in listed}
+
+    def untouched_active(self) -> dict[str, tuple[int, Records]]:
+        """Return the names shown as active while nothing was asked of them: how often something was, and their records."""
+        with self._lock:
+            before = {
+                fqdn: times for fqdn, times in self.touched.items() if fqdn not in self.doubtful
+            }  # no request of theirs is under way
+        shown = self.shown()
+        with self._lock:
+            return {
+                fqdn: (before[fqdn], each.records)
+                for fqdn, each in shown.items()
+                if each.status == "active" and before.get(fqdn) == self.touched[fqdn]
+            }
+
+    def check_stored(self) -> dict[str, Shown]:
+        """Check that the registry has all that was acknowledged, and nothing that was not asked for; return what it shows."""
+        shown = self.shown()
+        for fqdn in {*self.acknowledged, *self.doubtful, *shown}:
+            stored = shown[fqdn].records if fqdn in shown else NOTHING
+            allowed = [self.acknowledged.get(fqdn, NOTHING)]
+            allowed += [self.doubtful[fqdn]] if fqdn in self.doubtful else []
+            assert stored in allowed, f"{fqdn}: {sorted(stored)} is stored, not {allowed}"
+        return shown
+
+
+def records_of(subdomain: dict[str, Any]) -> Records:
+    """Return the records that a subdomain of the API's answers means; written apart from the registry's own rules."""
+    fqdn = subdomain["fqdn"]
+    records = {(fqdn, "NS", f"{host}.") for host in subdomain["nameservers"]}
+    for each in subdomain["glue"]:
+        for kind, family in (("A", "ipv4"), ("AAAA", "ipv6")):
+            records |= {(each["host"], kind, each[family])} if each.get(family) else set()
+    for ds in subdomain["ds_records"]:
+        rdata = f"{ds['key_tag']} {ds['algorithm']} {ds['digest_type']} {ds['digest'].lower()}"
+        records.add((fqdn, "DS", rdata))
+    return frozenset(records)
+
+
+def draw_delegation(draws: random.Random, fqdn: str) -> tuple[dict[str, Any], Records]:
+    """Draw a delegation as it is sent, and return it with the records that it means."""
+    hosts = [f"ns{draws.randrange(1000)}.provider.example" for _ in range(2)]
+    records = {(fqdn, "NS", f"{host}.") for host in hosts}
+    body: dict[str, Any] = {"nameservers": sorted(set(hosts)), "glue": [], "ds_records": []}
+    if draws.random() < 0.5:
+        inside, address = f"ns{draws.randrange(3)}.{fqdn}", f"9.9.9.{draws.randrange(1, 255)}"
+        body["nameservers"].append(inside)
+        body["glue"].append({"host": inside, "ipv4": address})
+        records |= {(fqdn, "NS", f"{inside}."), (inside, "A", address)}
+    if draws.random() < 0.3:
+        body["ds_records"].append(DS)
+        records.add((fqdn, "DS", DS))
+    return body, frozenset(records)
