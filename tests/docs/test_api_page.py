@@ -109,7 +109,7 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
         assert running.doctor() == []
 
 
-def test_the_examples_get_the_printed_answers(service: RunningService) -> None:
+def test_the_examples_get_the_answers_that_are_printed(service: RunningService) -> None:
     service.add_domain("example.test", "--renewal-window-days", "365")
     ada = service.add_user(credit_count=100)
     service.operator("package", "add", "Starter", "--credits", "100", "--price", "9.00", "--currency", "EUR")
