@@ -1,6 +1,5 @@
 """PostgreSQL: what is written beside each other waits for its turn, and never for each other."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -15,8 +14,10 @@ from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import owner_store, store, sweep_store
 from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.publishing import (
     Result,
@@ -168,7 +169,7 @@ def test_the_sweep_and_a_publication_do_not_wait_for_each_other(pair: tuple[Regi
         registry.now - timedelta(seconds=number) for number in (1, 2)
     ]  # the later name is the first in its turn
     for each, due_at in zip(held, due, strict=True):
-        registry.write(sweep_store.set_dates, each.id, due_at=due_at, loss_at=None)
+        registry.write(store.set_dates, each.id, due_at=due_at, loss_at=None)
     _interleave(
         registry,
         engine,
@@ -181,15 +182,18 @@ def test_the_sweep_and_a_publication_do_not_wait_for_each_other(pair: tuple[Regi
     assert [registry.subdomain(each.id).published_generation for each in held] == [1, 1]
 
 
-def test_a_user_who_is_busy_keeps_no_name_from_being_dated(pair: tuple[Registry, Engine]) -> None:
-    """Nor would the sweep keep its users: nothing of theirs is changed."""
+def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engine]) -> None:
+    """After a change of days the sweep locks the names, and no user."""
     registry, engine = pair
     held = registry.register(SHOP)
+    registry.sweep()
+    registry.write(edit_zone_settings, OPERATOR, ZONE, PlatformDomainSettings(grace_days=100))
     with engine.begin() as connection:
         tx = Tx(connection, registry.now)
         assert account_store.lock_user(tx, registry.users["ann"]) is not None
-        assert registry.write(sweep).done == Counter(looked=1)
-    assert registry.read(lambda tx: {each[0]: each[2] for each in sweep_store.list_dates(tx)})[held.id]
+        assert registry.write(sweep).names == 1
+    stored = registry.read(lambda tx: {each[0]: each[2] for each in sweep_store.list_dates(tx)})
+    assert stored[held.id] == held.expires_at + timedelta(days=100)
 
 
 @pytest.mark.parametrize("verb", ["change", "registration"])

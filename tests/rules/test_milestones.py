@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sublet.subdomains.brake import away_reason, behind_reason, jump_reason, losses_reason
 from sublet.subdomains.lifecycle import lost_at
-from sublet.subdomains.milestones import milestones_of, next_milestone_at, reached
+from sublet.subdomains.milestones import Dates, dates_of, milestones_of, next_milestone_at, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.reminder_mail import not_renewed_mail, reminder_mail, renewed_mail
 from support.sample_subdomain import DAY, NAME, NOW
@@ -53,6 +53,39 @@ def test_a_reminder_from_before_the_term_is_none() -> None:
         ("expires_in_1_day", 29),
         ("expired", 30),
     ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "due_days", "loss_days"),
+    [
+        ({}, 305, 395),
+        ({"auto_renew_max_credits": 5}, 305, 395),
+        (
+            {"expires_at": NOW + 20 * DAY},
+            0,
+            50,
+        ),  # renewal is open: the sweep finds out whether that is recorded
+        ({"grace_days": 100}, 305, 465),
+        ({"suspended_at": NOW}, None, None),
+        ({"trashed_at": NOW - DAY}, 0, 29),  # other names may depend on it
+        ({"trashed_at": NOW - DAY, "suspended_at": NOW}, 0, None),
+        ({"trashed_at": NOW - DAY, "purged_at": NOW}, 0, None),
+        ({"trashed_at": NOW - DAY, "purged_at": NOW, "released_at": NOW}, None, None),
+    ],
+)
+def test_dates_of(facts: dict[str, object], due_days: int | None, loss_days: int | None) -> None:
+    expected = (None if each is None else NOW + each * DAY for each in (due_days, loss_days))
+    assert dates_of(replace(NAME, **facts), NOW) == Dates(*expected)
+
+
+@given(names)
+def test_no_name_is_due_after_its_next_step(name: Subdomain) -> None:
+    ahead = (next_milestone_at(name, NOW), lost_at(name))
+    due_at = dates_of(name, NOW).due_at
+    if ahead[0] is not None:
+        assert due_at is not None
+        assert due_at <= ahead[0]
+    assert dates_of(name, NOW).loss_at == ahead[1]
 
 
 @pytest.mark.parametrize(("trash_days", "at"), [(30, 23), (14, 7), (7, 3), (2, 1), (1, None), (0, None)])

@@ -18,18 +18,20 @@ from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
 from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import milestone_store, store, sweep_store
+from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.model import Subdomain
+from sublet.subdomains.milestones import Dates, dates_of
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend
-from sublet.subdomains.sweep import FAULT_PAUSE, sweep
+from sublet.subdomains.sweep import FAULT_PAUSE, REDATE_MAX, Swept, is_sweep_due, sweep
 from sublet.subdomains.unsuspend import unsuspend
-from support.registry import OPERATOR, Registry
+from support.registry import OPERATOR, Dump, Registry
+from support.subdomain_states import State, add_names
 
 NAME = "blog.example.test"
 NS = ("ns1.provider.example", "ns2.provider.example")
@@ -350,54 +352,138 @@ def test_a_confirmed_renewal_repeated_is_charged_once(registry: Registry, days: 
     assert registry.balance() == 100 - 10 - 11
 
 
-def test_new_names_are_dated_at_once_beside_one_that_cannot_be_read(registry: Registry) -> None:
+def dates(tx: Tx) -> dict[int, Dates]:
+    """The stored dates of all names that aren't released."""
+    return {each: Dates(due_at, loss_at) for each, due_at, loss_at in sweep_store.list_dates(tx)}
+
+
+def test_a_registration_stores_its_dates_and_leaves_the_sweep_nothing_to_do(registry: Registry) -> None:
+    name = registry.register(NAME, nameservers=NS)
+    registry.publish()
+    registry.register("paid.example.test", registration_mode="plus")
+    registry.sweep()  # remembers that it ran
+    stored = registry.read(dates)[name.id]
+    assert stored == Dates(registry.now + 305 * DAY, registry.now + 395 * DAY)
+    before = registry.dump()
+    registry.register("another.example.test", "ben")
+    after = registry.dump()
+    assert before != after
+    assert not registry.read(is_sweep_due)
+    assert registry.write(sweep) == Swept(Counter())
+    assert registry.dump() == after
+
+
+@pytest.mark.parametrize("verb", ["renew", "suspend", "unsuspend", "set_auto_renew"])
+def test_a_verb_that_changes_the_dates_stores_them(registry: Registry, verb: str) -> None:
+    name = registry.register(NAME)
+    registry.live(days=310)
+    if verb == "renew":
+        registry.write(renew, registry.actor(), NAME, Payable())
+    elif verb == "set_auto_renew":
+        registry.write(renew, registry.actor(), NAME, Payable())
+        registry.write(set_auto_renew, registry.actor(), NAME, 11, may_spend=True)
+    else:
+        registry.write(renew, registry.actor(), NAME, Payable())
+        registry.write(suspend, OPERATOR, NAME)
+        if verb == "unsuspend":
+            registry.write(unsuspend, OPERATOR, NAME)
+    expires_at = name.expires_at + 365 * DAY
+    held = Dates(None, None)
+    expected = held if verb == "suspend" else Dates(expires_at - 60 * DAY, expires_at + 30 * DAY)
+    assert registry.read(dates)[name.id] == expected
+    assert not registry.read(is_sweep_due)
+    assert registry.doctor() == []
+
+
+def add_many(registry: Registry, count: int) -> None:
+    """Store names at rest in one statement, with the dates that are right by the present days."""
+    state = State("no", False, "early", False, False, "published", "free")
+    wanted = [(registry.users["ann"], f"many-{number}", state) for number in range(count)]
+    registry.write(add_names, wanted, registry.domains["example.test"], "example.test")
+    registry.write(
+        lambda tx: store.redate(tx, [row[0] for row in tx.connection.execute(select(subdomains.c.id))])
+    )
+
+
+def changed_rows(registry: Registry, before: Dump) -> int:
+    """How many rows of names have other dates than before."""
+    return len({*map(repr, before["subdomains"])} - {*map(repr, registry.dump()["subdomains"])})
+
+
+@pytest.mark.parametrize("count", [3, 3000])
+def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(
+    registry: Registry, count: int
+) -> None:
+    registry.register(NAME, "ben")
+    registry.add_domain("other.test")
+    registry.register("stays.other.test", "ben")
+    add_many(registry, count)
+    registry.sweep()
+    before = registry.dump()
+    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    assert changed_rows(registry, before) == 0
+    assert registry.read(check_sweep) == []
+    assert registry.read(is_sweep_due)
+    steps = 0
+    while registry.write(sweep).more:
+        steps += 1
+        assert changed_rows(registry, before) == min(steps * REDATE_MAX - (steps > 0), count + 1)
+        assert registry.read(check_sweep) == []
+    assert steps == count // REDATE_MAX + 1
+    assert not registry.read(is_sweep_due)
+    stored = registry.read(dates)
+    for each in registry.read(store.list_subdomains, list(stored)):
+        assert stored[each.id] == dates_of(each, registry.now)
+
+
+def test_a_kill_between_batches_of_new_dates_loses_nothing(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process goes on where the last committed step ended; a step that didn't commit is done again."""
+    monkeypatch.setattr("sublet.subdomains.sweep.REDATE_MAX", 4)
+    add_many(registry, 10)
+    registry.sweep()
+    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    assert registry.write(sweep).more
+
+    def killed(tx: Tx) -> None:
+        assert sweep(tx).more
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        registry.write(killed)
+    assert registry.read(lambda tx: list(sweep_store.list_redated_up_to(tx).values())) == [4]
+    registry.sweep()
+    stored = registry.read(dates)
+    assert len(stored) == 10
+    for each in registry.read(store.list_subdomains, list(stored)):
+        assert stored[each.id] == dates_of(each, registry.now)
+
+
+def test_other_days_while_dates_are_recomputed_begin_with_the_first_name(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sublet.subdomains.sweep.REDATE_MAX", 4)
+    add_many(registry, 10)
+    registry.sweep()
+    for days in (100, 50):
+        registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=days))
+        assert registry.write(sweep).names == 4
+    registry.sweep()
+    assert registry.read(check_sweep) == []
+
+
+def test_a_name_that_cannot_be_read_keeps_no_other_from_its_dates(registry: Registry) -> None:
     names = [registry.register(f"{label}.example.test", label) for label in ("ann", "ben")]
     broken = registry.register("broken.example.test")
-    older = registry.register("older.example.test", "ben")
-
-    def spoil(tx: Tx) -> None:
-        store.update_subdomain(tx, broken.id, glue=[{"nonsense": 1}])
-        store.update_subdomain(tx, older.id, expires_at=registry.now + 20 * DAY)
-
-    def dates(tx: Tx) -> dict[int, tuple[datetime | None, datetime | None]]:
-        return {each: (due_at, loss_at) for each, due_at, loss_at in sweep_store.list_dates(tx)}
-
-    registry.write(spoil)
+    registry.sweep()
+    registry.write(lambda tx: store.update_subdomain(tx, broken.id, glue=[{"nonsense": 1}]))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(sweep)
     swept = registry.write(sweep)
-    assert swept.done == Counter(looked=2, renewal_opens=1)
+    assert swept.done == Counter(looked=2)
     assert [subdomain_id for subdomain_id, _ in swept.faults] == [broken.id]
     found = registry.read(dates)
     for each in names:
-        assert found[each.id] == (each.registered_at + 305 * DAY, each.registered_at + 395 * DAY)
-    assert found[broken.id] == (registry.now + FAULT_PAUSE, None)
-
-
-def test_names_at_rest_are_dated_together(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [registry.register(f"{label}.example.test", label) for label in ("ann", "ben")]
-    older = registry.register("older.example.test")
-    registry.write(lambda tx: store.update_subdomain(tx, older.id, expires_at=registry.now + 20 * DAY))
-    looked_at: list[str] = []
-
-    def noted(tx: Tx, identifier: str) -> Subdomain:
-        looked_at.append(identifier)
-        return find_for_operator(tx, identifier)
-
-    monkeypatch.setattr("sublet.subdomains.sweep.find_for_operator", noted)
-    assert [registry.write(sweep).done for _ in range(2)] == [
-        Counter(renewal_opens=1),
-        Counter(looked=len(names)),
-    ]
-    assert looked_at == [str(older.id)]
-
-
-def test_a_name_that_becomes_due_anew_meanwhile_is_not_dated(registry: Registry) -> None:
-    """Its dates were read before: what has changed them since is looked at in the next step."""
-    registry.register(NAME)
-    later = registry.now + timedelta(milliseconds=1)
-    (due,) = registry.read(lambda tx: sweep_store.list_due(tx, 25))
-    registry.now = later
-    registry.write(lambda tx: store.update_subdomain(tx, due.id, expires_at=later + 20 * DAY))
-    registry.write(lambda tx: sweep_store.set_dates_unless_changed(tx, [(due, later + 305 * DAY, None)]))
-    (still,) = registry.read(lambda tx: sweep_store.list_due(tx, 25))
-    assert still.since == later
-    assert registry.write(sweep).done == Counter(renewal_opens=1)
+        assert found[each.id] == Dates(each.registered_at + 305 * DAY, each.registered_at + 465 * DAY)
+    assert found[broken.id] == Dates(registry.now + FAULT_PAUSE, None)

@@ -67,8 +67,18 @@ platform_domains = Table(
     Column("updated_at", Instant, nullable=False),
     Column("look_alike_check", Boolean, nullable=False, server_default=true()),
     Column("owner_key", OWNER_KEY, nullable=False, server_default=""),
+    # While the dates of its names are recomputed, after a change of its days: those up to this id are done.
+    Column("redate_after_id", BIG_ID),
     Index("ix_platform_domains_owner_key", "owner_key"),
     sqlite_autoincrement=True,
+)
+
+_TO_BE_REDATED = platform_domains.c.redate_after_id.is_not(None)
+Index(
+    "ix_platform_domains_redate_after_id",
+    platform_domains.c.id,
+    sqlite_where=_TO_BE_REDATED,
+    postgresql_where=_TO_BE_REDATED,
 )
 
 offers = Table(

@@ -124,7 +124,7 @@ WORKER = Role(
         "rate_windows": {"SELECT": WHOLE, "DELETE": WHOLE},
         "users": {"SELECT": WHOLE, "UPDATE": ("reminders",)},
         "organizations": _READ,
-        "platform_domains": {"SELECT": WHOLE, "UPDATE": ("serial", "updated_at")},
+        "platform_domains": {"SELECT": WHOLE, "UPDATE": ("serial", "updated_at", "redate_after_id")},
         "offers": _READ,
         "labels": _READ,
         "label_grants": _READ,

@@ -34,7 +34,10 @@ def check_sweep(tx: Tx) -> list[Violation]:
 def _check_dates(tx: Tx) -> Iterator[Violation]:
     """Which names is the sweep not to look at before their dates, as the rules reckon them, have passed?"""
     dates = {each[0]: each[1:] for each in sweep_store.list_dates(tx)}
+    redated_up_to = sweep_store.list_redated_up_to(tx)
     for subdomain in check_store.stream_all(tx):
+        if subdomain.id > redated_up_to.get(subdomain.platform_domain_id, subdomain.id):
+            continue  # the sweep has yet to recompute its dates
         due_at, loss_at = dates.get(subdomain.id, (tx.now, None))
         if due_at is not None and due_at <= tx.now:
             continue  # it is looked at before anything else

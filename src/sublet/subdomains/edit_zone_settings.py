@@ -23,7 +23,7 @@ def edit_zone_settings(
 ) -> PlatformDomain:
     """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
 
-    With other days every name of it is dated anew by the sweep. On another primary every delegated name is published anew, and
+    After a change of days the sweep recomputes the dates of its names, in batches. On another primary every delegated name is published anew, and
     counts as such only when that one serves it; the zone on the server that it leaves stays there as it is.
 
     Raises, in this order:
@@ -40,11 +40,9 @@ def edit_zone_settings(
     if (edited.apex_nameservers, edited.soa_mname) != (before.apex_nameservers, before.soa_mname):
         _refuse_held_nameservers(tx, edited)
     if any(getattr(edited, name) != getattr(before, name) for name in DAYS):
-        # A sweep under way still goes by the days of before, and would store its dates after these.
-        sweep_store.lock_clockwork(tx)
         if not force:
             _refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
-        sweep_store.date_anew(tx, edited.id)
+        sweep_store.set_redate_after(tx, edited.id, 0)
     if edited.primary != before.primary:
         _leave_server(tx, before, force=force)
     if (edited.delegation_ttl_seconds, edited.primary) != (before.delegation_ttl_seconds, before.primary):

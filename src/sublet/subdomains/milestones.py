@@ -8,7 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.subdomains.lifecycle import free_since, lost_at, renewal_opens_at, restorable_until
+from sublet.subdomains.lifecycle import (
+    auto_renew_at,
+    cooling_off_ends_at,
+    free_since,
+    lost_at,
+    renewal_opens_at,
+    restorable_until,
+)
 from sublet.subdomains.model import Subdomain
 
 REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
@@ -88,3 +95,29 @@ def reached(
 def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:
     """Return when the next milestone is reached, or None when the present state has none to come."""
     return min((each.at for each in milestones_of(subdomain) if each.at > now), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """The dates that the sweep goes by: when it next looks at a name, and when the name's dates take it from its user."""
+
+    due_at: datetime | None
+    loss_at: datetime | None
+
+
+def dates_of(subdomain: Subdomain, now: datetime) -> Dates:
+    """Return the dates to store with a name whose row, or whose platform domain's days, have just changed.
+
+    The name is due at once if a milestone is reached: the sweep finds out whether it is recorded already. So is a name in the
+    trash: the sweep finds out whether other names depend on it.
+    """
+    in_trash = subdomain.trashed_at is not None and subdomain.released_at is None
+    if in_trash or reached(subdomain, (), now):
+        return Dates(now, lost_at(subdomain))
+    return dates_after(subdomain, now, auto_renew_at(subdomain), cooling_off_ends_at(subdomain))
+
+
+def dates_after(subdomain: Subdomain, now: datetime, *others: datetime | None) -> Dates:
+    """Return the dates to store after a look at a name: it is due at its next milestone, or at the first of the `others`."""
+    due = (next_milestone_at(subdomain, now), *others)
+    return Dates(min((each for each in due if each is not None), default=None), lost_at(subdomain))

@@ -5,6 +5,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -33,6 +34,7 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
+from sublet.subdomains.milestones import dates_of
 from sublet.subdomains.model import ShownSubdomain, Subdomain
 
 S = TypeVar("S", bound=ShownSubdomain)
@@ -141,7 +143,7 @@ DATED_BY = frozenset(
         "auto_renew_max_credits",
     }
 )
-"""The columns that the dates of a name's life are reckoned from, with the days of its platform domain (`edit_zone_settings.DAYS`)."""
+"""The columns that `due_at` and `loss_at` depend on, beside the days of the platform domain (`edit_zone_settings.DAYS`)."""
 
 _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
@@ -313,10 +315,7 @@ _ADDED = Prepared(insert(subdomains).returning(subdomains.c.id))
 def insert_subdomain(
     tx: Tx, platform_domain: PlatformDomain, delegation: Delegation, **values: object
 ) -> Subdomain | None:
-    """Add a subdomain and return it; None when another process was faster with the same name.
-
-    One unreleased row a name is the database's to hold (`uq_subdomains_fqdn_unreleased`).
-    """
+    """Add a subdomain, with its dates, and return it; None if another row holds the name (`uq_subdomains_fqdn_unreleased`)."""
     row = {
         **delegation_columns(delegation),
         **delegation_counts(delegation),
@@ -324,30 +323,29 @@ def insert_subdomain(
         "attempts": 0,
         "created_at": tx.now,
         "updated_at": tx.now,
-        "due_at": tx.now,
         "generation_at": tx.now,
         "platform_domain_id": platform_domain.id,
         **values,
     }
+    added = _as_added(platform_domain, delegation, row)
+    dates = dates_of(added, tx.now)
     try:
-        subdomain_id = int(_ADDED.value(tx, **row))
+        subdomain_id = int(_ADDED.value(tx, **row, due_at=dates.due_at, loss_at=dates.loss_at))
     except IntegrityError as error:
         if violates(error, "uq_subdomains_fqdn_unreleased"):
             return None
         raise
-    return _as_added(subdomain_id, platform_domain, delegation, row)
+    return replace(added, id=subdomain_id)
 
 
-def _as_added(
-    subdomain_id: int, platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]
-) -> Subdomain:
-    """Return a subdomain as it is found after it was added: what nobody gave is null."""
+def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]) -> Subdomain:
+    """Return the subdomain that a new row stores, without its id: columns that are not given are null."""
     joined = {
         name: getattr(platform_domain, columns[0].name)
         for name, columns in _ELSEWHERE.items()
         if name != "delegation"
     }
-    known = {**row, **joined, "id": subdomain_id, "delegation": delegation}
+    known = {**row, **joined, "id": 0, "delegation": delegation}
     values: list[Any] = [known.get(name) for name in Subdomain.__struct_fields__]
     return Subdomain(*values)
 
@@ -364,12 +362,28 @@ _CHANGED_ANEW = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain; where its dates may be others then, the sweep looks at it."""
-    if not DATED_BY.isdisjoint(values):
-        values["due_at"] = tx.now
-    # Whoever gives a generation gives the next one (`next_generation`), which is counted in the statement.
+    """Change columns of a subdomain, and its dates if they depend on one of these columns."""
+    # A generation that is given is the next one (`next_generation`), which the statement counts.
     change = _CHANGED if values.pop("generation", None) is None else _CHANGED_ANEW
     change.run(tx, of=subdomain_id, updated_at=tx.now, **values)
+    if not DATED_BY.isdisjoint(values):
+        redate(tx, [subdomain_id])
+
+
+_SET_DATES = Prepared(_CHANGE.values(due_at=bindparam("due"), loss_at=bindparam("loss")))
+
+
+def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
+    """Store when the sweep next looks at a name, and when the name is lost."""
+    _SET_DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
+
+
+def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
+    """Compute and store the dates of these names, which the transaction has locked."""
+    found = [(each.id, dates_of(each, tx.now)) for each in list_subdomains(tx, subdomain_ids)]
+    _SET_DATES.run_many(
+        tx, [{"of": each, "due": dates.due_at, "loss": dates.loss_at} for each, dates in found]
+    )
 
 
 def next_generation(now: datetime) -> dict[str, Any]:

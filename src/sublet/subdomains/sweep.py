@@ -7,7 +7,7 @@ and milestones are each stored once, in the transaction of their step, so that a
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet import audit
@@ -31,14 +31,16 @@ from sublet.subdomains.dependent_store import has_dependents
 from sublet.subdomains.dependents import see_to_dependents
 from sublet.subdomains.find import find_for_operator, reread
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, lost_at
-from sublet.subdomains.milestones import Milestone, next_milestone_at, reached
+from sublet.subdomains.milestones import Milestone, dates_after, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.purge import end_cooling_off, end_trash
 from sublet.subdomains.reminder_mail import reminder_mail
-from sublet.subdomains.sweep_store import Dates, Due
+from sublet.subdomains.sweep_store import Due
 
 BATCH_MAX = 25
 """How many names one transaction works on: those of users wait no longer than for that."""
+REDATE_MAX = 1000
+"""How many rows one transaction recomputes the dates of."""
 FAULT_PAUSE = timedelta(hours=1)
 AN_INSTANT = timedelta(microseconds=1)
 ATTEMPTS = ("auto_renewed", "auto_renew_failed")
@@ -49,7 +51,7 @@ _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.exp
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one call did: names by milestone ("looked" for those only dated), and whether there may be more to do at once.
+    """What one call did: names by milestone ("looked" if none was reached), and whether there may be more to do at once.
 
     `names` is how many it worked on. `stopped_reason` is why the sweep does nothing, None while it runs. `faults` are names, by id,
     of which nothing could be done: they are put off for `FAULT_PAUSE`.
@@ -69,7 +71,7 @@ def is_sweep_due(tx: Tx) -> bool:
         return state.resumed
     if state.seen_at is None or not timedelta() <= tx.now - state.seen_at < SEEN_EVERY:
         return True
-    return bool(sweep_store.list_due(tx, 1) or sweep_store.list_losses(tx, 1))
+    return bool(sweep_store.list_due(tx, 1) or sweep_store.is_redating(tx) or sweep_store.list_losses(tx, 1))
 
 
 def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
@@ -87,6 +89,9 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
     due = sweep_store.list_due(tx, limit)
     if due:
         return _look_at(tx, due)
+    redated = _redate(tx)
+    if redated is not None:
+        return redated
     losses = sweep_store.list_losses(tx, limit)
     if losses:
         reason = stop_for_the_losses(tx, state)
@@ -96,19 +101,8 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
 
 
 def _look_at(tx: Tx, due: list[Due]) -> Swept:
-    """Look at those names of which something is reached, each under its user's lock; where there is none, date them all.
-
-    Not both in one step: what is held by then (users, ledger accounts) somebody may wait for who is changing a name that is only
-    dated. Those of which something is reached go first, and are not due afterwards; new names come again and again.
-    """
-    seen = _see_to_dependents(tx, due)
-    if seen is not None:
-        return seen
-    resting = _resting(tx, due)
-    busy = [each for each in due if each.id not in resting]
-    if not busy and _date(tx, due, resting):
-        return Swept(Counter(looked=len(due)), more=True, names=len(due))
-    return replace(_work(tx, busy or due, _look), names=len(due))
+    """Look at names that are due; first at the names that depend on one in the trash."""
+    return _see_to_dependents(tx, due) or _work(tx, due, _look)
 
 
 def _see_to_dependents(tx: Tx, due: list[Due]) -> Swept | None:
@@ -123,36 +117,27 @@ def _see_to_dependents(tx: Tx, due: list[Due]) -> Swept | None:
     return None
 
 
-def _resting(tx: Tx, due: list[Due]) -> dict[int, Dates]:
-    """Return the next dates of those names of which nothing is reached, by id: such is every new name, and mostly all are new.
+def _redate(tx: Tx) -> Swept | None:
+    """Recompute the dates of the next names of a platform domain whose days were changed; None if there are none.
 
-    None where one of them can't be read: then all are looked at by themselves, and it is a fault of that one.
+    A registration that read the days before the change may commit behind this. The first look at its name corrects its dates.
     """
+    redating = sweep_store.lock_redating(tx)
+    if redating is None:
+        return None
+    platform_domain_id, after_id = redating
+    ids, last_id = sweep_store.list_ids_after(tx, platform_domain_id, after_id, REDATE_MAX)
+    store.lock_subdomains(tx, ids)
     try:
         with tx.savepoint():
-            found = store.list_subdomains(tx, [each.id for each in due])
-            resting = [each for each in found if _is_at_rest(each, tx.now)]
-            return {each.id: _next_dates(each, tx.now, cooling_off_ends_at(each)) for each in resting}
+            store.redate(tx, ids)
     except Exception as error:
         if is_lost(error):
             raise
-        return {}
-
-
-def _date(tx: Tx, due: list[Due], dates: dict[int, Dates]) -> bool:
-    """Store the next dates of names of which nothing is reached, by one statement for all; tell whether that could be done.
-
-    No user is locked for it; who changes one of these names waits for its row. Whoever changes a name's dates makes it due anew: where
-    that has happened since they were read, the name is left as it is, for the next step.
-    """
-    try:
-        with tx.savepoint():
-            sweep_store.set_dates_unless_changed(tx, [(each, *dates[each.id]) for each in due])
-    except Exception as error:
-        if is_lost(error):
-            raise
-        return False
-    return True
+        # One of them can't be read. A look at each finds out which.
+        sweep_store.mark_due(tx, ids)
+    sweep_store.set_redate_after(tx, platform_domain_id, last_id)
+    return Swept(Counter(), more=True, names=len(ids))
 
 
 def _work(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
@@ -175,19 +160,6 @@ def _work(tx: Tx, found: list[Due], step: Callable[[Tx, User, Subdomain], list[s
             sweep_store.put_off(tx, each.id, tx.now + FAULT_PAUSE)
             faults.append((each.id, error))
     return Swept(done, more=True, names=len(found), faults=tuple(faults))
-
-
-def _is_at_rest(subdomain: Subdomain, now: datetime) -> bool:
-    """Tell that nothing is reached of a name, whatever is past, and that nobody is to try to renew it: a look would only date it."""
-    free_at = cooling_off_ends_at(subdomain)
-    is_reached = bool(reached(subdomain, (), now)) or (free_at is not None and free_at <= now)
-    return auto_renew_at(subdomain) is None and not is_reached
-
-
-def _next_dates(subdomain: Subdomain, now: datetime, *others: datetime | None) -> Dates:
-    """Return when the sweep is to look at a name again, at its next milestone or the first of the `others`, and when it is lost."""
-    dates = (next_milestone_at(subdomain, now), *others)
-    return min((each for each in dates if each is not None), default=None), lost_at(subdomain)
 
 
 def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
@@ -214,11 +186,10 @@ def _look(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
             end_cooling_off(tx, SYSTEM, subdomain)
             assert subdomain.purged_at is not None  # noqa: S101 - else it would not cool off
             milestone_store.insert_milestone(tx, subdomain.id, "released", subdomain.purged_at)
-            sweep_store.set_dates(tx, subdomain.id, due_at=None, loss_at=None)
             return ["released"]
         free_at = tx.now + UNPUBLISHED_PAUSE
-    due_at, loss_at = _next_dates(subdomain, tx.now, tries_at, free_at)
-    sweep_store.set_dates(tx, subdomain.id, due_at=due_at, loss_at=loss_at)
+    dates = dates_after(subdomain, tx.now, tries_at, free_at)
+    store.set_dates(tx, subdomain.id, due_at=dates.due_at, loss_at=dates.loss_at)
     return kinds
 
 
@@ -227,7 +198,7 @@ def _lose(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     over_at, tries_at = lost_at(subdomain), auto_renew_at(subdomain)
     to_be_tried = tries_at is not None and tries_at <= tx.now
     if over_at is None or over_at > tx.now or to_be_tried:  # its user, or the operator, was faster
-        sweep_store.set_dates(tx, subdomain.id, due_at=tx.now, loss_at=over_at)
+        store.set_dates(tx, subdomain.id, due_at=tx.now, loss_at=over_at)
         return []
     if subdomain.trashed_at is not None:
         end_trash(tx, SYSTEM, subdomain)

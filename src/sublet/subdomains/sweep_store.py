@@ -1,6 +1,6 @@
 """All SQL of the sweep: which names it has to look at, and which would be lost; the clockwork's own row; forecasts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import Instant, metadata
+from sublet.subdomains import store
 from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.store import subdomains
 
@@ -80,9 +81,6 @@ class Due:
     since: datetime
     in_trash: bool
 
-
-Dates = tuple[datetime | None, datetime | None]
-"""When the sweep is to look at a name again, and when it is lost: `due_at` and `loss_at`."""
 
 # What is asked every second, or of each name that is swept, is built once, as in `store.py`.
 _STATE = select(*(clockwork.c[name] for name in Clockwork.__slots__))
@@ -203,41 +201,68 @@ def count_names(tx: Tx) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-_SET_DATES = (
-    update(subdomains)
-    .where(subdomains.c.id == bindparam("of"))
-    .values(due_at=bindparam("due"), loss_at=bindparam("loss"))
+_REDATING = (
+    select(platform_domains.c.id, platform_domains.c.redate_after_id)
+    .where(platform_domains.c.redate_after_id.is_not(None))
+    .order_by(platform_domains.c.id)
+    .limit(1)
 )
-_DATES = Prepared(_SET_DATES)
-_DATES_UNLESS_CHANGED = Prepared(_SET_DATES.where(subdomains.c.due_at == bindparam("since")))
+_FIND_REDATING = Prepared(_REDATING)
+_LOCK_REDATING = Prepared(_REDATING.with_for_update(key_share=True))
 
 
-def set_dates(tx: Tx, subdomain_id: int, *, due_at: datetime | None, loss_at: datetime | None) -> None:
-    """Store when the sweep is to look at a name again, and when it is lost."""
-    _DATES.run(tx, of=subdomain_id, due=due_at, loss=loss_at)
+def is_redating(tx: Tx) -> bool:
+    """Are there names whose dates are to be recomputed?"""
+    return _FIND_REDATING.one_or_none(tx) is not None
 
 
-def set_dates_unless_changed(tx: Tx, dates: Iterable[tuple[Due, datetime | None, datetime | None]]) -> None:
-    """Store the same of many names, but not of one that became due anew since it was listed."""
-    # In the one order in which whoever changes several names locks them (PostgreSQL).
-    rows = sorted(dates, key=lambda each: each[0].id)
-    _DATES_UNLESS_CHANGED.run_many(
-        tx, [{"of": of.id, "since": of.since, "due": due_at, "loss": loss_at} for of, due_at, loss_at in rows]
-    )
+def lock_redating(tx: Tx) -> tuple[int, int] | None:
+    """Of which platform domain are the dates to be recomputed, and up to which id are they? Locks the platform domain."""
+    row = _LOCK_REDATING.one_or_none(tx)
+    return (row[0], row[1]) if row is not None else None
 
 
-def date_anew(tx: Tx, platform_domain_id: int) -> None:
-    """Have the sweep look at every name of a platform domain."""
-    tx.connection.execute(
-        update(subdomains)
-        .where((subdomains.c.platform_domain_id == platform_domain_id) & subdomains.c.released_at.is_(None))
-        .values(due_at=tx.now)
-    )
+def set_redate_after(tx: Tx, platform_domain_id: int, after_id: int | None) -> None:
+    """Have the dates recomputed of a platform domain's names with larger ids than this; None: of no name."""
+    of = platform_domains.c.id == platform_domain_id
+    tx.connection.execute(update(platform_domains).where(of).values(redate_after_id=after_id))
+
+
+def list_redated_up_to(tx: Tx) -> dict[int, int]:
+    """Up to which id are the dates recomputed, by platform domain? Those at rest are left out."""
+    query = select(platform_domains.c.id, platform_domains.c.redate_after_id)
+    rows = tx.connection.execute(query.where(platform_domains.c.redate_after_id.is_not(None)))
+    return {row[0]: row[1] for row in rows}
+
+
+_IDS_AFTER = Prepared(
+    select(subdomains.c.id, subdomains.c.platform_domain_id, subdomains.c.released_at.is_(None))
+    .where(subdomains.c.id > bindparam("after"))
+    .order_by(subdomains.c.id)
+    .limit(bindparam("at_most", type_=Integer))
+)
+
+
+def list_ids_after(
+    tx: Tx, platform_domain_id: int, after_id: int, limit: int
+) -> tuple[list[int], int | None]:
+    """Which of the next rows after this id are names of a platform domain that aren't released, and which row is the last?
+
+    `limit` counts rows of all platform domains, so that a step never reads more. The last is None if these are all.
+    """
+    rows = _IDS_AFTER.all(tx, after=after_id, at_most=limit)
+    ids = [row[0] for row in rows if row[1] == platform_domain_id and row[2]]
+    return ids, rows[-1][0] if len(rows) == limit else None
+
+
+def mark_due(tx: Tx, subdomain_ids: list[int]) -> None:
+    """Have the sweep look at these names."""
+    tx.connection.execute(update(subdomains).where(subdomains.c.id.in_(subdomain_ids)).values(due_at=tx.now))
 
 
 def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
     """Leave a name alone until an instant: what is due of it can't be done."""
-    set_dates(tx, subdomain_id, due_at=until, loss_at=None)
+    store.set_dates(tx, subdomain_id, due_at=until, loss_at=None)
 
 
 def look_at_the_future(tx: Tx) -> None:

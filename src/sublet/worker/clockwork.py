@@ -29,7 +29,7 @@ POLL_SECONDS = 1.0
 REST_TIMES = 3
 """How many times as long as it took the sweep rests after a step of as many names as it may take."""
 FEW_SECONDS = 0.25
-"""How long it rests at least after a step that took fewer names than it may: what becomes due meanwhile, as each new name does, goes together."""
+"""How long it rests at least after a step that took fewer names than it may: names that become due meanwhile, such as deleted ones, then share a step."""
 FAULT_PAUSE_SECONDS = 1.0
 REMIND_SECONDS = 3600.0
 """How often the log repeats that the sweep is stopped."""
@@ -128,7 +128,7 @@ def rest_after(swept: Swept | None, took_seconds: float) -> float:
     """Return for how long it rests. After a step several times as long as that took: thousands may be due at once, and those of users come between."""
     if swept is None or not swept.more:
         return POLL_SECONDS
-    return REST_TIMES * took_seconds if swept.names == BATCH_MAX else max(took_seconds, FEW_SECONDS)
+    return REST_TIMES * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, FEW_SECONDS)
 
 
 def _look(tx: Tx) -> tuple[datetime, bool, str | None]:
