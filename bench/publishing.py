@@ -17,8 +17,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Payable
 from sublet.db import Tx, open_database
 from sublet.migrations import upgrade
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
@@ -55,7 +54,7 @@ async def register_names(url: str, names: int) -> None:
     database = open_database(url)
 
     def furnish(tx: Tx) -> int:
-        settings = PlatformDomainSettings(primary="main")
+        settings = {"primary": "main"}
         add_platform_domain(tx, OPERATOR, ZONE, settings, names_held=list_names_held)
         return add_user(tx, OPERATOR, "bench@example.org", "Bench", free_quota=QUOTA).user.id
 

@@ -50,7 +50,7 @@ def _may_have_sql(module: str) -> bool:
     name = module.rpartition("/")[2]
     in_noun = "/" in module
     return (
-        module in ("schema.py", "schema_revision.py", "sqlite_copy.py", "audit.py")
+        module in ("schema.py", "schema_revision.py", "sqlite_file.py", "audit.py")
         or module.startswith(("db/", "migrations/"))
         or (in_noun and (name == "store.py" or name.endswith("_store.py")))
     )

@@ -1,4 +1,4 @@
-"""The audit: append-only; who did what, when, why, and the difference. One event a change, in its transaction."""
+"""The audit: one append-only event for each change, in its transaction, with actor, time, reason and difference."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from sublet.schema import BIG_ID, Instant, metadata
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something: a user (with the token and request that carried it), the operator (by name), the system."""
+    """The actor of a change: a user (with the token and request), the operator (by name), or the system."""
 
     kind: str
     user_id: int | None = None
@@ -61,7 +61,7 @@ audit_events = Table(
 )
 
 
-# Added to by every change, so it is built once: building a statement takes longer than running it.
+# Built once, because every change runs it, and building a statement takes longer than running it.
 _ADDED = Prepared(insert(audit_events))
 
 
@@ -75,7 +75,7 @@ def record(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one event: `action` is noun.verb ("subdomain.renew"), before and after hold what differs; no secrets."""
+    """Append one event. `action` is noun.verb ("subdomain.renew"); `before` and `after` hold the values that differ, no secrets."""
     row = _common(tx, actor, action, object_type) | {
         "object_id": object_id,
         "before": dict(before) if before is not None else None,
@@ -93,7 +93,7 @@ def record_many(
     *,
     before: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Append an event of the same action for each of many objects, by id with what is so after it (and before); as `record`."""
+    """Append an event of the same action for each of many objects; `after` and `before` hold the values by id. As `record`."""
     if not after:
         return
     common = _common(tx, actor, action, object_type)
@@ -124,7 +124,7 @@ def _common(tx: Tx, actor: Actor, action: str, object_type: str) -> dict[str, An
 
 
 def newest_at(tx: Tx) -> datetime | None:
-    """When was the newest change? None: there was none."""
+    """Return the time of the newest change, or None."""
     return tx.connection.execute(
         select(audit_events.c.at).order_by(audit_events.c.id.desc()).limit(1)
     ).scalar_one_or_none()
@@ -132,10 +132,7 @@ def newest_at(tx: Tx) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an event tells to those whom its object belongs to: what was done, when, by which kind of actor, and what was stored.
-
-    Not who did it, and not the reason that the audit keeps.
-    """
+    """An event as the owner of its object sees it: without the actor's identity and the reason."""
 
     at: datetime
     action: str
@@ -158,7 +155,7 @@ _CHANGES = Prepared(
 def list_changes(
     tx: Tx, object_type: str, object_id: int, actions: Collection[str], limit: int
 ) -> list[Change]:
-    """Which of these actions were done to an object? The newest up to a limit, oldest first."""
+    """Return the newest events of these actions on an object, up to a limit, oldest first."""
     rows = _CHANGES.all(tx, of_type=object_type, of=object_id, done=sorted(actions), at_most=limit)
     return [Change(*row) for row in rows][::-1]
 
@@ -177,14 +174,14 @@ _NTH_NEWEST = Prepared(
 
 
 def nth_newest_at(tx: Tx, object_type: str, object_id: int, action: str, number: int) -> datetime | None:
-    """When was an action done to an object for the `number`th time, counted back from the last? None: it wasn't so often."""
+    """Return the time of the `number`th newest event of an action on an object, or None if there are fewer."""
     row = _NTH_NEWEST.one_or_none(tx, of_type=object_type, of=object_id, done=action, newer=number - 1)
     return row[0] if row is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """An event as the operator reads it: everything that is kept of it, but the token and the request."""
+    """An event as the operator sees it: without token and request."""
 
     id: int
     at: datetime
@@ -202,7 +199,7 @@ class AuditEvent:
 def list_events(
     tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]], actions: Collection[str]
 ) -> list[AuditEvent]:
-    """Which of these actions were done to these objects? Oldest first."""
+    """Return the events of these actions on these objects, oldest first."""
     events = audit_events.c
     of_objects = (events.object_type == object_type) & events.object_id.in_(ids)
     query = select(*(events[name] for name in AuditEvent.__slots__)).where(
@@ -211,7 +208,7 @@ def list_events(
     return [AuditEvent(*row) for row in tx.connection.execute(query.order_by(events.id))]
 
 
-def list_untold(
+def list_rows_without_event(
     tx: Tx,
     object_type: str,
     ids: Column[int],
@@ -221,10 +218,10 @@ def list_untold(
     among: ColumnElement[bool] | None = None,
     once: bool = True,
 ) -> Iterator[Violation]:
-    """Which rows (`among` these) have no event of these actions at the instant `at`, or, where that is asked, several?
+    """Yield rows (`among` these) without an event of these actions at the instant `at`, or with several if `once`.
 
-    Where `at` is null there is nothing to tell. `once` is for what happens to a row a single time, as its making; a suspension
-    may come again.
+    Rows whose `at` is null need no event. `once` is for events that a row has a single time, such as its creation; a
+    suspension can happen again.
     """
     events = audit_events.c
     found = (
@@ -240,14 +237,12 @@ def list_untold(
     query = select(ids, at, found.c.number).select_from(ids.table.outerjoin(found, same))
     query = query.where(at.is_not(None) & wrong & (true() if among is None else among))
     for object_id, instant, number in tx.connection.execute(query):
-        sentence = (
-            f"{number or 'no'} events tell of its {at.name} {instant.isoformat()}: {', '.join(actions)}"
-        )
+        sentence = f"{number or 'no'} events record its {at.name} {instant.isoformat()}: {', '.join(actions)}"
         yield Violation("audited", object_type, object_id, sentence)
 
 
-def list_rowless(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
-    """Of which objects does an event tell that have no row? Rows are never deleted."""
+def list_events_without_row(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
+    """Yield objects that have events but no row: rows are never deleted."""
     events = audit_events.c
     query = (
         select(events.object_id)
@@ -255,4 +250,6 @@ def list_rowless(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violati
         .where((events.object_type == object_type) & events.object_id.not_in(select(ids)))
     )
     for row in tx.connection.execute(query):
-        yield Violation("rows_stay", object_type, row[0], "the audit tells of it, and it is not there")
+        yield Violation(
+            "rows_stay", object_type, row[0], "the audit has events of it, but its row is missing"
+        )

@@ -1,6 +1,6 @@
-"""Numbers of things in sentences."""
+"""Numbers with their nouns, for messages."""
 
 
 def counted(count: int, noun: str) -> str:
-    """Return the number with the noun in its right form: "1 name", "2 names", "10,000 rows"; the noun takes an s."""
+    """Return "1 name", "2 names" or "10,000 rows": the number with its noun, whose plural ends in s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

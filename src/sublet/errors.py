@@ -1,9 +1,8 @@
-"""Refusals: one class a wire code, in few categories.
+"""Refusals: a class for each error code, in few categories.
 
-A refusal is a correct answer: it says what is wrong and what to do. Raising one inside a verb rolls the
-transaction back, so a refusal leaves no trace. Everything else that is raised is a fault: logged whole,
-shown blank. This module knows no HTTP; `http/errors.py` turns a category into a status, and adds the few codes
-that only HTTP has. docs/errors.md lists every code; a test holds that page and these classes together.
+A refusal is a correct answer: it says what is wrong and what to do. Raising one inside a verb rolls back the transaction, so
+it changes nothing. Every other exception is a fault: logged in full, answered without details. `http/errors.py` maps
+categories to statuses and adds the codes that only HTTP has. docs/errors.md lists every code; a test compares it with this.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 
 
 class Category(Enum):
-    """What kind of refusal it is; an edge turns it into its own terms (an HTTP status, an exit code)."""
+    """The kind of a refusal, which HTTP maps to a status and the command line to an exit code."""
 
     MALFORMED = "malformed"
     UNAUTHENTICATED = "unauthenticated"
@@ -66,7 +65,7 @@ MALFORMED_FIELD_CODES: dict[str, str] = {
 
 
 FIELD_ERRORS_MAX = 50
-"""Most wrong fields that a refusal lists: a body of 64 KiB has room for some ten thousand."""
+"""Most wrong fields that a refusal lists; a body of 64 KiB can have about ten thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +87,11 @@ class FieldErrors(list[FieldError]):
     omitted = 0
 
     def is_full(self) -> bool:
-        """Return whether one more would only be counted."""
+        """True if further errors are only counted."""
         return len(self) >= FIELD_ERRORS_MAX
 
     def add(self, field: str, code: str, message: str) -> None:
-        """Append a wrong field, or count it."""
+        """Append a wrong field, or only count it if the list is full."""
         if self.is_full():
             self.omitted += 1
         else:
@@ -102,9 +101,9 @@ class FieldErrors(list[FieldError]):
 class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an error
     """The base of all refusals.
 
-    `message` is one sentence that a person can act on. `details` has members only where the code defines
-    them. `errors` lists malformed fields, or invalid ones, at most `FIELD_ERRORS_MAX`; `details.errors_omitted` counts the others. `quote` is what a paid operation would cost (a struct that the
-    edge renders). `retry_after_seconds` is for LIMITED and UNAVAILABLE.
+    `message` says what is wrong and what to do. `details` has members only if the code defines them. `errors` lists at most
+    `FIELD_ERRORS_MAX` malformed or invalid fields; `details.errors_omitted` counts the others. `quote` is the price of a
+    paid operation, a struct that HTTP renders. `retry_after_seconds` is for LIMITED and UNAVAILABLE.
     """
 
     code: ClassVar[str]
@@ -142,20 +141,20 @@ class InvalidJson(Refusal):
 
 
 class InvalidRequest(Refusal):
-    """A member or query parameter is unknown, duplicate or of the wrong type; or a header is of no good form."""
+    """A member or query parameter is unknown, duplicate or of the wrong type; or a header is malformed."""
 
     code = "invalid_request"
     category = Category.MALFORMED
 
 
 class InvalidCursor(Refusal):
-    """The cursor is not one that this list handed out."""
+    """The cursor is not from this list."""
 
     code = "invalid_cursor"
     category = Category.MALFORMED
 
 
-# Who is asking
+# Authentication and rights
 
 
 class TokenMissing(Refusal):
@@ -248,11 +247,11 @@ class RegistrationClosed(Refusal):
     category = Category.FORBIDDEN
 
 
-# Not there
+# Missing
 
 
 class SubdomainNotFound(Refusal):
-    """No such subdomain among the user's own; for the former owner `details` says what is in the trash."""
+    """No such subdomain of this user; for its former owner `details` describes the name in the trash."""
 
     code = "subdomain_not_found"
     category = Category.MISSING
@@ -266,20 +265,20 @@ class PlatformDomainNotFound(Refusal):
 
 
 class TicketNotFound(Refusal):
-    """No such ticket among the user's own."""
+    """No such ticket of this user."""
 
     code = "ticket_not_found"
     category = Category.MISSING
 
 
 class NotFound(Refusal):
-    """Nothing has this name (an object of the operator's command line, or a path of the API)."""
+    """No object of the command line, or no path of the API, has this name."""
 
     code = "not_found"
     category = Category.MISSING
 
 
-# In the way of the state things are in
+# Conflicts with the state of an object
 
 
 class SubdomainUnavailable(Refusal):
@@ -321,27 +320,27 @@ class RenewalNotAvailable(Refusal):
 
 
 class SubdomainSuspended(Refusal):
-    """The operator holds the name, for the reason in the message."""
+    """The operator suspended the name, for the reason in the message."""
 
     code = "subdomain_suspended"
     category = Category.CONFLICT
 
 
 class Conflict(Refusal):
-    """The object is not in a state in which this can be done; the message says which state that is."""
+    """The state of the object does not allow this; the message names the state."""
 
     code = "conflict"
     category = Category.CONFLICT
 
 
 class ValidationFailed(Refusal):
-    """Fields of the right type, but missing or of no good value; `errors` lists them all."""
+    """Fields are missing or have invalid values of the right type; `errors` lists them."""
 
     code = "validation_failed"
     category = Category.INVALID
 
 
-# The service's own
+# The service can't answer now
 
 
 class RateLimited(Refusal):
@@ -352,21 +351,21 @@ class RateLimited(Refusal):
 
 
 class Unavailable(Refusal):
-    """The database can't be written (or reached), or too many ask the name servers, right now; nothing was changed."""
+    """The database can't be reached or written, or too many requests query the name servers, now; nothing was changed."""
 
     code = "unavailable"
     category = Category.UNAVAILABLE
 
 
 class ClockImplausible(Refusal):
-    """The clock is more than 400 days ahead of the newest stored instant, or a day behind it: no dates are taken from it."""
+    """The clock is more than 400 days ahead of the newest stored instant, or a day behind it, so it gives no dates."""
 
     code = "clock_implausible"
     category = Category.UNAVAILABLE
 
 
 def validation_failed(errors: Sequence[FieldError], omitted: int = 0) -> ValidationFailed:
-    """Return the refusal that carries these wrong fields; its message is the first one's, or counts them and the omitted ones."""
+    """Return the refusal with these wrong fields. Its message is the first one's, after their number if there are several."""
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
     count = len(errors) + omitted

@@ -1,4 +1,4 @@
-"""Identifiers that people and programs see: ticket numbers, references, request ids, list cursors."""
+"""Identifiers that users see: ids, ticket numbers, request ids, list cursors."""
 
 import base64
 import binascii
@@ -15,18 +15,18 @@ MAX_ID = 2**63 - 1
 
 
 def ticket_number(ticket_id: int) -> str:
-    """Return the number of a ticket as people write it: 123 is `T-000123`."""
+    """Return the number of a ticket: `T-000123` for 123."""
     return f"T-{ticket_id:06d}"
 
 
 def parse_ticket_number(text: str) -> int | None:
-    """Return the ticket's id from its number, or None when it isn't one."""
+    """Return a ticket's id from its number, or None if the text is not a ticket number."""
     match = _TICKET_NUMBER.fullmatch(text)
     return int(match[1]) if match else None
 
 
 def parse_id(text: str) -> int | None:
-    """Return an object's id from a path or argument: decimal digits without leading zeros in the range of a stored id, or None."""
+    """Return an id from a path or argument, or None unless it is decimal, without leading zeros and at most `MAX_ID`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 19) or text.startswith("0"):
         return None
     value = int(text)
@@ -34,11 +34,11 @@ def parse_id(text: str) -> int | None:
 
 
 def new_request_id() -> str:
-    """Return a fresh request id: 128 random bits in hex."""
+    """Return a new request id: 128 random bits in hex."""
     while True:
         try:
             return _REQUEST_IDS.pop()
-        except IndexError:  # many at once: to ask the system for each takes longer than all the rest
+        except IndexError:  # 256 at once: a system call for each takes longer than all the rest
             drawn = os.urandom(16 * 256).hex()
             _REQUEST_IDS.extend(drawn[first : first + 32] for first in range(0, len(drawn), 32))
 
@@ -48,26 +48,26 @@ _REQUEST_IDS: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page of a list ended: the last row's sort instant and id. Lists run from newest to oldest."""
+    """The end of a page: the instant and id of its last row. Lists run from newest to oldest."""
 
     at: datetime
     id: int
 
 
 def encode_cursor(list_name: str, position: Position) -> str:
-    """Return the opaque cursor for the page after this position; only the same list takes it back."""
+    """Return the opaque cursor of the page after this position. Only the same list accepts it."""
     body = f"{list_name}:{position.at.isoformat()}:{position.id}".encode()
     return base64.urlsafe_b64encode(zlib.crc32(body).to_bytes(4, "big") + body).decode().rstrip("=")
 
 
 def decode_cursor(list_name: str, text: str) -> Position:
-    """Return the position that a cursor stands for.
+    """Return the position in a cursor.
 
     Raises:
         InvalidCursor: it is not a cursor of this list.
     """
     refusal = InvalidCursor(
-        "This cursor is not one of this list. Send the request without `cursor` to start again."
+        "This is not a cursor of this list. Send the request without `cursor` to start again."
     )
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
@@ -82,7 +82,7 @@ def decode_cursor(list_name: str, text: str) -> Position:
         position = Position(datetime.fromisoformat(instant), int(number))
     except ValueError:
         raise refusal from None
-    # Ours are in UTC; another offset near the ends of the calendar could not be turned into it.
+    # Our cursors are in UTC. Converting another offset fails near the ends of the calendar.
     if name != list_name or position.at.utcoffset() != timedelta(0) or not 0 <= position.id <= MAX_ID:
         raise refusal
     return position

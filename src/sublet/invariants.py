@@ -1,11 +1,11 @@
-"""What must hold, whatever happens: the shape in which `sublet doctor` names what does not."""
+"""The findings of `sublet doctor`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the operator should know though no invariant is broken: its name, the object, a sentence that says what it is."""
+    """Something that the operator should know although no invariant is broken: its name, the object, a sentence."""
 
     notice: str
     object_type: str
@@ -15,7 +15,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken invariant: its name, the offending object, a sentence that says what is wrong with it."""
+    """A broken invariant: its name, the object, and a sentence about the fault."""
 
     invariant: str
     object_type: str

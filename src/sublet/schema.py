@@ -1,4 +1,4 @@
-"""What all tables share: their metadata with its names of constraints, the types of ids and instants."""
+"""The parts that all tables share: metadata with names of constraints, types of ids and instants."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -33,16 +33,16 @@ metadata = MetaData(
 )
 
 BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
-"""The type of every id: SQLite numbers only an INTEGER primary key by itself."""
+"""The type of every id: SQLite generates values only for an INTEGER primary key."""
 
 OWNER_KEY = String().with_variant(String(collation="C"), "postgresql")
-"""The type of `dns.names.owner_key`: in byte order, so that what lies below a name is one range."""
+"""The type of `dns.names.owner_key`: in byte order, so that the names below a name are one range."""
 
 APPEND_ONLY = ("audit_events", "transfers", "terms", "milestones")
-"""The tables that are only ever added to: triggers refuse the rest."""
+"""The append-only tables: triggers refuse UPDATE and DELETE."""
 
 STREAMED: dict[str, int] = {"yield_per": 100}
-"""The execution options of a query whose rows are not to be in memory at once: few at a time, since others ask meanwhile."""
+"""The execution options of a query with too many rows for memory: they are fetched in small batches."""
 
 
 class Instant(TypeDecorator[datetime]):
@@ -57,16 +57,16 @@ class Instant(TypeDecorator[datetime]):
         return dialect.type_descriptor(String(27))
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any] | None:
-        """Return what writes a parameter: this and not `process_bind_param`, since a registration has a dozen of them."""
+        """Return the writer of a parameter; faster than `process_bind_param`, and a registration has a dozen of them."""
         return None if dialect.name == "postgresql" else _to_text
 
     def result_processor(self, dialect: Dialect, _coltype: object) -> Callable[[Any], datetime | None]:
-        """Return what reads a column: this and not `process_result_value`, whose two calls a value a list has by the thousand."""
+        """Return the reader of a column; faster than `process_result_value`, which is called twice for each value."""
         return _in_utc if dialect.name == "postgresql" else _from_text
 
 
 def older(at: Column[Any], row_id: Column[Any], position: Position) -> ColumnElement[bool]:
-    """Return the condition that a row comes after a position in a list from newest to oldest, as one range of an index on both."""
+    """Return the condition that a row comes after a position in a list from newest to oldest: one range of an index."""
     return tuple_(at, row_id) < (position.at, position.id)
 
 
@@ -74,7 +74,7 @@ def _in_utc(value: datetime | None) -> datetime | None:
     return value if value is None else value.astimezone(UTC)
 
 
-@lru_cache(64)  # most instants that one transaction writes are the same one
+@lru_cache(64)  # a transaction writes the same instant many times
 def _to_text(value: datetime | None) -> str | None:
     if value is None:
         return value
@@ -86,7 +86,7 @@ def _from_text(value: str | None) -> datetime | None:
 
 
 def violates(error: IntegrityError, name: str) -> bool:
-    """Tell whether a violated constraint or unique index is the one of this name (SQLite names columns only)."""
+    """True if the violated constraint or unique index has this name. SQLite reports only its columns."""
     if name in (message := str(error.orig)):
         return True
     for table in metadata.tables.values():

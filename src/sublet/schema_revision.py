@@ -1,4 +1,4 @@
-"""Which schema a database has, and whether this code can work with it: asked at each start, so without Alembic, which loads slowly."""
+"""The schema of a database, and whether this code can work with it. Each start checks it, so without Alembic, which loads slowly."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,29 +11,30 @@ from sqlalchemy.pool import NullPool
 from sublet.db import Tx, sqlite_engine, utc_now
 from sublet.errors import Unavailable
 from sublet.schema import metadata
+from sublet.sqlite_file import sqlite_path
 
 schema_compatible_with = Table(
     "schema_compatible_with", metadata, Column("revision", String(32), primary_key=True)
 )
-"""The older revisions whose code may go on with this schema: what came since only added to it."""
+"""The older revisions whose code works with this schema, because later migrations only added to it."""
 
 
 ADVISORY_LOCK = 0x5B1E7
-"""The number of PostgreSQL's advisory lock that whoever upgrades or fills a registry holds; any number that nobody else has."""
+"""The number of the PostgreSQL advisory lock for upgrading or filling a registry; arbitrary, but used for nothing else."""
 
 
 def find_revision(tx: Tx) -> str | None:
-    """Which revision has the schema of this database? None: it was never initialised."""
+    """Return the revision of the database's schema, or None if it was never initialised."""
     if not inspect(tx.connection).has_table("alembic_version"):
         return None
     return tx.connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 
 
 def is_usable(tx: Tx, revision: str | None) -> bool:
-    """Can this code work with the schema of this revision, which the database has: its own, or a newer one that only added?"""
+    """True if this code can work with the database's schema of this revision: its own, or a newer one that only added."""
     if revision == needed_revision():
         return True
-    # A schema that this code knows is an older one: the code counts on what came later.
+    # A known revision is an older one, which lacks what this code needs.
     if revision is None or revision in known_revisions():
         return False
     if not inspect(tx.connection).has_table(schema_compatible_with.name):
@@ -45,11 +46,11 @@ def is_usable(tx: Tx, revision: str | None) -> bool:
 
 
 def refuse_unusable(tx: Tx) -> None:
-    """Refuse to work with a schema of which this code can't tell that it goes well.
+    """Raise `Unavailable` if this code can't work with the schema.
 
     Raises:
-        Unavailable: the database was never initialised; its schema is older than what this code needs; or newer, and that
-            one doesn't say that this code goes on with it.
+        Unavailable: the database was never initialised; its schema is older than this code needs; it is newer and does not
+            list this code's revision as compatible.
     """
     revision = find_revision(tx)
     if not is_usable(tx, revision):
@@ -57,7 +58,7 @@ def refuse_unusable(tx: Tx) -> None:
 
 
 def refuse_unusable_database(url: str) -> None:
-    """Refuse a database with whose schema this code can't work; where there is none, none is made.
+    """Raise `Unavailable` if this code can't work with the database of this address. A missing SQLite file is not created.
 
     Raises:
         Unavailable: as `refuse_unusable`; or it can't be reached.
@@ -71,7 +72,7 @@ def refuse_unusable_database(url: str) -> None:
 def hold_schema(tx: Tx) -> None:
     """Keep upgrades away until the transaction ends, and refuse a schema with which this code can't work.
 
-    Where an upgrade is under way it is waited for, as long as for any lock. SQLite's is kept away by the lock of its file.
+    This waits for a running upgrade as long as for any lock. On SQLite the lock of the file keeps upgrades away.
 
     Raises:
         Unavailable: as `refuse_unusable`.
@@ -82,17 +83,17 @@ def hold_schema(tx: Tx) -> None:
 
 
 def why_unusable(revision: str | None) -> str:
-    """Return the sentence that says why this code can't work with a schema, and what to do."""
+    """Return why this code can't work with a schema, and what to do."""
     if revision is None:
         return "The database was never initialised; run `sublet init` first."
-    told = f"The database has the schema {revision}, this version of sublet needs {needed_revision()}; "
+    sentence = f"The database has the schema {revision}, this version of sublet needs {needed_revision()}; "
     if revision in known_revisions():
-        return told + "run `sublet migrate`, which upgrades it."
-    return told + "that is of a newer version, which this one can't work beside: use the newer one."
+        return sentence + "run `sublet migrate`, which upgrades it."
+    return sentence + "that is of a newer version, and this one can't work with it: use the newer one."
 
 
 def known_revisions() -> list[str]:
-    """Return the revisions that this code can upgrade, oldest first, and last the one that it needs."""
+    """Return the revisions that this code can upgrade, oldest first, and the one that it needs last."""
     # From the names of the migrations' files: importing Alembic takes long.
     files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
     return sorted(file.name.removeprefix("v").partition("_")[0] for file in files)
@@ -104,13 +105,14 @@ def needed_revision() -> str:
 
 
 def open_engine(url: str) -> Engine:
-    """Return an engine for work on a whole registry: each connection is a new one, and nothing of it is kept.
+    """Return an engine without a pool, for work on a whole registry.
 
     Raises:
-        Unavailable: the address is SQLite's, and its folder isn't there.
+        Unavailable: the folder of the SQLite file does not exist.
     """
-    if url.startswith("sqlite:///"):
-        folder = Path(url.removeprefix("sqlite:///")).parent
+    path = sqlite_path(url)
+    if path is not None:
+        folder = path.parent
         if not folder.is_dir():
             raise Unavailable(
                 f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}` first."
@@ -122,17 +124,17 @@ def open_engine(url: str) -> Engine:
 
 
 def is_missing(url: str) -> bool:
-    """Tell whether an address is that of an SQLite file that isn't there."""
-    # Opening an SQLite file makes it.
-    return url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists()
+    """True if an address names an SQLite file that does not exist; opening it would create it."""
+    path = sqlite_path(url)
+    return path is not None and not path.exists()
 
 
 @contextmanager
 def reading(url: str) -> Iterator[Connection]:
-    """Read a registry past its service.
+    """Open a connection to a registry, outside of its service.
 
     Raises:
-        Unavailable: the database can't be reached, or is none.
+        Unavailable: the database can't be reached, or the file is not a database.
     """
     engine = open_engine(url)
     try:

@@ -1,4 +1,4 @@
-"""Secrets, which never get into a log, an answer or a trace by mistake: a type that shows nothing, and a sieve for texts."""
+"""Keep secrets out of logs, answers and traces: a type that does not show its text, and a filter for texts."""
 
 import re
 from hmac import compare_digest
@@ -6,16 +6,16 @@ from typing import NoReturn
 
 HIDDEN = "[hidden]"
 _TOKEN = re.compile(r"sublet_[0-9A-Za-z]{16,}")
-"""Tokens, and most of one: a typing error doesn't make it harmless."""
+"""A token, or most of one: a token with a typing error is still a secret."""
 _BEARER = re.compile(r"(\bbearer[ :]+)[\w.~+/=-]{8,}", re.IGNORECASE)
 _PASSWORD_OF_URL = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
 _PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+")
 
 
 class Secret:
-    """A text that only `reveal` gives: it shows as `[hidden]` wherever it is printed, formatted or logged, and isn't pickled.
+    """A text that only `reveal` returns. It is `[hidden]` if printed, formatted or logged, and can't be pickled.
 
-    JSON has no form for it, neither json's nor msgspec's: to put one into an answer is a fault, and fails. Whoever means it says so (`reveal_to_child`).
+    Neither json nor msgspec encodes it, so that a secret in an answer is a fault. `reveal_to_child` is the explicit exception.
     """
 
     __slots__ = ("_text",)
@@ -48,22 +48,22 @@ class Secret:
 
 
 def reveal_to_child(value: object) -> str:
-    """Encode a secret for a process of our own, over a pipe: the `enc_hook` of msgspec."""
+    """Encode a secret for a child process, over a pipe; msgspec's `enc_hook`."""
     if isinstance(value, Secret):
         return value.reveal()
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 def hide_from_parent(kind: type, value: object) -> Secret:
-    """Decode what `reveal_to_child` encoded: msgspec's `dec_hook`."""
+    """Decode a secret from `reveal_to_child`; msgspec's `dec_hook`."""
     if kind is Secret and isinstance(value, str):
         return Secret(value)
     raise TypeError(f"{kind.__name__} is not made of {type(value).__name__}")
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with what looks like a token, a bearer's credentials or an address' password as `[hidden]`."""
-    # Most texts have none of them, and to look for a few letters is cheaper than four expressions.
+    """Return a text with `[hidden]` in place of tokens, bearer credentials and passwords in addresses."""
+    # Most texts have no secrets, and searching for a few letters is faster than four regular expressions.
     if "sublet_" in text:
         text = _TOKEN.sub(HIDDEN, text)
     if "earer" in text or "EARER" in text:

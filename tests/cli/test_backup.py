@@ -22,7 +22,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
-from sublet.migrations.plan import migrations_config
+from sublet.migrations import migrations_config
 from sublet.schema_revision import known_revisions, needed_revision
 from sublet.subdomains.store import subdomains
 from support.operator_registry import Registry, small_registry
@@ -146,7 +146,7 @@ def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
     assert run(registry.url, "backup", file, "--force").startswith("Backed up")
 
 
-def test_what_can_not_be_backed_up_is_refused(tmp_path: Path) -> None:
+def test_backup_refuses_wrong_paths(tmp_path: Path) -> None:
     url, file = f"sqlite:///{tmp_path}/sublet.db", tmp_path / "backup.db"
     assert "sublet init" in run(url, "backup", file, expect=3)
     assert "pg_dump" in run("postgresql://a@localhost/b", "backup", file, expect=1)
@@ -175,7 +175,7 @@ def _break(path: Path) -> None:
         file.write(b"\xff" * size)
 
 
-def test_a_file_that_is_no_good_backup_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_restore_refuses_a_bad_backup_and_changes_nothing(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     broken, text, other, newer, beside = (
         tmp_path / f"{name}.db" for name in ("broken", "text", "other", "newer", "beside")
@@ -211,7 +211,7 @@ def test_a_file_that_is_no_good_backup_is_refused_and_changes_nothing(tmp_path: 
     assert not list(tmp_path.glob("*before-restore*"))
 
 
-def test_a_restore_waits_for_nobody_who_has_the_registry_open(tmp_path: Path) -> None:
+def test_restore_is_refused_while_a_process_has_the_registry_open(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     run(registry.url, "backup", tmp_path / "backup.db")
     before = registry.path.read_bytes()
@@ -260,7 +260,7 @@ def test_a_broken_registry_is_replaced_and_kept_with_its_wal(tmp_path: Path) -> 
     assert not (tmp_path / "sublet.db-shm").exists()
 
 
-def test_a_registry_that_breaks_an_invariant_is_backed_up_and_told(tmp_path: Path) -> None:
+def test_a_backup_of_a_registry_that_breaks_an_invariant_reports_it(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     file = tmp_path / "backup.db"
 

@@ -57,7 +57,7 @@ def answer(url: str, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_from_nothing_to_a_user_with_a_token_a_domain_and_credits(tmp_path: Path) -> None:
+def test_a_new_registry_gets_a_user_a_token_a_domain_and_credits(tmp_path: Path) -> None:
     url = databases.registry_address(tmp_path)
     missing = run(url, "user", "list")
     assert (missing.returncode, missing.stdout) == (3, "")
@@ -123,7 +123,7 @@ def test_a_wrong_command_line_is_exit_code_2(words: list[str], tmp_path: Path) -
     assert registry.rows() == before
 
 
-def test_the_doctor_shows_people_the_first_violations_of_a_kind_and_scripts_all(tmp_path: Path) -> None:
+def test_the_doctor_shows_the_first_violations_of_a_kind_and_all_with_json(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
 
     def write_events_to_come(tx: Tx) -> None:
@@ -142,7 +142,7 @@ def test_the_doctor_shows_people_the_first_violations_of_a_kind_and_scripts_all(
     assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25
 
 
-def test_a_notice_of_the_doctors_is_no_failure(tmp_path: Path) -> None:
+def test_a_notice_of_the_doctor_is_not_a_failure(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     bobs = registry.register(2, "gamma.example.test", "free", "ns1.alpha.example.test")
     registry.write(delete, Actor(kind="user", user_id=1), "alpha.example.test")
@@ -164,7 +164,7 @@ def test_a_notice_of_the_doctors_is_no_failure(tmp_path: Path) -> None:
     assert shown.returncode == (1 if told["violations"] else 0)
 
 
-def test_an_answer_says_whether_it_is_mailed(tmp_path: Path) -> None:
+def test_a_reply_reports_whether_it_is_mailed(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     smtp = {"SUBLET_MAIL_TRANSPORT": "smtp", "SUBLET_MAIL_FROM": "a@example.net", "SUBLET_SMTP_HOST": "m"}
     asked = OpenTicket(subject="When?", message="When?")
@@ -191,7 +191,7 @@ def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.sqlite_only
-def test_a_file_that_is_no_database_is_exit_code_3_and_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_exits_with_3_and_one_line(tmp_path: Path) -> None:
     (tmp_path / "no.db").write_text("This is not a database, but a text that is long enough." * 20)
     done = run(f"sqlite:///{tmp_path}/no.db", "user", "list")
     assert (done.returncode, done.stdout) == (3, "")
@@ -203,7 +203,7 @@ def test_a_file_that_is_no_database_is_exit_code_3_and_one_line(tmp_path: Path) 
     assert "never initialised" in empty.stderr
 
 
-def test_the_settings_file_counts_before_and_after_the_command(tmp_path: Path) -> None:
+def test_the_config_option_works_before_and_after_the_command(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     config = tmp_path / "sublet.toml"
     config.write_text('free_quota = 7\ndatabase_url = "postgresql://olga:secret@db.example.net/sublet"\n')
@@ -219,7 +219,7 @@ def test_the_settings_file_counts_before_and_after_the_command(tmp_path: Path) -
     assert "olga" in done.stdout
 
 
-def test_the_audit_has_the_reason_and_the_user_of_the_system(tmp_path: Path) -> None:
+def test_the_audit_has_the_reason_and_the_operators_login_name(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     answer(registry.url, "domain", "edit", "example.test", "--closed", "--reason", "maintenance")
     event = registry.events()[-1]
@@ -232,7 +232,7 @@ def test_the_audit_has_the_reason_and_the_user_of_the_system(tmp_path: Path) -> 
     assert registry.events()[-1]["reason"] is None
 
 
-def test_what_users_wrote_cannot_steer_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     answer(registry.url, "label", "set", "example.test", "gold", "--class", "reserved")
     registry.write(lambda tx: update_user(tx, 1, name="\x1b[31mred [bold]markup[/bold]"))
@@ -242,7 +242,7 @@ def test_what_users_wrote_cannot_steer_the_terminal(tmp_path: Path) -> None:
         assert "<U+001B>[31mred [bold]markup[/bold]" in shown
 
 
-def test_every_command_has_help_and_every_reading_one_a_table(tmp_path: Path) -> None:
+def test_every_command_has_help_and_every_question_prints_a_table(tmp_path: Path) -> None:
     url = small_registry(tmp_path).url
     for words in (
         ["user", "list"],

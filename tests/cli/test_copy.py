@@ -19,16 +19,15 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
-from sublet.cli.copy import shown_address
+from sublet.cli.database import shown_address
 from sublet.cli.main import app
 from sublet.db import sqlite_engine
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
-from sublet.registry.connection_store import open_target
-from sublet.registry.copy_store import NOT_COPIED, list_copied
+from sublet.registry.copy_store import NOT_COPIED, list_copied, open_target
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
-from sublet.serve_lock import serve_lock
+from sublet.sqlite_file import serve_lock
 from support.grown_registry import grow
 from support.postgresql import fresh_database
 from support.running_service import running_service
@@ -95,7 +94,7 @@ def registry_of(url: str) -> Dump:
         }
 
 
-def test_every_table_is_copied_or_named_as_one_that_is_not(tmp_path: Path) -> None:
+def test_every_table_is_either_copied_or_excluded_by_name(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/registry.db"
     upgrade(url)
     with connected(url) as connection:
@@ -103,7 +102,7 @@ def test_every_table_is_copied_or_named_as_one_that_is_not(tmp_path: Path) -> No
     assert {*(table.name for table in list_copied()), *NOT_COPIED, "alembic_version"} == there
 
 
-def test_a_registry_is_copied_whole_and_lives_on(source: str, database_url: str, tmp_path: Path) -> None:
+def test_a_copied_registry_is_complete_and_usable(source: str, database_url: str, tmp_path: Path) -> None:
     told = copy(source, database_url)
     counted = {each["table"]: each["rows"] for each in told["tables"]}
     assert counted["subdomains"] == NAMES
@@ -131,7 +130,7 @@ def test_a_registry_is_copied_whole_and_lives_on(source: str, database_url: str,
     assert copy(source, database_url, expect=1)["message"].startswith("The target has another registry")
 
 
-def test_numbers_that_were_given_and_lost_are_not_given_again(source: str, database_url: str) -> None:
+def test_ids_of_deleted_rows_are_not_given_again_after_a_copy(source: str, database_url: str) -> None:
     with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
         connection.execute("UPDATE sqlite_sequence SET seq = 5000 WHERE name = 'users'")
         connection.commit()
@@ -167,7 +166,7 @@ def test_a_copy_that_is_killed_leaves_the_target_as_it_was(
     assert registry_of(database_url) == registry_of(source)
 
 
-def test_what_can_not_be_copied_is_refused_and_changes_nothing(source: str, tmp_path: Path) -> None:
+def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str, tmp_path: Path) -> None:
     other = f"sqlite:///{tmp_path}/other.db"
     upgrade(other)
     done = CliRunner().invoke(
@@ -198,9 +197,7 @@ def test_what_can_not_be_copied_is_refused_and_changes_nothing(source: str, tmp_
     assert "sublet migrate" in copy(source, f"sqlite:///{tmp_path}/old.db", expect=3)["message"]
 
 
-def test_a_registry_that_breaks_an_invariant_is_copied_when_it_is_forced(
-    source: str, database_url: str
-) -> None:
+def test_force_copies_a_registry_that_breaks_an_invariant(source: str, database_url: str) -> None:
     with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
         connection.execute("UPDATE ledger_accounts SET balance = balance + 1 WHERE user_id = 1")
         connection.commit()
@@ -228,7 +225,7 @@ def test_a_registry_that_is_served_is_not_copied(source: str, tmp_path: Path, po
         assert "api on host-b" in copy(url, f"sqlite:///{tmp_path}/new.db", expect=1)["message"]
 
 
-def test_a_target_that_another_makes_is_left_alone(tmp_path: Path) -> None:
+def test_a_target_that_another_process_creates_stays(tmp_path: Path) -> None:
     path = tmp_path / "target.db"
     with serve_lock(path):
         with pytest.raises(Unavailable), open_target(f"sqlite:///{path}", path):
@@ -237,7 +234,9 @@ def test_a_target_that_another_makes_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_postgresql_can_not_hold_is_told(source: str, tmp_path: Path, postgresql_server: str) -> None:
+def test_a_value_that_postgresql_can_not_store_is_refused(
+    source: str, tmp_path: Path, postgresql_server: str
+) -> None:
     with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
         connection.execute("UPDATE users SET name = 'a' || char(0) || 'b' WHERE id = 1")
         connection.commit()
@@ -249,7 +248,7 @@ def test_what_postgresql_can_not_hold_is_told(source: str, tmp_path: Path, postg
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told(source: str, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(source: str, tmp_path: Path) -> None:
     target = f"sqlite:///{tmp_path}/target.db"
     words = [sys.executable, "-m", "sublet.cli.main", "copy", "--from", source, "--to", target]
     done = subprocess.run(  # a limit of the size of files stands in for a full disk: SQLite is told the same

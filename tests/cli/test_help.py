@@ -37,7 +37,7 @@ def on_one_line(text: str) -> str:
 
 
 @pytest.mark.parametrize(("words", "command"), list(commands()), ids=lambda each: str(each) or "sublet")
-def test_help_is_whole_at_80_columns_and_explains_everything(words: str, command: Any) -> None:
+def test_help_fits_80_columns_and_explains_every_option(words: str, command: Any) -> None:
     result = invoke([*words.split(), "--help"])
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -68,7 +68,9 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("words", "exit_code", "told"), NUMBERS, ids=lambda each: str(each)[:40])
-def test_a_number_below_0_is_an_argument(words: list[str], exit_code: int, told: str, tmp_path: Path) -> None:
+def test_a_negative_number_is_an_argument(
+    words: list[str], exit_code: int, told: str, tmp_path: Path
+) -> None:
     registry = small_registry(tmp_path)
     result = invoke(words, registry.url)
     assert (result.exit_code, told in result.stderr) == (exit_code, True), result.output
@@ -79,7 +81,7 @@ def test_a_number_below_0_is_an_argument(words: list[str], exit_code: int, told:
 
 
 @pytest.mark.parametrize("words", [["credits", "adjust", ANNA, "5", "--resaon", "r"], ["user", "list", "-x"]])
-def test_an_option_that_there_is_not_is_named(words: list[str], tmp_path: Path) -> None:
+def test_an_unknown_option_is_named(words: list[str], tmp_path: Path) -> None:
     result = invoke(words, small_registry(tmp_path).url)
     assert result.exit_code == 2
     assert f"No such option: {words[-2] if '--resaon' in words else words[-1]}" in result.stderr
@@ -99,9 +101,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize(("words", "sentence"), SENTENCES, ids=lambda each: str(each)[:40])
-def test_one_of_a_thing_is_singular_and_two_are_plural(
-    words: list[str], sentence: str, tmp_path: Path
-) -> None:
+def test_messages_use_singular_and_plural(words: list[str], sentence: str, tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     registry.register(2, "gamma.example.test", "free")
     result = invoke(words, registry.url)

@@ -9,7 +9,7 @@ NEVER = {"alembic", "mako", "psycopg", "dns.resolver"}
 
 
 @pytest.mark.parametrize("module", ["sublet.cli.user", "sublet.service.roles", "sublet.service.api_part"])
-def test_what_only_others_need_is_not_loaded(module: str) -> None:
+def test_libraries_of_other_commands_are_not_loaded(module: str) -> None:
     """Alembic is for `init` and `migrate`, psycopg for PostgreSQL."""
     told = subprocess.run(
         [sys.executable, "-c", f"import {module}, sys; print(*sys.modules)"],

@@ -2,7 +2,10 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sublet.cli.main import app
-from sublet.dns.server_config.model import key_name
+from sublet.dns.server_config import key_name
 from support.running_service import registry_address
 
 LISTEN = ("--listen", "192.0.2.53")
@@ -42,7 +45,7 @@ def made(address: str, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("server", ["knot", "bind", "powerdns"])
-def test_it_prints_every_file_with_one_fresh_key(database: str, server: str) -> None:
+def test_every_file_is_printed_with_one_fresh_key(database: str, server: str) -> None:
     first = made(database, "--server", server, *LISTEN, "--secondary", "ns2.zone.example=198.51.100.53")
     assert list(first) == ["primary", "ns2.zone.example-nsd", "ns2.zone.example-knot", "sublet"]
     secret = first["sublet"]["sublet-zone-example.key"]["text"].strip()
@@ -60,7 +63,7 @@ def test_it_prints_every_file_with_one_fresh_key(database: str, server: str) -> 
     assert secret not in json.dumps(again)
 
 
-def test_it_prints_our_own_settings(database: str) -> None:
+def test_sublets_own_settings_are_printed(database: str) -> None:
     files = made(database, "--server", "knot", "--listen", "[2001:db8::53]:5353")
     settings = tomllib.loads(files["sublet"]["primary.toml"]["text"])
     assert settings["primaries"]["zone-example"] == {
@@ -73,14 +76,14 @@ def test_it_prints_our_own_settings(database: str) -> None:
     assert "ns1.zone.example. 3600 IN AAAA 2001:db8::53" in files["primary"]["zone.example.zone"]["text"]
 
 
-def test_people_get_headings_and_commands(database: str) -> None:
+def test_the_text_has_headings_and_commands(database: str) -> None:
     printed = run(database, "zone", "config", "zone.example", "--server", "knot", *LISTEN)
     assert "==== The primary, knot ====" in printed
     assert "---- /etc/knot/knot.conf (root:knot, 0644)" in printed
     assert "sublet domain edit zone.example --primary zone-example" in printed
 
 
-def test_it_writes_files_that_are_not_overwritten(database: str, tmp_path: Path) -> None:
+def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "servers"
     words = ("zone", "config", "zone.example", "--server", "bind", *LISTEN, "--output", str(folder))
     printed = run(database, *words)
@@ -94,11 +97,11 @@ def test_it_writes_files_that_are_not_overwritten(database: str, tmp_path: Path)
         "sublet-zone-example.key": 0o600,
         "primary.toml": 0o644,
     }
-    assert "is there already" in run(database, *words, code=1)
+    assert "exists already" in run(database, *words, code=1)
     assert (folder / "sublet" / "sublet-zone-example.key").read_text().strip() == secret
 
 
-def test_the_directory_is_the_primarys(database: str) -> None:
+def test_directory_is_the_state_of_the_primary(database: str) -> None:
     files = made(database, "--server", "knot", *LISTEN, "--directory", "/srv/knot")
     assert files["primary"]["zone.example.zone"]["path"] == "/srv/knot/zone.example.zone"
     assert "storage: /srv/knot" in files["primary"]["knot.conf"]["text"]
@@ -108,24 +111,39 @@ def test_the_directory_is_the_primarys(database: str) -> None:
     ("words", "sentence"),
     [
         ((), "Say where the primary listens"),
-        (("--listen", "ns1.zone.example"), "no IP address"),
-        (("--listen", "::"), "not where others can reach it"),
-        (("--listen", "192.0.2.53:0"), "not where others can reach it"),
-        (("--listen", "192.0.2.53:70000"), "no IP address"),
+        (("--listen", "ns1.zone.example"), "is not an IP address"),
+        (("--listen", "::"), "Other hosts can't reach"),
+        (("--listen", "192.0.2.53:0"), "Other hosts can't reach"),
+        (("--listen", "192.0.2.53:70000"), "is not an IP address"),
         ((*LISTEN, "--secondary", "198.51.100.53"), "is not HOST=ADDRESS"),
         ((*LISTEN, "--secondary", "ns_2.zone.example=198.51.100.53"), "letters, digits and hyphens"),
-        ((*LISTEN, "--secondary", "ns2.zone.example=nowhere"), "no IP address"),
-        ((*LISTEN, "--directory", "knot"), "no absolute path"),
-        ((*LISTEN, "--directory", "/srv/a;b"), "no absolute path"),
+        ((*LISTEN, "--secondary", "ns2.zone.example=nowhere"), "is not an IP address"),
+        ((*LISTEN, "--directory", "knot"), "is not an absolute path"),
+        ((*LISTEN, "--directory", "/srv/a;b"), "is not an absolute path"),
     ],
 )
-def test_what_can_not_be_is_refused(database: str, words: tuple[str, ...], sentence: str) -> None:
+def test_invalid_options_are_refused(database: str, words: tuple[str, ...], sentence: str) -> None:
     printed = run(database, "zone", "config", "zone.example", "--server", "knot", *words, code=1)
     assert sentence in printed
 
 
-def test_the_name_of_a_key_is_one_label() -> None:
+def test_a_key_name_is_one_label() -> None:
     assert key_name("zone.example") == "sublet-zone-example"
     long = [f"{'a' * 60}.{end}.example" for end in "bc"]
     assert len({key_name(each) for each in long}) == 2
     assert all(len(f"{key_name(each)}-transfer") <= 63 for each in long)
+
+
+def test_the_wheel_has_the_templates(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "flit_core.wheel", "--outdir", str(tmp_path)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    templates = {
+        path.relative_to(root / "src").as_posix()
+        for path in (root / "src").glob("sublet/dns/server_templates/*")
+    }
+    assert templates
+    assert templates <= packed

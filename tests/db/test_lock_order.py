@@ -14,7 +14,6 @@ from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import owner_store, store, sweep_store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
@@ -187,7 +186,7 @@ def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engin
     registry, engine = pair
     held = registry.register(SHOP)
     registry.sweep()
-    registry.write(edit_zone_settings, OPERATOR, ZONE, PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, ZONE, {"grace_days": 100})
     with engine.begin() as connection:
         tx = Tx(connection, registry.now)
         assert account_store.lock_user(tx, registry.users["ann"]) is not None

@@ -68,7 +68,9 @@ def add_process(url: str, *, revision: str, seconds_ago: int = 0) -> None:
 
 
 @pytest.mark.slow
-def test_a_running_service_goes_on_while_the_schema_is_added_to(postgresql_url: str, tmp_path: Path) -> None:
+def test_a_running_service_works_while_a_migration_adds_to_the_schema(
+    postgresql_url: str, tmp_path: Path
+) -> None:
     newer = newer_version(tmp_path, goes_on=True)
     with serve_process(postgresql_url, tmp_path, free_quota=100_000) as serving:
         service = serving.service
@@ -95,7 +97,7 @@ def test_a_running_service_goes_on_while_the_schema_is_added_to(postgresql_url: 
         assert serving.stop() == 0
 
 
-def test_a_schema_that_older_code_can_not_work_with_is_refused(database_url: str, tmp_path: Path) -> None:
+def test_a_schema_that_running_code_can_not_work_with_is_refused(database_url: str, tmp_path: Path) -> None:
     newer = newer_version(tmp_path, goes_on=False)
     upgrade(database_url)
     own = needed_revision()
@@ -116,7 +118,7 @@ def test_a_schema_that_older_code_can_not_work_with_is_refused(database_url: str
     assert newer.run(database_url, "doctor")["healthy"]
 
 
-def test_a_process_that_begins_while_the_schema_is_upgraded_waits_and_is_refused(postgresql_url: str) -> None:
+def test_a_process_that_starts_during_an_upgrade_waits_and_is_refused(postgresql_url: str) -> None:
     upgrade(postgresql_url)
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
 
@@ -159,7 +161,7 @@ def test_an_older_schema_is_refused_until_it_is_migrated(database_url: str, tmp_
     assert run(database_url, "user", "list") == []
 
 
-def test_an_sqlite_registry_is_migrated_when_it_is_not_served(tmp_path: Path) -> None:
+def test_an_sqlite_registry_is_migrated_only_while_not_served(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/registry.db"
     newer = newer_version(tmp_path, goes_on=True)
     with serve_process(url, tmp_path) as serving:
@@ -176,7 +178,7 @@ def test_an_sqlite_registry_is_migrated_when_it_is_not_served(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_migration_stands_in_front_of_nobody_for_long(postgresql_url: str, tmp_path: Path) -> None:
+def test_a_migration_blocks_requests_only_briefly(postgresql_url: str, tmp_path: Path) -> None:
     upgrade(postgresql_url)
     newer = newer_version(tmp_path, goes_on=True)
     with (
@@ -205,7 +207,7 @@ def test_a_migration_stands_in_front_of_nobody_for_long(postgresql_url: str, tmp
 
 
 @pytest.mark.slow
-def test_two_migrations_at_once_go_one_after_the_other(postgresql_url: str, tmp_path: Path) -> None:
+def test_concurrent_migrations_are_serialized(postgresql_url: str, tmp_path: Path) -> None:
     upgrade(postgresql_url)
     newer = newer_version(tmp_path, goes_on=True)
     both = [newer.start(postgresql_url, "migrate") for _ in range(2)]
@@ -231,7 +233,7 @@ def test_a_role_that_does_not_own_the_tables_can_not_migrate(postgresql_url: str
             connection.execute(f"DROP ROLE {name}")
 
 
-def test_what_goes_on_is_stored_with_the_schema(database_url: str, tmp_path: Path) -> None:
+def test_compatible_revisions_are_stored_with_the_schema(database_url: str, tmp_path: Path) -> None:
     newer = newer_version(tmp_path, goes_on=True)
     newer.run(database_url, "init")
     engine = (

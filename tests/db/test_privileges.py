@@ -43,7 +43,7 @@ def found(postgresql_server: str) -> Iterator[Logins]:
         yield made
 
 
-def test_what_is_granted_names_tables_and_columns_that_there_are() -> None:
+def test_grants_name_existing_tables_and_columns() -> None:
     tables = {each.name: set(each.columns.keys()) for each in (*list_copied(), *list_other())}
     assert tables.keys() == metadata.tables.keys()
     granted = {name for role in ROLES for name in role.grants} - {"alembic_version"}
@@ -59,7 +59,7 @@ def test_what_is_granted_names_tables_and_columns_that_there_are() -> None:
                 assert privileges.keys() == {"SELECT"}
 
 
-def test_the_command_prints_it() -> None:
+def test_the_command_prints_the_grants() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sublet.cli.main", "grants"], capture_output=True, text=True, check=True
     )
@@ -234,7 +234,7 @@ FORBIDDEN = {
 _DENIED = re.compile(r"permission denied|must be owner")
 
 
-def test_what_a_role_is_not_to_do_is_refused(found: Logins) -> None:
+def test_a_role_without_a_privilege_is_refused(found: Logins) -> None:
     for role, statements in FORBIDDEN.items():
         with psycopg.connect(found.url(role), autocommit=True) as connection:
             for statement in statements:

@@ -5,6 +5,7 @@ import random
 import socket
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -603,21 +604,60 @@ def is_dropped(send: Callable[[], None], *, every_seconds: float) -> bool:
     return False
 
 
-def test_connections_are_bounded_and_come_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "CONNECTIONS_MAX", 3)
+def ask_over(connection: socket.socket) -> dns.rcode.Rcode:
     wire = query_wire()
+    connection.sendall(len(wire).to_bytes(2, "big") + wire)
+    return receive(connection).rcode()
+
+
+def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameserver, "CONNECTIONS_MAX", 3)
     with serving(reader_of(RECORDS)) as port:
         held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
-        for connection in held:
-            connection.sendall(len(wire).to_bytes(2, "big") + wire)
-            assert receive(connection).rcode() == dns.rcode.NOERROR
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as refused:
-            assert closed_by_peer(refused)
-        assert ask(port, ZONE, "SOA", "+notcp").code == "NOERROR"
+        for number in (1, 0, 2):
+            assert ask_over(held[number]) == dns.rcode.NOERROR
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as new:
+            assert ask_over(new) == dns.rcode.NOERROR
+            assert closed_by_peer(held[1])
+            for number in (0, 2):
+                assert ask_over(held[number]) == dns.rcode.NOERROR
         for connection in held:
             connection.close()
-        time.sleep(0.2)
-        assert ask(port, ZONE, "SOA", "+tcp").code == "NOERROR"
+
+
+def test_a_client_closes_its_own_connections_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameserver, "CONNECTIONS_PER_CLIENT", 2)
+    with serving(reader_of(RECORDS)) as port:
+        other = socket.create_connection(("127.0.0.1", port), timeout=5, source_address=("127.0.0.2", 0))
+        assert ask_over(other) == dns.rcode.NOERROR
+        held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
+        assert ask_over(held[2]) == dns.rcode.NOERROR
+        assert closed_by_peer(held[0])
+        assert ask_over(other) == dns.rcode.NOERROR
+        for connection in (other, *held):
+            connection.close()
+
+
+def test_a_connection_is_refused_while_all_others_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nameserver, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(nameserver, "READ_SECONDS", 60)
+    reading = threading.Semaphore(0)
+
+    async def read_for_long(_names: Collection[str]) -> Mapping[str, ZoneView]:
+        reading.release()
+        await asyncio.sleep(60)
+        return {}
+
+    wire = query_wire()
+    with serving(read_for_long) as port:
+        busy = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(2)]
+        for connection in busy:
+            connection.sendall(len(wire).to_bytes(2, "big") + wire)
+            assert reading.acquire(timeout=60)
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as refused:
+            assert closed_by_peer(refused)
+        for connection in busy:
+            connection.close()
 
 
 def test_start_and_close() -> None:

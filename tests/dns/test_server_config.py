@@ -37,7 +37,7 @@ def server(
         yield running
 
 
-def test_a_delegation_comes_is_served_and_goes(server: NameServerProcess) -> None:
+def test_a_delegation_is_added_served_and_removed(server: NameServerProcess) -> None:
     accepted(server, delegate("foo"))
     assert at(server, "foo") == WHOLE
     referral = server.ask("www.foo.zone.example", "A", want_dnssec=True)
@@ -49,7 +49,7 @@ def test_a_delegation_comes_is_served_and_goes(server: NameServerProcess) -> Non
     assert at(server, "foo") == set()
 
 
-def test_an_update_behind_the_fence(server: NameServerProcess) -> None:
+def test_updates_require_the_value_of_the_fence(server: NameServerProcess) -> None:
     first = fence("one", lambda message: message.absent("_sublet", "TXT"))
     stale = fence("three", lambda message: message.present("_sublet", "TXT", "one"))
     try:
@@ -121,7 +121,7 @@ def test_the_key_may_do_no_more(server: NameServerProcess, name: str) -> None:
     assert server.records() == before
 
 
-def test_text_stands_at_the_fence_alone(server: NameServerProcess) -> None:
+def test_the_key_may_write_txt_only_at_the_fence(server: NameServerProcess) -> None:
     answer = send(server, lambda message: message.add("other", 300, "TXT", "mine"), key=server.key)
     if server.kind == "knot":  # one rule has one list of types, whatever the name
         assert answer.rcode == "NOERROR"
@@ -152,7 +152,7 @@ STRANGERS: dict[str, dict[str, Outcome]] = {
 
 
 @pytest.mark.parametrize("who", STRANGERS)
-def test_nobody_else_may_update(server: NameServerProcess, who: str) -> None:
+def test_no_other_key_may_update(server: NameServerProcess, who: str) -> None:
     keys = {
         "no key": None,
         "wrong secret": fresh_key(server.key.name),
@@ -165,12 +165,12 @@ def test_nobody_else_may_update(server: NameServerProcess, who: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["other.example", "example", "foo.zone.example"])
-def test_no_other_zone(server: NameServerProcess, zone: str) -> None:
+def test_updates_of_other_zones_are_refused(server: NameServerProcess, zone: str) -> None:
     answer = send(server, delegate("foo"), key=server.key, zone=zone)
     assert answer.rcode == "NOTAUTH"
 
 
-def test_a_name_outside_the_zone(server: NameServerProcess) -> None:
+def test_updates_of_names_outside_the_zone_are_refused(server: NameServerProcess) -> None:
     answer = send(
         server, lambda message: message.add("www.other.example.", 300, "A", "192.0.2.66"), key=server.key
     )
@@ -179,7 +179,7 @@ def test_a_name_outside_the_zone(server: NameServerProcess) -> None:
     )
 
 
-def test_transfers_want_a_key(server: NameServerProcess) -> None:
+def test_transfers_require_a_key(server: NameServerProcess) -> None:
     assert Record("ns1.zone.example", "A", 3600, "127.0.0.1") in server.records()
     assert dns.query.tcp(dns.message.make_query(ZONE, "AXFR"), server.address, 10, server.port).rcode() in (
         dns.rcode.REFUSED,
@@ -189,7 +189,7 @@ def test_transfers_want_a_key(server: NameServerProcess) -> None:
         server.transfer(fresh_key(server.key.name))
 
 
-def test_no_recursion(server: NameServerProcess) -> None:
+def test_recursion_is_refused(server: NameServerProcess) -> None:
     query = dns.message.make_query("www.elsewhere.example", "A")
     answer = dns.query.udp(query, server.address, 10, server.port)
     assert answer.rcode() == dns.rcode.REFUSED
@@ -207,14 +207,14 @@ def test_names_can_not_be_walked(server: NameServerProcess) -> None:
     assert [(key.flags, key.algorithm) for key in keys] == [(257, 13)]
 
 
-def test_the_server_tells_little_of_itself(server: NameServerProcess) -> None:
+def test_the_server_hides_its_version(server: NameServerProcess) -> None:
     query = dns.message.make_query("version.bind", "TXT", "CH")
     answer = dns.query.udp(query, server.address, 10, server.port)
     told = "".join(rdata.to_text() for rrset in answer.answer for rdata in rrset)
     assert not any(digit in told for digit in "0123456789")
 
 
-def test_secrets_are_in_no_file_for_everyone(server: NameServerProcess) -> None:
+def test_files_with_secrets_are_not_readable_by_all(server: NameServerProcess) -> None:
     secrets = [each.reveal().encode() for each in (server.key.secret, server.transfer_key.secret)]
     files = [path for folder in "csr" for path in (server.folder / folder).rglob("*") if path.is_file()]
     with_secret = [path for path in files if any(each in path.read_bytes() for each in secrets)]

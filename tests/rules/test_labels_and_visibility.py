@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
+from sublet.platform_domains.grants import is_visible
 from sublet.platform_domains.labels import MODES_BY_CLASS, classify
-from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, PlatformDomain
-from sublet.platform_domains.settings import default_settings
-from sublet.platform_domains.visibility import is_visible
+from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, PlatformDomain, default_settings
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DOMAIN = PlatformDomain(
@@ -38,14 +37,14 @@ def test_a_closed_platform_domain_is_still_listed() -> None:
 
 
 @pytest.mark.parametrize("label", ["shop", "a", "xn--strae-oqa", "4", "n-s"])
-def test_labels_are_standard_unless_something_is_said(label: str) -> None:
+def test_labels_are_standard_by_default(label: str) -> None:
     assert classify(label, DOMAIN, None, 1) == "standard"
 
 
 @pytest.mark.parametrize(
     "label", ["www", "mail", "wpad", "isatap", "autodiscover", "localhost", "ns", "ns1", "ns42", "hostmaster"]
 )
-def test_what_protocols_treat_specially_is_reserved_everywhere(label: str) -> None:
+def test_labels_with_a_protocol_meaning_are_reserved_everywhere(label: str) -> None:
     assert classify(label, DOMAIN, None, 1) == "reserved"
     # Reserved before short: `ns` is not for sale.
     assert classify(label, structs.replace(DOMAIN, premium_length_max=63), None, 1) == "reserved"
@@ -66,12 +65,12 @@ def test_short_labels_are_premium_by_the_characters_that_people_see(label: str, 
 
 @pytest.mark.parametrize("listed_class", LABEL_CLASSES)
 @pytest.mark.parametrize("label", ["shop", "www", "ab"])
-def test_what_the_operator_listed_wins(label: str, listed_class: str) -> None:
+def test_the_operators_list_has_precedence(label: str, listed_class: str) -> None:
     listed = Label(7, label, listed_class, None, None, organization_ids=(1,))
     assert classify(label, structs.replace(DOMAIN, premium_length_max=2), listed, 1) == listed_class
 
 
-def test_a_special_label_is_reserved_for_all_but_those_it_was_granted_to() -> None:
+def test_a_special_label_is_reserved_for_organizations_without_a_grant() -> None:
     listed = Label(7, "shop", "special", None, None, organization_ids=(1, 3))
     assert [classify("shop", DOMAIN, listed, each) for each in (1, 2, 3)] == [
         "special",
@@ -81,6 +80,6 @@ def test_a_special_label_is_reserved_for_all_but_those_it_was_granted_to() -> No
     assert classify("shop", DOMAIN, replace(listed, organization_ids=()), 1) == "reserved"
 
 
-def test_every_class_says_which_modes_take_it() -> None:
+def test_every_class_has_its_modes() -> None:
     assert set(MODES_BY_CLASS) == set(LABEL_CLASSES)
     assert [mode for modes in MODES_BY_CLASS.values() for mode in modes] == list(MODES)

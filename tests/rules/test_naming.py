@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.settings import default_settings
+from sublet.platform_domains.model import PlatformDomain, default_settings
 from sublet.subdomains.model import Register
 from sublet.subdomains.naming import canonical_domain, label_of
 

@@ -25,7 +25,7 @@ from sublet.config import Settings
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.mail.store import mails
-from sublet.platform_domains.offer_mode import offer_mode
+from sublet.platform_domains.offers import offer_mode
 from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.delete import delete
 from sublet.subdomains.milestone_store import milestones

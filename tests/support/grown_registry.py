@@ -33,10 +33,9 @@ from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.names import owner_key
 from sublet.dns.types import GlueInput
 from sublet.migrations import upgrade
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.offers import offer_mode
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.registry.copy_store import list_copied
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.delete import delete
@@ -92,9 +91,7 @@ class Growing:
         """Add the platform domain, a package, a coupon, and users who pay."""
 
         def offer(tx: Tx) -> None:
-            added = add_platform_domain(
-                tx, OPERATOR, ZONE, PlatformDomainSettings(), names_held=list_names_held
-            )
+            added = add_platform_domain(tx, OPERATOR, ZONE, {}, names_held=list_names_held)
             self.domain_id = added.platform_domain.id
             offer_mode(tx, OPERATOR, ZONE, "plus", price_credits=10, renewal_price_credits=11)
             add_package(tx, OPERATOR, "Large", 1000, "9.90", "EUR")

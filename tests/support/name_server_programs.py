@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sublet.dns.server_config.bind import bind_primary
-from sublet.dns.server_config.knot import knot_primary, knot_secondary
-from sublet.dns.server_config.model import SecondarySite, ServerConfig, Site
-from sublet.dns.server_config.nsd import nsd_secondary
-from sublet.dns.server_config.powerdns import powerdns_primary
+from sublet.dns.server_config import (
+    SecondarySite,
+    ServerConfig,
+    Site,
+    bind_primary,
+    knot_primary,
+    knot_secondary,
+    nsd_secondary,
+    powerdns_primary,
+)
 
 if TYPE_CHECKING:
     from support.name_servers import NameServerProcess

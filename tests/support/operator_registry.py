@@ -17,9 +17,8 @@ from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Payable
 from sublet.db import Database, Tx, open_database
 from sublet.migrations import upgrade
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.offers import offer_mode
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.schema import metadata
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
@@ -133,7 +132,7 @@ def _small_template() -> str:
     registry = empty_registry(template("template"))
     registry.do(add_user, ANNA, "Anna")
     registry.do(add_user, BOB, "Bob", "Acme")
-    registry.do(add_platform_domain, "example.test", PlatformDomainSettings(), names_held=list_names_held)
+    registry.do(add_platform_domain, "example.test", {}, names_held=list_names_held)
     registry.do(offer_mode, "example.test", "plus", price_credits=10)
     registry.do(grant_credits, ANNA, 100, "welcome")
     registry.register(1, "alpha.example.test", "free", "ns1.example.org", "ns2.example.org")

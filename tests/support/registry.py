@@ -26,9 +26,8 @@ from sublet.errors import Refusal
 from sublet.http.store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.invariants import Violation
 from sublet.migrations import upgrade
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.offers import offer_mode
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
@@ -93,7 +92,7 @@ class Registry:
             add_platform_domain,
             OPERATOR,
             domain,
-            PlatformDomainSettings(**settings),
+            settings,
             names_held=list_names_held,
         )
         self.domains[domain] = added.platform_domain.id

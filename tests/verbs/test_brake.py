@@ -8,7 +8,6 @@ import pytest
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import check_store, store, sweep_store
 from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.delete import delete, move_to_trash
@@ -75,9 +74,7 @@ def test_a_week_without_the_worker_is_no_reason(registry: Registry) -> None:
 def test_more_losses_than_the_dates_forecast_stop_it(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
-    registry.write(
-        edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=1), force=True
-    )
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
     swept = registry.sweep()
     assert swept.stopped_reason is not None
     assert swept.stopped_reason.startswith("Of 30 names 30 would go to the trash now and 0 be purged")
@@ -97,9 +94,7 @@ def test_as_many_losses_as_were_forecast_do_not(registry: Registry) -> None:
 def test_a_few_surprises_do_not(registry: Registry) -> None:
     fill(registry, 20)
     registry.live(days=380)
-    registry.write(
-        edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=1), force=True
-    )
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
     assert registry.sweep().done["trashed"] == 20
 
 
@@ -116,11 +111,9 @@ def test_surprises_of_one_day_count_together(registry: Registry) -> None:
 def test_a_wrong_setting_put_right_needs_no_losses(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
-    registry.write(
-        edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=1), force=True
-    )
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1}, force=True)
     assert registry.sweep().stopped_reason is not None
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=30))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 30})
     registry.write(resume_sweep, OPERATOR)
     assert registry.sweep().done == Counter(looked=30)
     assert trashed(registry) == 0
@@ -210,7 +203,7 @@ def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> 
             edit_zone_settings,
             OPERATOR,
             "example.test",
-            PlatformDomainSettings(grace_days=days),
+            {"grace_days": days},
             force=force,
         )
         if force:
@@ -218,9 +211,7 @@ def test_the_word_does_not_outlive_what_it_was_given_for(registry: Registry) -> 
     registry.write(resume_sweep, OPERATOR)
     assert registry.sweep().done == Counter(looked=60)
     registry.advance(hours=20)
-    registry.write(
-        edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=3), force=True
-    )
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 3}, force=True)
     assert registry.sweep().stopped_reason is not None
     assert trashed(registry) == 0
 
@@ -244,7 +235,7 @@ def test_a_grant_that_was_used_rings_no_second_alarm(registry: Registry) -> None
 
 @pytest.mark.parametrize("trash_days", [0, 1])
 def test_who_empties_the_account_stops_nobody_s_sweep(registry: Registry, trash_days: int) -> None:
-    settings = PlatformDomainSettings(trash_days=trash_days)
+    settings = {"trash_days": trash_days}
     registry.write(edit_zone_settings, OPERATOR, "example.test", settings)
     fill(registry, 30)
     registry.live(days=3)
@@ -255,7 +246,7 @@ def test_who_empties_the_account_stops_nobody_s_sweep(registry: Registry, trash_
 
 @pytest.mark.slow
 def test_a_forecast_loss_through_a_trash_of_no_days_counts_once(registry: Registry) -> None:
-    settings = PlatformDomainSettings(trash_days=0)
+    settings = {"trash_days": 0}
     registry.write(edit_zone_settings, OPERATOR, "example.test", settings)
     fill(registry, 35)
     assert registry.live(days=400, step_days=1)["purged"] == 35
@@ -266,13 +257,11 @@ def test_days_that_would_lose_names_at_once_are_refused_first(registry: Registry
     registry.live(days=370)
     registry.write(delete, registry.actor("carl"), "n0.example.test")
     with registry.refuses(Conflict) as caught:
-        registry.write(
-            edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=1, trash_days=0)
-        )
+        registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1, "trash_days": 0})
     assert caught[0].message.startswith(
         "By these days 2 names would go to the trash at once, and 1 in the trash"
     )
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=10))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 10})
 
 
 def test_losses_are_counted_by_the_rules(registry: Registry) -> None:

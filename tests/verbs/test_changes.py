@@ -30,9 +30,8 @@ from sublet.errors import (
     SubdomainSuspended,
     ValidationFailed,
 )
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.offers import withdraw_offer
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.evidence import evidence_of
@@ -326,7 +325,7 @@ def test_a_name_of_a_withdrawn_offer_is_renewed_at_its_renewal_price(registry: R
         edit_platform_domain,
         OPERATOR,
         "example.test",
-        PlatformDomainSettings(hidden=True, registration_open=False),
+        {"hidden": True, "registration_open": False},
     )
     registry.advance(days=310)
     assert registry.write(renew, registry.actor(), SHOP, PAID) == Outcome(held.id, 11)

@@ -13,9 +13,8 @@ from sublet.db import Tx
 from sublet.dns.types import Delegation, GlueInput
 from sublet.errors import Conflict, FieldError, SubdomainUnavailable, ValidationFailed
 from sublet.mail.store import mails
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import milestone_store, term_store
 from sublet.subdomains.check_dependents import list_notices
 from sublet.subdomains.delegation_store import nameserver_hosts
@@ -163,11 +162,9 @@ def test_a_users_own_names_and_glue_are_fine(registry: Registry) -> None:
     registry.register(ADA, nameservers=(HOST, f"ns1.{ADA}"), glue=glue)
 
 
-@pytest.mark.parametrize(
-    "setting", [PlatformDomainSettings(hidden=True), PlatformDomainSettings(restricted=True)]
-)
+@pytest.mark.parametrize("setting", [{"hidden": True}, {"restricted": True}])
 def test_under_a_hidden_platform_domain_only_the_dns_is_told_of(
-    registry: Registry, setting: PlatformDomainSettings
+    registry: Registry, setting: dict[str, bool]
 ) -> None:
     registry.add_domain("else.test")
     registry.register("held.else.test")
@@ -294,7 +291,7 @@ def test_the_name_is_not_released_before_the_dns_has_let_go(registry: Registry) 
     registry.register("ada.else.test", "ben", nameservers=(HOST, OUT))
     registry.publish("else.test")
     registry.write(delete, registry.actor(), GONE)
-    registry.write(edit_platform_domain, OPERATOR, "example.test", PlatformDomainSettings(cooling_off_days=0))
+    registry.write(edit_platform_domain, OPERATOR, "example.test", {"cooling_off_days": 0})
     for _ in range(10):
         registry.advance(days=5)
         registry.sweep()

@@ -28,7 +28,7 @@ from sublet.db import Tx
 from sublet.http.store import claim_key, idempotency_keys, remember_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.offers import withdraw_offer
 from sublet.subdomains import milestone_store, store
 from sublet.subdomains.check_charge_store import list_wrong_coupon_uses
 from sublet.subdomains.delete import delete

@@ -6,7 +6,6 @@ from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import owner_store, publish_store
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import UpdateNameservers
@@ -112,7 +111,7 @@ def test_adopted_records_are_not_lost_by_leaving_the_built_in_name_server(regist
     registry.write(zone_store.insert_records, domain_id, adopted)
     registry.register(SHOP, nameservers=("ns1.example.org",))
     registry.publish()
-    to_primary = PlatformDomainSettings(primary="main")
+    to_primary = {"primary": "main"}
     with registry.refuses(Conflict) as caught:
         registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary)
     assert "2 records" in caught[0].message
@@ -120,5 +119,5 @@ def test_adopted_records_are_not_lost_by_leaving_the_built_in_name_server(regist
     assert registry.read(zone_store.list_zone_records, domain_id) == adopted, "until the first check"
     with registry.refuses(SubdomainUnavailable):
         registry.register(f"mail.{ZONE}")
-    registry.write(edit_zone_settings, OPERATOR, ZONE, PlatformDomainSettings(primary=""))
+    registry.write(edit_zone_settings, OPERATOR, ZONE, {"primary": ""})
     assert registry.read(zone_store.list_zone_records, domain_id) == []

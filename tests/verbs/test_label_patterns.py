@@ -4,11 +4,9 @@ import pytest
 
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, SubdomainUnavailable, ValidationFailed
-from sublet.platform_domains import pattern_store
-from sublet.platform_domains.block_labels import block_labels
-from sublet.platform_domains.label_patterns import PATTERNS_MAX
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.unblock_labels import unblock_labels
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.label_patterns import PATTERNS_MAX, block_labels, unblock_labels
+from sublet.platform_domains.labels import set_label
 from sublet.subdomains.matching_names import list_matching
 from support.registry import OPERATOR, Registry
 
@@ -16,7 +14,7 @@ ZONE, OTHER = "example.test", "other.test"
 BANK = f"my-bank-login.{ZONE}"
 
 
-def test_nobody_can_register_what_is_blocked(registry: Registry) -> None:
+def test_blocked_labels_can_not_be_registered(registry: Registry) -> None:
     registry.write(block_labels, OPERATOR, "*bank*")
     with registry.refuses(SubdomainUnavailable) as caught:
         registry.register(BANK)
@@ -28,7 +26,7 @@ def test_nobody_can_register_what_is_blocked(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_a_pattern_of_one_platform_domain_says_nothing_of_another(registry: Registry) -> None:
+def test_a_pattern_of_one_platform_domain_does_not_block_under_another(registry: Registry) -> None:
     registry.add_domain(OTHER)
     registry.write(block_labels, OPERATOR, "*bank*", OTHER)
     registry.register(BANK)
@@ -36,7 +34,7 @@ def test_a_pattern_of_one_platform_domain_says_nothing_of_another(registry: Regi
         registry.register(f"my-bank-login.{OTHER}")
 
 
-def test_a_label_that_is_listed_is_what_it_is_listed_as(registry: Registry) -> None:
+def test_a_listed_label_keeps_its_class_despite_patterns(registry: Registry) -> None:
     registry.write(block_labels, OPERATOR, "*bank*")
     registry.write(set_label, OPERATOR, ZONE, "riverbank", "standard")
     registry.register(f"riverbank.{ZONE}")
@@ -71,16 +69,16 @@ def test_refusals_of_the_operators_commands(registry: Registry) -> None:
             registry.write(verb, OPERATOR, *words)
 
 
-def test_the_database_holds_that_a_pattern_is_there_once(registry: Registry) -> None:
-    registry.write(lambda tx: pattern_store.insert_pattern(tx, None, "*bank*"))
+def test_the_database_holds_patterns_unique(registry: Registry) -> None:
+    registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))
     with pytest.raises(Conflict):
-        registry.write(lambda tx: pattern_store.insert_pattern(tx, None, "*bank*"))
+        registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))
 
 
-def test_there_are_only_so_many(registry: Registry) -> None:
+def test_the_number_of_patterns_is_limited(registry: Registry) -> None:
     def fill(tx: Tx) -> None:
         for number in range(PATTERNS_MAX):
-            pattern_store.insert_pattern(tx, None, f"*{number}")
+            platform_domain_store.insert_pattern(tx, None, f"*{number}")
 
     registry.write(fill)
     with registry.refuses(Conflict):

@@ -5,9 +5,8 @@ from sqlalchemy import select
 
 from sublet.db import Tx
 from sublet.errors import SubdomainUnavailable
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.store import subdomains
@@ -50,7 +49,7 @@ def test_each_platform_domain_is_by_itself_and_may_be_without(registry: Registry
     registry.add_domain(OTHER)
     registry.register(PAYPAL)
     registry.register(f"p\u0430ypal.{OTHER}", "ben")
-    registry.write(edit_platform_domain, OPERATOR, ZONE, PlatformDomainSettings(look_alike_check=False))
+    registry.write(edit_platform_domain, OPERATOR, ZONE, {"look_alike_check": False})
     registry.register(CYRILLIC, "ben")
 
 

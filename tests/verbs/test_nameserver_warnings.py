@@ -8,8 +8,7 @@ from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput, Record
 from sublet.errors import ValidationFailed
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.nameserver_warnings import nameserver_warnings
@@ -70,11 +69,9 @@ def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
     assert warned(registry, HOST) == (NOT_IN_THE_DNS,)
 
 
-@pytest.mark.parametrize(
-    "setting", [PlatformDomainSettings(hidden=True), PlatformDomainSettings(restricted=True)]
-)
+@pytest.mark.parametrize("setting", [{"hidden": True}, {"restricted": True}])
 def test_below_a_domain_that_not_everybody_sees_only_the_dns_is_told_of(
-    registry: Registry, setting: PlatformDomainSettings
+    registry: Registry, setting: dict[str, bool]
 ) -> None:
     """Whether a name is registered there is nobody's to know: registered without nameservers and missing say the same."""
     registry.add_domain("else.test")

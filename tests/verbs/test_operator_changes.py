@@ -33,15 +33,10 @@ from sublet.errors import (
     TokenExpired,
     TokenRevoked,
 )
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.grant_platform_domain import grant_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.revoke_platform_domain import revoke_platform_domain
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.unset_label import unset_label
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
+from sublet.platform_domains.labels import set_label, unset_label
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
+from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import find_for_operator
@@ -87,7 +82,7 @@ def test_a_user_joins_by_name_slug_or_id_and_a_new_name_adds_an_organization(reg
     assert registry.do(add_user, "c4@example.net", "C", "Ärzte & Co.").organization == new.organization
 
 
-def test_every_change_is_audited_with_who_and_why(registry: Registry) -> None:
+def test_every_change_is_audited_with_actor_and_reason(registry: Registry) -> None:
     registry.do(edit_user, ANNA, UserEdit(name="Anne", free_quota=9, organization="acme"))
     event = registry.events()[-1]
     assert (event["actor_kind"], event["actor_name"], event["reason"]) == ("operator", "olga", "because")
@@ -98,10 +93,10 @@ def test_every_change_is_audited_with_who_and_why(registry: Registry) -> None:
     assert back.user.free_quota is None
 
 
-def test_what_is_the_same_already_leaves_no_event(registry: Registry) -> None:
+def test_unchanged_values_leave_no_event(registry: Registry) -> None:
     before = registry.rows()
     registry.do(edit_user, ANNA, UserEdit(name="Anna", email=ANNA.upper()))
-    registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(idn=True))
+    registry.do(edit_platform_domain, DOMAIN, {"idn": True})
     after = registry.rows()
     # PostgreSQL's mark tells that the transactions were committed, which they were.
     assert {**after, "commit_marks": []} == {**before, "commit_marks": []}
@@ -151,7 +146,7 @@ ns.child 60 A 192.0.2.53
 
 
 def test_an_adopted_zone_gives_its_settings_and_keeps_its_records(registry: Registry) -> None:
-    said = PlatformDomainSettings(retry_seconds=77)
+    said = {"retry_seconds": 77}
     added = registry.do(
         add_platform_domain, "Old.test.", said, names_held=list_names_held, zone_file=ZONE_FILE
     )
@@ -178,17 +173,17 @@ def test_an_adopted_zone_gives_its_settings_and_keeps_its_records(registry: Regi
 
 
 def test_a_change_of_the_apex_gives_the_zone_a_new_serial(registry: Registry) -> None:
-    edited = registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(grace_days=1))
+    edited = registry.do(edit_platform_domain, DOMAIN, {"grace_days": 1})
     assert (edited.grace_days, edited.serial) == (1, 1)
-    changed = PlatformDomainSettings(apex_nameservers=("NS.example.net.", "ns2.example.net"))
+    changed = {"apex_nameservers": ("NS.example.net.", "ns2.example.net")}
     edited = registry.do(edit_platform_domain, DOMAIN, changed)
     assert (edited.apex_nameservers, edited.serial) == (("ns.example.net", "ns2.example.net"), 2)
-    registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(serial=2**32 - 1))
-    assert registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(refresh_seconds=5)).serial == 1
+    registry.do(edit_platform_domain, DOMAIN, {"serial": 2**32 - 1})
+    assert registry.do(edit_platform_domain, DOMAIN, {"refresh_seconds": 5}).serial == 1
 
 
-def test_a_restricted_platform_domain_is_for_those_it_is_granted_to(registry: Registry) -> None:
-    registry.do(edit_platform_domain, DOMAIN, PlatformDomainSettings(restricted=True))
+def test_only_granted_organizations_see_a_restricted_platform_domain(registry: Registry) -> None:
+    registry.do(edit_platform_domain, DOMAIN, {"restricted": True})
     with pytest.raises(PlatformDomainNotFound):
         registry.register(2, "bob.example.test")
     assert registry.do(grant_platform_domain, DOMAIN, "acme").changed
@@ -201,7 +196,9 @@ def test_a_restricted_platform_domain_is_for_those_it_is_granted_to(registry: Re
         registry.register(2, "bob2.example.test")
 
 
-def test_an_offer_keeps_what_is_not_said_and_can_be_withdrawn_and_made_again(registry: Registry) -> None:
+def test_an_offer_keeps_terms_that_are_not_given_and_can_be_withdrawn_and_offered_again(
+    registry: Registry,
+) -> None:
     first = registry.do(offer_mode, DOMAIN, "premium", price_credits=50)
     assert (first.renewal_price_credits, first.period_days) == (50, 365)
     second = registry.do(offer_mode, DOMAIN, "premium", renewal_price_credits=20, period_days=30)
@@ -212,7 +209,7 @@ def test_an_offer_keeps_what_is_not_said_and_can_be_withdrawn_and_made_again(reg
     assert registry.do(offer_mode, "1", "free").price_credits == 0
 
 
-def test_a_special_label_is_for_those_it_is_granted_to(registry: Registry) -> None:
+def test_only_granted_organizations_may_register_a_special_label(registry: Registry) -> None:
     registry.do(offer_mode, DOMAIN, "special", price_credits=5)
     listed = registry.do(set_label, DOMAIN, "Müller", "special", price_credits=0, organizations=["acme", "2"])
     assert (listed.label, listed.organization_ids) == ("xn--mller-kva", (2,))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,15 +23,10 @@ from sublet.credits.refund_charge import refund_charge
 from sublet.credits.retire_coupon import retire_coupon
 from sublet.credits.retire_package import retire_package
 from sublet.errors import Conflict, NotFound, Refusal, ValidationFailed
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.grant_platform_domain import grant_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.revoke_platform_domain import revoke_platform_domain
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings as Said
-from sublet.platform_domains.unset_label import unset_label
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
+from sublet.platform_domains.labels import set_label, unset_label
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
+from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge
 from sublet.subdomains.store import list_names_held
@@ -43,10 +39,10 @@ Case = tuple[str, Callable[[Registry], object], type[Refusal], str]
 
 
 def _add_domain(
-    domain: str, said: Said | None = None, zone_file: str | None = None
+    domain: str, said: dict[str, Any] | None = None, zone_file: str | None = None
 ) -> Callable[[Registry], object]:
     return lambda r: r.do(
-        add_platform_domain, domain, said or Said(), names_held=list_names_held, zone_file=zone_file
+        add_platform_domain, domain, said or {}, names_held=list_names_held, zone_file=zone_file
     )
 
 
@@ -110,30 +106,30 @@ DOMAINS: list[Case] = [
     ("domain: below a held name", _add_domain("deep." + ALPHA), Conflict, ""),
     (
         "domain: min over max",
-        _add_domain("o.test", Said(nameservers_min=4, nameservers_max=2)),
+        _add_domain("o.test", {"nameservers_min": 4, "nameservers_max": 2}),
         ValidationFailed,
         "nameservers_min",
     ),
     (
         "domain: 14 nameservers",
-        _add_domain("o.test", Said(nameservers_max=14)),
+        _add_domain("o.test", {"nameservers_max": 14}),
         ValidationFailed,
         "nameservers_max",
     ),
     (
         "domain: apex",
-        _add_domain("o.test", Said(apex_nameservers=("a b",))),
+        _add_domain("o.test", {"apex_nameservers": ("a b",)}),
         ValidationFailed,
         "apex_nameservers[0]",
     ),
     (
         "domain: apex twice",
-        _add_domain("o.test", Said(apex_nameservers=("n.o.test", "N.o.test."))),
+        _add_domain("o.test", {"apex_nameservers": ("n.o.test", "N.o.test.")}),
         ValidationFailed,
         "apex_nameservers",
     ),
-    ("domain: rname", _add_domain("o.test", Said(soa_rname="a.b@o.test")), ValidationFailed, "soa_rname"),
-    ("domain: serial", _add_domain("o.test", Said(serial=2**32)), ValidationFailed, "serial"),
+    ("domain: rname", _add_domain("o.test", {"soa_rname": "a.b@o.test"}), ValidationFailed, "soa_rname"),
+    ("domain: serial", _add_domain("o.test", {"serial": 2**32}), ValidationFailed, "serial"),
     (
         "zone: include",
         _add_domain("o.test", None, "$TTL 60\n$INCLUDE /etc/passwd\n"),
@@ -155,11 +151,11 @@ DOMAINS: list[Case] = [
         ValidationFailed,
         "zone_file",
     ),
-    ("edit: none", lambda r: r.do(edit_platform_domain, "o.test", Said(idn=False)), NotFound, ""),
-    ("edit: nothing", lambda r: r.do(edit_platform_domain, DOMAIN, Said()), ValidationFailed, ""),
+    ("edit: none", lambda r: r.do(edit_platform_domain, "o.test", {"idn": False}), NotFound, ""),
+    ("edit: nothing", lambda r: r.do(edit_platform_domain, DOMAIN, {}), ValidationFailed, ""),
     (
         "edit: days",
-        lambda r: r.do(edit_platform_domain, DOMAIN, Said(grace_days=-1)),
+        lambda r: r.do(edit_platform_domain, DOMAIN, {"grace_days": -1}),
         ValidationFailed,
         "grace_days",
     ),

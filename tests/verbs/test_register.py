@@ -30,11 +30,10 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
-from sublet.platform_domains.grant_platform_domain import grant_platform_domain
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.grants import grant_platform_domain
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.offers import withdraw_offer
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, Registered
 from sublet.subdomains.purge import purge
@@ -55,7 +54,7 @@ def ask(registry: Registry, command: Register, name: str = "ann") -> Registered:
 
 
 def edit(registry: Registry, domain: str = "example.test", **settings: Any) -> None:
-    registry.write(edit_platform_domain, OPERATOR, domain, PlatformDomainSettings(**settings))
+    registry.write(edit_platform_domain, OPERATOR, domain, settings)
 
 
 def test_a_name_is_registered_with_its_term_and_its_event(registry: Registry) -> None:

@@ -16,7 +16,6 @@ from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
-from sublet.platform_domains.settings import PlatformDomainSettings
 from sublet.subdomains import milestone_store, store, sweep_store
 from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.delete import delete
@@ -251,10 +250,10 @@ def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) ->
 def test_a_platform_domain_s_new_days_are_followed(registry: Registry) -> None:
     registry.register(NAME)
     registry.live(days=370)
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     assert registry.live(days=94) == Counter()
     assert registry.live(days=1) == Counter(["trashed"])
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(trash_days=3))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"trash_days": 3})
     assert registry.live(days=3) == Counter(["trash_ends", "purged"])
 
 
@@ -263,7 +262,7 @@ def test_short_times_are_swept_too(registry: Registry) -> None:
         edit_zone_settings,
         OPERATOR,
         "example.test",
-        PlatformDomainSettings(grace_days=0, trash_days=0, cooling_off_days=0),
+        {"grace_days": 0, "trash_days": 0, "cooling_off_days": 0},
     )
     name = registry.register(NAME)
     done = registry.live(days=366)
@@ -420,7 +419,7 @@ def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(
     add_many(registry, count)
     registry.sweep()
     before = registry.dump()
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     assert changed_rows(registry, before) == 0
     assert registry.read(check_sweep) == []
     assert registry.read(is_sweep_due)
@@ -443,7 +442,7 @@ def test_a_kill_between_batches_of_new_dates_loses_nothing(
     monkeypatch.setattr("sublet.subdomains.sweep.REDATE_MAX", 4)
     add_many(registry, 10)
     registry.sweep()
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     assert registry.write(sweep).more
 
     def killed(tx: Tx) -> None:
@@ -467,7 +466,7 @@ def test_other_days_while_dates_are_recomputed_begin_with_the_first_name(
     add_many(registry, 10)
     registry.sweep()
     for days in (100, 50):
-        registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=days))
+        registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": days})
         assert registry.write(sweep).names == 4
     registry.sweep()
     assert registry.read(check_sweep) == []
@@ -478,7 +477,7 @@ def test_a_name_that_cannot_be_read_keeps_no_other_from_its_dates(registry: Regi
     broken = registry.register("broken.example.test")
     registry.sweep()
     registry.write(lambda tx: store.update_subdomain(tx, broken.id, glue=[{"nonsense": 1}]))
-    registry.write(edit_zone_settings, OPERATOR, "example.test", PlatformDomainSettings(grace_days=100))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
     registry.write(sweep)
     swept = registry.write(sweep)
     assert swept.done == Counter(looked=2)

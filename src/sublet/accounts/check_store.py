@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import select
 
 from sublet.accounts.store import organizations, tokens, users
-from sublet.audit import list_rowless, list_untold
+from sublet.audit import list_events_without_row, list_rows_without_event
 from sublet.db import Tx
 from sublet.invariants import Violation
 
@@ -27,16 +27,18 @@ def list_homeless(tx: Tx) -> Iterator[Violation]:
 
 def list_unaudited(tx: Tx) -> Iterator[Violation]:
     """Which users, tokens and organizations, and what of them, does no event tell of? Of which that are gone does one?"""
-    yield from list_untold(
+    yield from list_rows_without_event(
         tx, "organization", organizations.c.id, organizations.c.created_at, ["organization.add"]
     )
-    yield from list_untold(tx, "user", users.c.id, users.c.created_at, ["user.add"])
-    yield from list_untold(tx, "user", users.c.id, users.c.suspended_at, ["user.suspend"], once=False)
-    yield from list_untold(tx, "token", tokens.c.id, tokens.c.created_at, ["token.issue"])
-    yield from list_untold(tx, "token", tokens.c.id, tokens.c.revoked_at, ["token.revoke"])
+    yield from list_rows_without_event(tx, "user", users.c.id, users.c.created_at, ["user.add"])
+    yield from list_rows_without_event(
+        tx, "user", users.c.id, users.c.suspended_at, ["user.suspend"], once=False
+    )
+    yield from list_rows_without_event(tx, "token", tokens.c.id, tokens.c.created_at, ["token.issue"])
+    yield from list_rows_without_event(tx, "token", tokens.c.id, tokens.c.revoked_at, ["token.revoke"])
     for object_type, ids in (
         ("organization", organizations.c.id),
         ("user", users.c.id),
         ("token", tokens.c.id),
     ):
-        yield from list_rowless(tx, object_type, ids)
+        yield from list_events_without_row(tx, object_type, ids)

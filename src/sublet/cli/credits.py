@@ -1,54 +1,53 @@
-"""`sublet credits …`: the users' credits."""
+"""`sublet credits`, `sublet package`, `sublet payment` and `sublet coupon`: the users' credits and how they are paid."""
 
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 
 from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
-from sublet.cli.commands import new_app
-from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, change, question
-from sublet.cli.user import ReasonForUser, User
+from sublet.cli.options import Limit, OnlyDomain, ReasonForUser, User
+from sublet.cli.output import Answer, Columns, as_object, table_of
+from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
-from sublet.credits import store
+from sublet.credits import coupon_store, package_store, store
+from sublet.credits.add_coupon import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon
+from sublet.credits.add_package import add_package
 from sublet.credits.adjust_credits import adjust_credits
 from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Movement, Payment
+from sublet.credits.record_payment import PaymentMade, record_payment
 from sublet.credits.refund_charge import refund_charge
+from sublet.credits.retire_coupon import retire_coupon
+from sublet.credits.retire_package import retire_package
 from sublet.db import Tx
 
-app = new_app("Grant, correct and refund credits.")
+credits_app = new_app("Grant, correct and refund credits.")
+package_app = new_app("Add, list and retire packages of credits that can be purchased.")
+payment_app = new_app("Record payments that were made outside.")
+coupon_app = new_app("Add, list and retire coupons.")
 
 
-def answer(movement: Movement) -> Answer:
-    """Return what a movement of credits answers."""
+def _answer(movement: Movement) -> Answer:
     payment = movement.payment
-    line = f"{movement.email}: {_signed(payment.credits)}, the balance is {payment.balance_after}."
-    return Answer({**describe(payment), "email": movement.email}, (line,))
+    sign = "+" if payment.credits > 0 else "-"
+    line = f"{movement.email}: {sign}{counted(abs(payment.credits), 'credit')}, the balance is {payment.balance_after}."
+    return Answer({**as_object(payment), "email": movement.email}, (line,))
 
 
-def _signed(credit_count: int) -> str:
-    return f"{'+' if credit_count > 0 else '-'}{counted(abs(credit_count), 'credit')}"
-
-
-def describe(payment: Payment) -> dict[str, Any]:
-    """Return a movement as --json prints it."""
-    return {name: getattr(payment, name) for name in Payment.__slots__}
-
-
-@change(app, "grant")
+@change(credits_app, "grant")
 def grant(
     session: Session,
     user: User,
     credit_count: Annotated[int, typer.Argument(metavar="CREDITS", help="How many to give.")],
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; the user reads it too.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the user reads it too.")],
 ) -> Answer:
     """Give credits to a user."""
-    return answer(session.write(grant_credits, user, credit_count, reason))
+    return _answer(session.write(grant_credits, user, credit_count, reason))
 
 
-@change(app, "adjust")
+@change(credits_app, "adjust")
 def adjust(
     session: Session,
     user: User,
@@ -58,30 +57,26 @@ def adjust(
     reason: ReasonForUser = None,
 ) -> Answer:
     """Correct a user's balance, up or down."""
-    return answer(session.write(adjust_credits, user, credit_count, reason))
+    return _answer(session.write(adjust_credits, user, credit_count, reason))
 
 
-@change(app, "refund")
+@change(credits_app, "refund")
 def refund(
     session: Session,
     transfer_id: Annotated[
         int, typer.Argument(metavar="ID", help="The charge; see `sublet credits history`.")
     ],
     credit_count: Annotated[
-        int | None, typer.Option("--credits", metavar="N", help="A part of it; else all of it.")
+        int | None, typer.Option("--credits", metavar="N", help="A part of it; default: all of it.")
     ] = None,
     reason: ReasonForUser = None,
 ) -> Answer:
     """Give back what was charged, or a part of it; once."""
-    return answer(session.write(refund_charge, transfer_id, credit_count, reason))
+    return _answer(session.write(refund_charge, transfer_id, credit_count, reason))
 
 
-@question(app, "history")
-def history(
-    session: Session,
-    user: User,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Most rows.")] = 100,
-) -> Answer:
+@question(credits_app, "history")
+def history(session: Session, user: User, limit: Limit = 100) -> Answer:
     """Show what moved a user's balance, newest first."""
 
     def ask(tx: Tx) -> tuple[FoundUser, int, list[Payment]]:
@@ -89,19 +84,151 @@ def history(
         return found, store.find_balance(tx, found.id), store.list_payments(tx, found.id, limit, None)
 
     found, balance, payments = session.read(ask)
-    rows = tuple(
-        (
-            each.id,
-            each.created_at,
-            each.kind,
-            each.credits,
-            each.balance_after,
-            each.description,
-            each.reference,
-        )
-        for each in payments
-    )
-    columns = ("id", "at", "kind", "credits", "balance", "description", "reference")
-    value = {"email": found.email, "balance": balance, "payments": [describe(each) for each in payments]}
+    columns = {
+        "id": "id",
+        "at": "created_at",
+        "kind": "kind",
+        "credits": "credits",
+        "balance": "balance_after",
+        "description": "description",
+        "reference": "reference",
+    }
+    value = {"email": found.email, "balance": balance, "payments": payments}
     lines = (f"{found.email}: {counted(balance, 'credit')}",)
-    return Answer(value, lines, Table(columns, rows, "Nothing moved it yet."))
+    return Answer(value, lines, table_of(payments, columns, "Nothing moved it yet."))
+
+
+Amount = Annotated[str, typer.Option(metavar="AMOUNT", help="Such as 9.90.")]
+Currency = Annotated[str, typer.Option(metavar="CODE", help="Such as EUR (ISO 4217).")]
+
+
+@change(package_app, "add")
+def add_package_(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The package's name.")],
+    credit_count: Annotated[int, typer.Option("--credits", metavar="N", help="How many credits it holds.")],
+    price: Amount,
+    currency: Currency,
+) -> Answer:
+    """Offer a package of credits."""
+    package = session.write(add_package, name, credit_count, price, currency)
+    line = f"Added the package {package.name} (id {package.id}): {counted(package.credits, 'credit')} for {package.price} {package.currency}."
+    return Answer(package, (line,))
+
+
+@question(package_app, "list")
+def list_packages(
+    session: Session, retired: Annotated[bool, typer.Option("--retired", help="Retired ones too.")] = False
+) -> Answer:
+    """List the packages that are offered."""
+    packages = session.read(package_store.list_packages, retired=retired)
+    columns = {
+        "id": "id",
+        "name": "name",
+        "credits": "credits",
+        "price": "price",
+        "currency": "currency",
+        "retired": "retired_at",
+    }
+    return Answer(packages, table=table_of(packages, columns, "There are no packages."))
+
+
+@change(package_app, "retire")
+def retire_package_(
+    session: Session,
+    package_id: Annotated[int, typer.Argument(metavar="ID", help="See `sublet package list`.")],
+) -> Answer:
+    """Stop offering a package."""
+    package = session.write(retire_package, package_id)
+    return Answer(package, (f"The package {package.name} is retired.",))
+
+
+@payment_app.callback()
+def payment() -> None:
+    """Record payments that were made outside; users get the credits that they paid for."""
+
+
+@change(payment_app, "record")
+def record(
+    session: Session,
+    user: User,
+    reference: Annotated[str, typer.Option(metavar="REF", help="Of the payment outside; it counts once.")],
+    package: Annotated[
+        int | None, typer.Option(metavar="ID", help="The package that was bought; or else:")
+    ] = None,
+    credit_count: Annotated[
+        int | None, typer.Option("--credits", metavar="N", help="How many credits were bought.")
+    ] = None,
+    amount: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Such as 9.90.")] = None,
+    currency: Annotated[str | None, typer.Option(metavar="CODE", help="Such as EUR (ISO 4217).")] = None,
+) -> Answer:
+    """Record a payment: of a package, or of --credits for --amount and --currency."""
+    made = PaymentMade(reference, package, credit_count, amount, currency)
+    return _answer(session.write(record_payment, user, made))
+
+
+_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
+
+
+@change(coupon_app, "add")
+def add_coupon_(
+    session: Session,
+    code: Annotated[str, typer.Argument(metavar="CODE", help="What the user sends; in any case.")],
+    percent: Annotated[int | None, typer.Option(metavar="N", help="Percent off, rounded down.")] = None,
+    fixed: Annotated[int | None, typer.Option(metavar="CREDITS", help="Credits off.")] = None,
+    max_uses: Annotated[int | None, typer.Option(metavar="N", help="In all.")] = None,
+    max_uses_per_user: Annotated[
+        int | None, typer.Option(metavar="N", help="How often each user may use it.")
+    ] = None,
+    valid_from: Annotated[datetime | None, typer.Option(formats=_FORMATS, help="In UTC.")] = None,
+    valid_until: Annotated[
+        datetime | None, typer.Option(formats=_FORMATS, help="In UTC; no longer valid then.")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="ACTION", help=f"Only for: {', '.join(COUPON_ACTIONS)}.")
+    ] = None,
+    domain: OnlyDomain = None,
+    mode: Annotated[
+        str | None, typer.Option(metavar="MODE", help=f"Only for: {', '.join(COUPON_MODES)}.")
+    ] = None,
+) -> Answer:
+    """Add a coupon that takes percent or credits off."""
+    terms = CouponTerms(
+        percent=percent,
+        fixed_credits=fixed,
+        max_uses=max_uses,
+        max_uses_per_user=max_uses_per_user,
+        valid_from=valid_from.replace(tzinfo=UTC) if valid_from else None,
+        valid_until=valid_until.replace(tzinfo=UTC) if valid_until else None,
+        action=action,
+        domain=domain,
+        registration_mode=mode,
+    )
+    coupon = session.write(add_coupon, code, terms)
+    return Answer(coupon, (f"Added the coupon {coupon.code}.",))
+
+
+@question(coupon_app, "list")
+def list_coupons(session: Session) -> Answer:
+    """List all coupons, newest first."""
+    coupons = session.read(coupon_store.list_coupons)
+    columns: Columns = {
+        "code": "code",
+        "takes off": lambda each: (
+            f"{each.value} %" if each.kind == "percent" else counted(each.value, "credit")
+        ),
+        "used": lambda each: each.uses if each.max_uses is None else f"{each.uses} of {each.max_uses}",
+        "valid from": "valid_from",
+        "until": "valid_until",
+        "retired": "retired_at",
+    }
+    return Answer(coupons, table=table_of(coupons, columns, "There are no coupons."))
+
+
+@change(coupon_app, "retire")
+def retire_coupon_(
+    session: Session, code: Annotated[str, typer.Argument(metavar="CODE", help="See `sublet coupon list`.")]
+) -> Answer:
+    """Stop accepting a coupon."""
+    coupon = session.write(retire_coupon, code)
+    return Answer(coupon, (f"The coupon {coupon.code} is retired.",))

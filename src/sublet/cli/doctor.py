@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 
 from sublet.accounts.check_accounts import check_accounts, check_audit
-from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, question
+from sublet.cli.session import Session, new_app, question
 from sublet.counted import counted
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx

@@ -1,5 +1,6 @@
-"""`sublet domain …`: the platform domains, what they offer, and who sees them."""
+"""`sublet domain …`: the platform domains, their settings, offers and grants."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,111 +9,123 @@ import typer
 
 from sublet.accounts import store as account_store
 from sublet.accounts.model import Organization
-from sublet.cli import domain_options as option
-from sublet.cli.commands import new_app
-from sublet.cli.output import Answer, Table, facts
-from sublet.cli.session import Session, change, question
+from sublet.cli.options import Domain, invalid_option, parse_secondary
+from sublet.cli.output import Answer, Columns, facts, members, table_of
+from sublet.cli.session import Session, change, new_app, parameter, question
+from sublet.config import Settings
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store
-from sublet.platform_domains.add_platform_domain import add_platform_domain
 from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.grant_platform_domain import PlatformDomainGrant, grant_platform_domain
-from sublet.platform_domains.model import MODES, Offer, PlatformDomain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.revoke_platform_domain import revoke_platform_domain
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.grants import PlatformDomainGrant, grant_platform_domain, revoke_platform_domain
+from sublet.platform_domains.model import (
+    MODES,
+    SETTING_TYPES,
+    SETTINGS,
+    Offer,
+    PlatformDomain,
+    Setting,
+)
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.store import list_names_held
 
 app = new_app("Platform domains: settings, offers, grants.")
 
-Domain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
+BUILT_IN = "built-in"
+"""The value of --primary for the built-in name server."""
+
 GrantedOrganization = Annotated[
     str, typer.Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")
 ]
 
 
+def _option(name: str, setting: Setting) -> Any:
+    """Return the annotation of the option of a setting. Its help names the limits and the default."""
+    words = (setting.option or name.replace("_", "-")).split("/")
+    kind, text = SETTING_TYPES[name], setting.help
+    if setting.limits is not None:
+        text += f" ({setting.limits[0]} to {setting.limits[1]}; default {setting.default})"
+    elif kind is bool:
+        text += f" (default {'--' + words[0 if setting.default else 1]})"
+    elif kind is not str:
+        kind = list[str]
+    return Annotated[
+        kind | None, typer.Option("/".join(f"--{word}" for word in words), metavar=setting.metavar, help=text)
+    ]
+
+
+SETTING_OPTIONS = [parameter(name, _option(name, setting)) for name, setting in SETTINGS.items()]
+
+
+def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that options give.
+
+    Raises:
+        ValidationFailed: the primary is not in the settings file, or a secondary is wrong.
+    """
+    given = {name: value for name, value in options.items() if value is not None and value != []}
+    if "primary" in given:
+        known = [each.name for each in settings.primaries]
+        if given["primary"] not in (BUILT_IN, *known):
+            there_are = ", ".join(known) or "none"
+            sentence = f"The settings have no primary {given['primary']!r} (there are: {there_are}); see docs/settings.md."
+            raise invalid_option("primary", sentence)
+        if given["primary"] == BUILT_IN:
+            given["primary"] = ""
+    if "apex_nameservers" in given:
+        given["apex_nameservers"] = tuple(given["apex_nameservers"])
+    if "secondaries" in given:
+        texts = given["secondaries"]
+        given["secondaries"] = () if texts == ["none"] else tuple(parse_secondary(text) for text in texts)
+    return given
+
+
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _Found:
     platform_domain: PlatformDomain
     offers: list[Offer]
     organizations: list[Organization]
 
+    def members(self) -> dict[str, Any]:
+        return members(self.platform_domain, PlatformDomain.__struct_fields__)
 
-def _look(tx: Tx, platform_domain: PlatformDomain) -> _Shown:
+    def describe(self) -> dict[str, Any]:
+        modes = [_describe_offer(each) for each in self.offers]
+        return {**self.members(), "modes": modes, "granted_to": self.organizations}
+
+
+def _look_up(tx: Tx, platform_domain: PlatformDomain) -> _Found:
     organizations = account_store.list_organizations(tx)
+    offers = sorted(store.list_offers(tx, platform_domain.id), key=lambda each: MODES.index(each.mode))
     granted = store.list_granted_organization_ids(tx, platform_domain.id)
-    return _Shown(
-        platform_domain,
-        _in_order(store.list_offers(tx, platform_domain.id)),
-        [organizations[each] for each in granted],
-    )
-
-
-def _in_order(offers: list[Offer]) -> list[Offer]:
-    return sorted(offers, key=lambda each: MODES.index(each.mode))
-
-
-def _describe(shown: _Shown) -> dict[str, Any]:
-    own = {name: getattr(shown.platform_domain, name) for name in PlatformDomain.__struct_fields__}
-    modes = [_describe_offer(each) for each in shown.offers]
-    return {**own, "modes": modes, "granted_to": shown.organizations}
+    return _Found(platform_domain, offers, [organizations[each] for each in granted])
 
 
 def _describe_offer(offer: Offer) -> dict[str, Any]:
-    return {name: getattr(offer, name) for name in Offer.__slots__ if name != "platform_domain_id"}
+    return members(offer, Offer.__slots__[1:])  # without the platform domain, which is shown around it
 
 
-@change(app, "add")
+@change(app, "add", SETTING_OPTIONS)
 def add(
     session: Session,
+    /,
     domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="The name to let subdomains of.")],
-    public_name: option.PublicName = None,
-    description: option.Description = None,
-    hidden: option.Hidden = None,
-    restricted: option.Restricted = None,
-    registration_open: option.RegistrationOpen = None,
-    idn: option.Idn = None,
-    look_alike_check: option.LookAlikeCheck = None,
-    dnssec_signed: option.DnssecSigned = None,
-    nameservers_min: option.NameserversMin = None,
-    nameservers_max: option.NameserversMax = None,
-    label_length_min: option.LabelLengthMin = None,
-    premium_length_max: option.PremiumLengthMax = None,
-    renewal_window_days: option.RenewalWindowDays = None,
-    grace_days: option.GraceDays = None,
-    trash_days: option.TrashDays = None,
-    cooling_off_days: option.CoolingOffDays = None,
-    apex_nameserver: option.ApexNameserver = None,
-    soa_mname: option.SoaMname = None,
-    soa_rname: option.SoaRname = None,
-    serial: option.Serial = None,
-    refresh_seconds: option.RefreshSeconds = None,
-    retry_seconds: option.RetrySeconds = None,
-    expire_seconds: option.ExpireSeconds = None,
-    negative_ttl_seconds: option.NegativeTtlSeconds = None,
-    apex_ttl_seconds: option.ApexTtlSeconds = None,
-    delegation_ttl_seconds: option.DelegationTtlSeconds = None,
-    primary: option.Primary = None,
-    secondary: option.SecondaryOption = None,
     zone_file: Annotated[
-        Path | None, typer.Option("--zone-file", metavar="FILE", help="Adopt the records of this zone file.")
+        Path | None, typer.Option(metavar="FILE", help="Adopt the records of this zone file.")
     ] = None,
+    **options: Any,
 ) -> Answer:
-    """Add a platform domain: open, offering `free`, unless said otherwise."""
-    said = option.settings_from(session.settings, locals())
+    """Add a platform domain: open, offering `free`, unless the options say otherwise."""
+    settings = _settings_from(session.settings, options)
     text = _read(zone_file) if zone_file is not None else None
-
-    added = session.write(add_platform_domain, domain, said, names_held=list_names_held, zone_file=text)
-    shown = _Shown(added.platform_domain, list(added.offers), [])
+    added = session.write(add_platform_domain, domain, settings, names_held=list_names_held, zone_file=text)
+    found = _Found(added.platform_domain, list(added.offers), [])
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]
     if zone_file is not None:
-        lines.append(
-            f"Adopted {counted(added.adopted_records, 'record')}; no registrant can take a name at which one stands."
-        )
-    return Answer({**_describe(shown), "adopted_records": added.adopted_records}, tuple(lines))
+        lines.append(f"Adopted {counted(added.adopted_records, 'record')}; their names can't be registered.")
+    return Answer({**found.describe(), "adopted_records": added.adopted_records}, tuple(lines))
 
 
 def _read(path: Path) -> str:
@@ -120,107 +133,76 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         message = f"{path} can't be read: {error}. Check the path."
-        raise validation_failed([FieldError("zone_file", "value_invalid", message)]) from None
+        raise invalid_option("zone_file", message) from None
 
 
-@change(app, "edit")
+@change(app, "edit", SETTING_OPTIONS)
 def edit(
     session: Session,
+    /,
     domain: Domain,
-    public_name: option.PublicName = None,
-    description: option.Description = None,
-    hidden: option.Hidden = None,
-    restricted: option.Restricted = None,
-    registration_open: option.RegistrationOpen = None,
-    idn: option.Idn = None,
-    look_alike_check: option.LookAlikeCheck = None,
-    dnssec_signed: option.DnssecSigned = None,
-    nameservers_min: option.NameserversMin = None,
-    nameservers_max: option.NameserversMax = None,
-    label_length_min: option.LabelLengthMin = None,
-    premium_length_max: option.PremiumLengthMax = None,
-    renewal_window_days: option.RenewalWindowDays = None,
-    grace_days: option.GraceDays = None,
-    trash_days: option.TrashDays = None,
-    cooling_off_days: option.CoolingOffDays = None,
-    apex_nameserver: option.ApexNameserver = None,
-    soa_mname: option.SoaMname = None,
-    soa_rname: option.SoaRname = None,
-    serial: option.Serial = None,
-    refresh_seconds: option.RefreshSeconds = None,
-    retry_seconds: option.RetrySeconds = None,
-    expire_seconds: option.ExpireSeconds = None,
-    negative_ttl_seconds: option.NegativeTtlSeconds = None,
-    apex_ttl_seconds: option.ApexTtlSeconds = None,
-    delegation_ttl_seconds: option.DelegationTtlSeconds = None,
-    primary: option.Primary = None,
-    secondary: option.SecondaryOption = None,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="Even where names would go to the trash or be purged at once, or adopted records be lost.",
+            help="Even if names would go to the trash or be purged at once, or adopted records be lost.",
         ),
     ] = False,
+    **options: Any,
 ) -> Answer:
     """Change a platform domain; names that are held stay visible, changeable and renewable."""
-    edited = session.write(
-        edit_zone_settings, domain, option.settings_from(session.settings, locals()), force=force
-    )
-    shown = session.read(lambda tx: _look(tx, edited))
-    return Answer(_describe(shown), (f"The platform domain {edited.domain} is stored as asked.",))
+    settings = _settings_from(session.settings, options)
+    edited = session.write(edit_zone_settings, domain, settings, force=force)
+    found = session.read(_look_up, edited)
+    return Answer(found.describe(), (f"The platform domain {edited.domain} is changed.",))
 
 
 @question(app, "list")
 def list_domains(session: Session) -> Answer:
     """List all platform domains, hidden ones too, newest first."""
-    found = session.read(lambda tx: [_look(tx, each) for each in store.list_platform_domains(tx)])
-    rows = tuple(
-        (
-            each.platform_domain.id,
-            each.platform_domain.domain,
-            each.platform_domain.public_name,
-            each.platform_domain.hidden,
-            each.platform_domain.restricted,
-            each.platform_domain.registration_open,
-            [offer.mode for offer in each.offers if offer.withdrawn_at is None],
-        )
-        for each in found
-    )
-    columns = ("id", "domain", "public name", "hidden", "restricted", "open", "modes")
-    return Answer(
-        [_describe(each) for each in found], table=Table(columns, rows, "There are no platform domains.")
-    )
+    found = session.read(lambda tx: [_look_up(tx, each) for each in store.list_platform_domains(tx)])
+    domains = [each.describe() for each in found]
+    columns: Columns = {
+        "id": "id",
+        "domain": "domain",
+        "public name": "public_name",
+        "hidden": "hidden",
+        "restricted": "restricted",
+        "open": "registration_open",
+        "modes": lambda each: [mode["mode"] for mode in each["modes"] if mode["withdrawn_at"] is None],
+    }
+    return Answer(domains, table=table_of(domains, columns, "There are no platform domains."))
 
 
 @question(app, "show")
 def show(session: Session, domain: Domain) -> Answer:
     """Show a platform domain with its settings, offers and grants."""
-    shown = session.read(lambda tx: _look(tx, find_platform_domain(tx, domain)))
-    values = {name: getattr(shown.platform_domain, name) for name in PlatformDomain.__struct_fields__}
-    lines = facts(**values, granted_to=[each.name for each in shown.organizations])
-    rows = tuple(
-        (each.mode, each.price_credits, each.renewal_price_credits, each.period_days, each.withdrawn_at)
-        for each in shown.offers
-    )
-    table = Table(("mode", "price", "renewal price", "days", "withdrawn"), rows)
-    return Answer(_describe(shown), lines, table)
+    found = session.read(lambda tx: _look_up(tx, find_platform_domain(tx, domain)))
+    lines = facts(**found.members(), granted_to=[each.name for each in found.organizations])
+    columns = {
+        "mode": "mode",
+        "price": "price_credits",
+        "renewal price": "renewal_price_credits",
+        "days": "period_days",
+        "withdrawn": "withdrawn_at",
+    }
+    return Answer(found.describe(), lines, table_of(found.offers, columns))
 
 
 @change(app, "grant")
 def grant(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
     """Let an organization see a restricted platform domain and register under it."""
-    given = session.write(grant_platform_domain, domain, organization)
-    line = f"{given.platform_domain.domain} is granted to {given.organization.name}."
-    return Answer(_describe_grant(given), (line,))
+    granted = session.write(grant_platform_domain, domain, organization)
+    line = f"{granted.platform_domain.domain} is granted to {granted.organization.name}."
+    return Answer(_describe_grant(granted), (line,))
 
 
 @change(app, "revoke")
 def revoke(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
-    """Take a grant back; names that the organization's users hold stay."""
-    taken = session.write(revoke_platform_domain, domain, organization)
-    line = f"{taken.platform_domain.domain} is no longer granted to {taken.organization.name}."
-    return Answer(_describe_grant(taken), (line,))
+    """Revoke a grant; names that the organization's users hold stay."""
+    revoked = session.write(revoke_platform_domain, domain, organization)
+    line = f"{revoked.platform_domain.domain} is no longer granted to {revoked.organization.name}."
+    return Answer(_describe_grant(revoked), (line,))
 
 
 def _describe_grant(grant: PlatformDomainGrant) -> dict[str, Any]:
@@ -236,39 +218,27 @@ def _describe_grant(grant: PlatformDomainGrant) -> dict[str, Any]:
 def offer(
     session: Session,
     domain: Domain,
-    mode: Annotated[str, typer.Option("--mode", metavar="MODE", help=f"One of {', '.join(MODES)}.")],
-    price: Annotated[
-        int | None, typer.Option("--price", metavar="CREDITS", help="What a registration costs.")
-    ] = None,
+    mode: Annotated[str, typer.Option(metavar="MODE", help=f"One of {', '.join(MODES)}.")],
+    price: Annotated[int | None, typer.Option(metavar="CREDITS", help="The price of a registration.")] = None,
     renewal_price: Annotated[
-        int | None,
-        typer.Option("--renewal-price", metavar="CREDITS", help="What a renewal costs; at first as --price."),
+        int | None, typer.Option(metavar="CREDITS", help="The price of a renewal; at first as --price.")
     ] = None,
-    period_days: Annotated[
-        int | None, typer.Option("--period-days", metavar="N", help="The term; at first 365.")
-    ] = None,
+    period_days: Annotated[int | None, typer.Option(metavar="N", help="The term; at first 365.")] = None,
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="End new registrations in this mode; renewals go on.")
     ] = False,
 ) -> Answer:
-    """Offer a mode at a price, change its offer, or withdraw it. What is not said stays as it is."""
+    """Offer a mode at a price, change its offer, or withdraw it. Terms that are not given stay as they are."""
     terms = {"price_credits": price, "renewal_price_credits": renewal_price, "period_days": period_days}
-    if withdraw:
-        if any(value is not None for value in terms.values()):
-            raise typer.BadParameter("--withdraw takes no price and no period")
-        offered = session.write(withdraw_offer, domain, mode)
-        line = f"The mode {mode} is withdrawn; names held in it are still renewed."
-    else:
-        offered = session.write(
-            offer_mode,
-            domain,
-            mode,
-            price_credits=price,
-            renewal_price_credits=renewal_price,
-            period_days=period_days,
-        )
+    if not withdraw:
+        offered = session.write(offer_mode, domain, mode, **terms)
         line = (
             f"{offered.mode}: {counted(offered.price_credits, 'credit')}, renewal {offered.renewal_price_credits}, "
             f"for {counted(offered.period_days, 'day')}."
         )
-    return Answer(_describe_offer(offered), (line,))
+        return Answer(_describe_offer(offered), (line,))
+    if any(value is not None for value in terms.values()):
+        raise typer.BadParameter("--withdraw takes no price and no period")
+    withdrawn = session.write(withdraw_offer, domain, mode)
+    line = f"The mode {mode} is withdrawn; names held in it are still renewed."
+    return Answer(_describe_offer(withdrawn), (line,))

@@ -14,7 +14,7 @@ from sublet.db import Tx, utc_now
 from sublet.errors import Conflict
 from sublet.invariants import Violation
 from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
-from sublet.sqlite_copy import opened, refuse_broken, sqlite_path
+from sublet.sqlite_file import opened, refuse_broken, sqlite_path
 from sublet.subdomains.sweep_store import count_names
 
 SHOWN_MAX = 5

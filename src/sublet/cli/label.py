@@ -1,25 +1,20 @@
-"""`sublet label …`: labels in a class of their own."""
+"""`sublet label …`: labels in a class of their own, and blocked patterns."""
 
 from typing import Annotated, Any
 
 import typer
 
 from sublet.accounts.store import list_organizations
-from sublet.cli.commands import new_app
-from sublet.cli.domain import Domain
-from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, change, question
+from sublet.cli.options import Domain, OnlyDomain
+from sublet.cli.output import Answer, Columns, table_of
+from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
 from sublet.errors import validation_failed
 from sublet.platform_domains import store
-from sublet.platform_domains.block_labels import block_labels
 from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.label_patterns import parse_pattern
+from sublet.platform_domains.label_patterns import block_labels, parse_pattern, unblock_labels
+from sublet.platform_domains.labels import describe_label, set_label, unset_label
 from sublet.platform_domains.model import LABEL_CLASSES, Label, LabelPattern
-from sublet.platform_domains.pattern_store import list_patterns
-from sublet.platform_domains.set_label import describe, set_label
-from sublet.platform_domains.unblock_labels import unblock_labels
-from sublet.platform_domains.unset_label import unset_label
 from sublet.subdomains.matching_names import list_matching
 
 app = new_app("Labels in a class of their own (premium, special, reserved), and patterns that are blocked.")
@@ -28,9 +23,7 @@ LabelName = Annotated[str, typer.Argument(metavar="LABEL", help="The label, with
 PatternText = Annotated[
     str, typer.Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")
 ]
-OnlyDomain = Annotated[
-    str | None, typer.Option("--domain", metavar="DOMAIN", help="Only under this one; else under all.")
-]
+Price = Annotated[int | None, typer.Option(metavar="CREDITS", help="Instead of the offer's.")]
 
 
 @change(app, "set")
@@ -41,18 +34,16 @@ def set_(
     label_class: Annotated[
         str, typer.Option("--class", metavar="CLASS", help=f"One of {', '.join(LABEL_CLASSES)}.")
     ],
-    price: Annotated[
-        int | None, typer.Option("--price", metavar="CREDITS", help="Instead of the offer's.")
-    ] = None,
-    renewal_price: Annotated[
-        int | None, typer.Option("--renewal-price", metavar="CREDITS", help="Instead of the offer's.")
-    ] = None,
+    price: Price = None,
+    renewal_price: Price = None,
     grant: Annotated[
         list[str] | None,
-        typer.Option("--grant", metavar="ORGANIZATION", help="Repeated: who may take a special label."),
+        typer.Option(
+            metavar="ORGANIZATION", help="Repeated: an organization that may register a special label."
+        ),
     ] = None,
 ) -> Answer:
-    """List a label in a class, in the place of what was listed."""
+    """List a label in a class, replacing an earlier entry."""
     listed = session.write(
         set_label,
         domain,
@@ -62,14 +53,14 @@ def set_(
         renewal_price_credits=renewal_price,
         organizations=grant or (),
     )
-    return Answer(describe(listed), (f"The label {listed.label} is {listed.label_class}.",))
+    return Answer(describe_label(listed), (f"The label {listed.label} is {listed.label_class}.",))
 
 
 @change(app, "unset")
 def unset(session: Session, domain: Domain, label: LabelName) -> Answer:
-    """Take a label from the list: it is again what the rules make of it."""
+    """Remove a label from the list, so that the rules decide its class again."""
     listed = session.write(unset_label, domain, label)
-    return Answer(describe(listed), (f"The label {listed.label} is no longer listed.",))
+    return Answer(describe_label(listed), (f"The label {listed.label} is no longer listed.",))
 
 
 @question(app, "list")
@@ -81,51 +72,53 @@ def list_labels(session: Session, domain: Domain) -> Answer:
         return store.list_labels(tx, find_platform_domain(tx, domain).id), names
 
     labels, names = session.read(ask)
-    rows: tuple[tuple[Any, ...], ...] = tuple(
-        (
-            each.label,
-            each.label_class,
-            each.price_credits,
-            each.renewal_price_credits,
-            [names[organization_id] for organization_id in each.organization_ids],
-        )
-        for each in labels
-    )
-    columns = ("label", "class", "price", "renewal price", "granted to")
-    return Answer([describe(each) for each in labels], table=Table(columns, rows, "No label is listed."))
+    columns: Columns = {
+        "label": "label",
+        "class": "label_class",
+        "price": "price_credits",
+        "renewal price": "renewal_price_credits",
+        "granted to": lambda each: [names[organization_id] for organization_id in each.organization_ids],
+    }
+    table = table_of(labels, columns, "No label is listed.")
+    return Answer([describe_label(each) for each in labels], table=table)
 
 
 @change(app, "block")
 def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
-    """Let nobody register the labels of a pattern: * is any characters, ? is one. Names that are held stay."""
+    """Block the labels of a pattern: * is any characters, ? is one. Names that are held stay."""
     added = session.write(block_labels, pattern, domain)
     held = len(session.read(list_matching, (added.pattern,), domain))
-    lines = [f"Nobody can register {added.pattern} {'under ' + domain if domain else 'anywhere'} any more."]
+    lines = [f"{added.pattern} is blocked {'under ' + domain if domain else 'everywhere'}."]
     if held:
         lines.append(f"Held names that match: {held}. See `sublet label matches`.")
-    return Answer(session.read(_with_domain, added), tuple(lines))
+    return Answer(session.read(_describe_pattern, added), tuple(lines))
 
 
 @change(app, "unblock")
 def unblock(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
     """Let the labels of a pattern be registered again."""
     removed = session.write(unblock_labels, pattern, domain)
-    return Answer(session.read(_with_domain, removed), (f"{removed.pattern} is no longer blocked.",))
+    line = f"{removed.pattern} is no longer blocked."
+    return Answer(session.read(_describe_pattern, removed), (line,))
 
 
 @question(app, "blocked")
 def blocked(session: Session) -> Answer:
-    """List the patterns of labels that nobody may register."""
-    found = session.read(lambda tx: [_with_domain(tx, each) for each in list_patterns(tx)])
-    rows = tuple((each["pattern"], each["domain"] or "all", each["created_at"]) for each in found)
-    return Answer(found, table=Table(("pattern", "under", "since"), rows, "No pattern is blocked."))
+    """List the patterns of blocked labels."""
+    found = session.read(lambda tx: [_describe_pattern(tx, each) for each in store.list_patterns(tx)])
+    columns: Columns = {
+        "pattern": "pattern",
+        "under": lambda each: each["domain"] or "all",
+        "since": "created_at",
+    }
+    return Answer(found, table=table_of(found, columns, "No pattern is blocked."))
 
 
 @question(app, "matches")
 def matches(
     session: Session,
     pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="PATTERN", help="One to try, instead of those blocked.")
+        str | None, typer.Option(metavar="PATTERN", help="One to try, instead of those blocked.")
     ] = None,
     domain: OnlyDomain = None,
 ) -> Answer:
@@ -135,14 +128,14 @@ def matches(
         if errors:
             raise validation_failed(errors)
     found = session.read(list_matching, (pattern,) if pattern is not None else None, domain)
-    rows = tuple((each.id, each.fqdn, each.unicode, each.email, each.patterns) for each in found)
-    columns = ("id", "name", "shown as", "user", "patterns")
-    return Answer(found, table=Table(columns, rows, "No name that is held matches."))
+    columns = {"id": "id", "name": "fqdn", "shown as": "unicode", "user": "email", "patterns": "patterns"}
+    return Answer(found, table=table_of(found, columns, "No name that is held matches."))
 
 
-def _with_domain(tx: Tx, pattern: LabelPattern) -> dict[str, Any]:
-    of = pattern.platform_domain_id
-    platform_domain = store.find_platform_domain(tx, of) if of is not None else None
+def _describe_pattern(tx: Tx, pattern: LabelPattern) -> dict[str, Any]:
+    platform_domain = (
+        store.find_platform_domain(tx, pattern.platform_domain_id) if pattern.platform_domain_id else None
+    )
     return {
         "id": pattern.id,
         "pattern": pattern.pattern,

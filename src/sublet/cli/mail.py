@@ -1,63 +1,52 @@
-"""`sublet mail …`: the outbox, and what is stuck in it."""
+"""`sublet mail …`: the mails in the outbox."""
 
 from typing import Annotated, Any
 
 import typer
 
 from sublet.accounts.find import find_user
-from sublet.cli.commands import new_app
-from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, change, question
+from sublet.cli.options import Limit, OnlyUser
+from sublet.cli.output import Answer, members, table_of
+from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
 from sublet.ids import MAX_ID
 from sublet.mail.model import Mail
 from sublet.mail.retry import retry as retry_verb
 from sublet.mail.store import list_mails
 
-app = new_app("See what is mailed, and send it again.")
+app = new_app("List mails, and send them again.")
 
-_SHOWN = (
+_MEMBERS = (
     "id", "reference", "user_id", "recipient", "subject", "state", "attempts", "next_attempt_at", "error", "sent_at",
     "logged_at", "given_up_at", "created_at",
 )  # fmt: skip
-
-
-def _describe(mail: Mail) -> dict[str, Any]:
-    """Return a mail as --json prints it; its text is the user's to read."""
-    return {name: getattr(mail, name) for name in _SHOWN}
+"""What --json shows of a mail: not its text, which only the user is to read."""
 
 
 @question(app, "list")
 def list_(
     session: Session,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only those that wait to be sent.")] = False,
-    user: Annotated[
-        str | None,
-        typer.Option("--user", metavar="USER", help="Only those to this user: e-mail address or id."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Most rows.")] = 100,
+    user: OnlyUser = None,
+    limit: Limit = 100,
 ) -> Answer:
-    """List mails, newest first, with what became of each."""
+    """List mails, newest first, each with its state."""
 
     def ask(tx: Tx) -> list[Mail]:
         user_id = find_user(tx, user).id if user is not None else None
         return list_mails(tx, waiting=waiting, user_id=user_id, limit=limit)
 
-    mails = session.read(ask)
-    rows = tuple(
-        (
-            each.id,
-            each.created_at,
-            each.recipient,
-            each.subject,
-            each.state,
-            each.attempts,
-            each.error,
-        )
-        for each in mails
-    )
-    columns = ("id", "created", "to", "subject", "state", "attempts", "error")
-    return Answer([_describe(each) for each in mails], table=Table(columns, rows, "There are no such mails."))
+    mails: list[dict[str, Any]] = [members(each, _MEMBERS) for each in session.read(ask)]
+    columns = {
+        "id": "id",
+        "created": "created_at",
+        "to": "recipient",
+        "subject": "subject",
+        "state": "state",
+        "attempts": "attempts",
+        "error": "error",
+    }
+    return Answer(mails, table=table_of(mails, columns, "There are no such mails."))
 
 
 @change(app, "retry")
@@ -65,6 +54,7 @@ def retry(
     session: Session,
     mail: Annotated[int, typer.Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
 ) -> Answer:
-    """Send a mail now instead of at its next attempt, one that was logged or given up too."""
+    """Send a mail now instead of at its next attempt; also one that was logged or given up."""
     found = session.write(retry_verb, mail)
-    return Answer(_describe(found), (f"The mail {found.id} is sent as soon as the service runs.",))
+    line = f"The mail {found.id} is sent as soon as the service runs."
+    return Answer(members(found, _MEMBERS), (line,))

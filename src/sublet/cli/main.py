@@ -1,46 +1,47 @@
-"""The console script `sublet`. It imports only the file of the command that is called.
+"""The console script `sublet`. It imports only the module of the command that is called.
 
 Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the database can't be
 used (missing, not initialised, of another version, locked).
 """
 
 from functools import cache
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-NOUNS = (
-    "serve",
-    "api",
-    "worker",
-    "dns",
-    "status",
-    "init",
-    "migrate",
-    "copy",
-    "grants",
-    "backup",
-    "restore",
-    "user",
-    "token",
-    "domain",
-    "label",
-    "credits",
-    "package",
-    "payment",
-    "coupon",
-    "subdomain",
-    "ticket",
-    "mail",
-    "zone",
-    "sweep",
-    "doctor",
-    "settings",
-)
-"""The commands in the order of `sublet --help`. Each has a file of that name in this folder, with an `app`."""
+NOUNS = {
+    "serve": "serve:app",
+    "api": "api:app",
+    "worker": "worker:app",
+    "dns": "dns:app",
+    "status": "status:status_app",
+    "init": "database:init_app",
+    "migrate": "database:migrate_app",
+    "copy": "database:copy_app",
+    "grants": "database:grants_app",
+    "backup": "backup:backup_app",
+    "restore": "backup:restore_app",
+    "user": "user:user_app",
+    "token": "user:token_app",
+    "domain": "domain:app",
+    "label": "label:app",
+    "credits": "credits:credits_app",
+    "package": "credits:package_app",
+    "payment": "credits:payment_app",
+    "coupon": "credits:coupon_app",
+    "subdomain": "subdomain:app",
+    "ticket": "ticket:app",
+    "mail": "mail:app",
+    "zone": "zone:app",
+    "sweep": "sweep:app",
+    "doctor": "doctor:app",
+    "settings": "status:settings_app",
+}
+"""The commands in the order of `sublet --help`, each with its module in this folder and the app there."""
 _COMPLETION = ("install_completion", "show_completion")
 
 
@@ -59,11 +60,11 @@ class Nouns(TyperGroup):
 @cache
 def _noun(name: str) -> Any:
     """Return the command of a noun. Cached for processes that run several commands, such as the demo."""
-    command = typer.main.get_command(import_module(f"sublet.cli.{name}").app)
+    command = typer.main.get_command(resolve_name(f"sublet.cli.{NOUNS[name]}"))
     # typer adds these options to each `app`, because it takes it for the top level.
     command.params = [each for each in command.params if each.name not in _COMPLETION]
     command.name = name
-    command.short_help = command.help  # in the list of the nouns: all of it, where typer would cut it off
+    command.short_help = command.help  # the list of nouns shows all of it, where typer would cut it off
     return command
 
 

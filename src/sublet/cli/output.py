@@ -3,12 +3,15 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sublet.errors import FieldError
+
+Columns = Mapping[str, str | Callable[[Any], object]]
+"""The columns of a table: each heading with the member of a value that it shows, or a function of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +33,40 @@ class Answer:
     exit_code: int = 0
 
 
+def table_of(values: Iterable[Any], columns: Columns, empty: str = "None.") -> Table:
+    """Return a table with a row for each value (an object, or a dict); `empty` is printed if there are none."""
+    rows = tuple(tuple(_cell(value, each) for each in columns.values()) for value in values)
+    return Table(tuple(columns), rows, empty)
+
+
+def _cell(value: Any, column: str | Callable[[Any], object]) -> object:
+    if not isinstance(column, str):
+        return column(value)
+    return value[column] if isinstance(value, dict) else getattr(value, column)
+
+
+def members(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return these members of an object, for --json."""
+    return {name: getattr(value, name) for name in names}
+
+
 def as_instant(at: datetime) -> str:
     """Return an instant as RFC 3339 in UTC with `Z`, to the second."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def as_json_value(value: Any) -> Any:
-    """Return a value for JSON: dataclasses become objects, tuples lists, and instants RFC 3339 texts."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: as_json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(key): as_json_value(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json_value(each) for each in value]
-    return as_instant(value) if isinstance(value, datetime) else value
+def as_json(value: Any) -> str:
+    """Return a value as JSON: dataclasses as objects, tuples as lists, and instants as RFC 3339 texts."""
+    return json.dumps(value, ensure_ascii=False, default=_encode)
+
+
+def _encode(value: Any) -> Any:
+    return as_instant(value) if isinstance(value, datetime) else as_object(value)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, for --json."""
+    return members(value, (field.name for field in dataclasses.fields(value)))
 
 
 def shown_cell(value: Any) -> str:
@@ -56,29 +79,29 @@ def shown_cell(value: Any) -> str:
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     if isinstance(value, list | tuple):
         return ", ".join(shown_cell(each) for each in value) or "-"
-    return harmless(str(value))
+    return escape_controls(str(value))
 
 
-def harmless(text: str) -> str:
-    """Return a text with every character except line breaks and printable ones replaced by its number."""
+def escape_controls(text: str) -> str:
+    """Return a text with its number in place of each character that doesn't print, except line breaks."""
     return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
 
 
 def facts(**values: Any) -> tuple[str, ...]:
-    """Return lines of names and values, with the values aligned; underscores in names become spaces."""
+    """Return lines of names and values, with the values aligned. Underscores in names become spaces."""
     width = max(len(name) for name in values) + 1
     return tuple(
         f"{name.replace('_', ' ') + ':':<{width + 1}} {shown_cell(value)}" for name, value in values.items()
     )
 
 
-def print_answer(answer: Answer, *, as_json: bool) -> None:
+def print_answer(answer: Answer, *, json_only: bool) -> None:
     """Print an answer to stdout."""
-    if as_json:
-        print(json.dumps(as_json_value(answer.value), ensure_ascii=False))
+    if json_only:
+        print(as_json(answer.value))
         return
     for line in answer.lines:
-        print(harmless(line))
+        print(escape_controls(line))
     if answer.table is not None:
         _print_table(answer.table)
 
@@ -99,15 +122,14 @@ def _print_table(table: Table) -> None:
     Console(width=None if sys.stdout.isatty() else 1000).print(drawn)
 
 
-def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *, as_json: bool) -> None:
-    """Print why a command was refused, with all fields, to stderr; with --json also to stdout."""
+def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *, json_too: bool) -> None:
+    """Print to stderr why a command was refused, with all wrong fields; with --json also to stdout."""
     sentence = message if len(errors) <= 1 else "; ".join(f"{each.field}: {each.message}" for each in errors)
-    print(f"sublet: {harmless(sentence)}", file=sys.stderr)
-    if as_json:
-        refused = {"ok": False, "error": code, "message": message, "errors": as_json_value(list(errors))}
-        print(json.dumps(refused, ensure_ascii=False))
+    print(f"sublet: {escape_controls(sentence)}", file=sys.stderr)
+    if json_too:
+        print(as_json({"ok": False, "error": code, "message": message, "errors": errors}))
 
 
 def print_warning(message: str) -> None:
     """Print a warning to stderr, also with --json: stdout has only the answer."""
-    print(f"sublet: warning: {harmless(message)}", file=sys.stderr)
+    print(f"sublet: warning: {escape_controls(message)}", file=sys.stderr)

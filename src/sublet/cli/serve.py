@@ -1,9 +1,8 @@
 """`sublet serve`: start everything in one process."""
 
-from sublet.cli.commands import new_app
 from sublet.cli.foreground import serve_until_signal
 from sublet.cli.output import Answer
-from sublet.cli.session import Session, question
+from sublet.cli.session import Session, new_app, question
 
 app = new_app()
 

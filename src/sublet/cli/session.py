@@ -1,25 +1,27 @@
-"""Run a command: load the settings, give it access to the database, and print its answer or refusal."""
+"""Define a command and run it: load the settings, give it the database, print its answer or refusal."""
 
 import asyncio
 import inspect
 import os
 import pwd
+import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
 import typer
+from typer.core import TyperCommand
 
 from sublet.audit import Actor
-from sublet.cli.commands import CommandWithNumbers
+from sublet.cli.options import Reason
 from sublet.cli.output import Answer, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal, Unavailable
-from sublet.schema_revision import refuse_unusable
+from sublet.schema_revision import is_missing, refuse_unusable
 from sublet.service.exit_codes import REFUSED, UNAVAILABLE, USAGE
 
 P = ParamSpec("P")
@@ -41,7 +43,7 @@ class Session:
         Raises:
             Refusal: as the function; Unavailable as `write`.
         """
-        return asyncio.run(_run(self.settings, "read", lambda tx: fn(tx, *args, **kwargs)))
+        return self.use(lambda database: database.read(lambda tx: fn(tx, *args, **kwargs)))
 
     def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a verb as the operator in one transaction, and return its result after the commit.
@@ -50,7 +52,7 @@ class Session:
             Refusal: as the verb; nothing was changed.
             Unavailable: the database is missing, not initialised, of another version, or can't be written.
         """
-        return asyncio.run(_run(self.settings, "write", lambda tx: verb(tx, self.actor, *args, **kwargs)))
+        return self.use(lambda database: database.write(lambda tx: verb(tx, self.actor, *args, **kwargs)))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
         """Run a function that uses the network between its own transactions, and return its result.
@@ -59,17 +61,6 @@ class Session:
             Refusal: as the function; Unavailable as `write`.
         """
         return asyncio.run(_use(self.settings, fn))
-
-
-def refuse_missing(url: str) -> None:
-    """Raise `Unavailable` if the address is that of an SQLite file which doesn't exist."""
-    # SQLite would create the file. A typing error in the address must not leave an empty database behind.
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
-        raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
-
-
-async def _run(settings: Settings, mode: str, fn: Callable[[Tx], R]) -> R:
-    return await _use(settings, lambda database: database.write(fn) if mode == "write" else database.read(fn))
 
 
 async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
@@ -84,38 +75,59 @@ async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
         await database.close()
 
 
+def refuse_missing(url: str) -> None:
+    """Raise `Unavailable` if the address names an SQLite file that does not exist.
+
+    SQLite would create it, so a typing error in the address would leave an empty database behind.
+    """
+    if is_missing(url):
+        raise Unavailable(f"There is no registry at {url}; run `sublet init` first.")
+
+
 def operator_name() -> str:
-    """Return the name of the operator for the audit: the user of this process, not the one that the environment names."""
+    """Return the operator's name for the audit: the user of this process, whatever the environment says."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return f"uid {os.getuid()}"
 
 
-_JSON = inspect.Parameter(
-    "as_json",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[bool, typer.Option("--json", help="Print one JSON value, and all else to stderr.")],
-)
-_CONFIG = inspect.Parameter(
-    "config",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The settings file (TOML).")
-    ],
-)
-_REASON = inspect.Parameter(
-    "reason",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        str | None,
-        typer.Option("--reason", metavar="TEXT", help="Why; the audit stores it."),
-    ],
-)
+def new_app(about: str | None = None) -> typer.Typer:
+    """Return an app without commands. `about` describes a noun with several verbs; one verb has its docstring.
+
+    Help is plain text, because the tables of `rich` cut off names and values at 80 columns.
+    """
+    return typer.Typer(help=about, no_args_is_help=about is not None, rich_markup_mode=None)
+
+
+_NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
+
+
+class _Command(TyperCommand):
+    """A command that accepts a negative number such as `-5` as an argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. Unknown options count as arguments only if there is a negative number."""
+        ctx.ignore_unknown_options = any(_NEGATIVE_NUMBER.fullmatch(each) for each in args)
+        return super().parse_args(ctx, args)
+
+
+def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    """Return a parameter of a command: an option or argument as typer reads it from `annotation`."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
 _CONTEXT = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+_CONFIG = parameter(
+    "config",
+    Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The settings file (TOML).")],
+)
+_JSON = parameter(
+    "as_json",
+    Annotated[bool, typer.Option("--json", help="Print one JSON value, and all else to stderr.")],
+    default=False,
+)
+_REASON = parameter("reason", Reason)
 
 Command = Callable[Concatenate[Session, P], Answer]
 
@@ -125,43 +137,53 @@ def question(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
     return _command(app, name, [])
 
 
-def change(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
-    """Add a command that changes something. It takes --reason, which is also passed to the function if that has the parameter."""
-    return _command(app, name, [_REASON])
+def change(
+    app: typer.Typer, name: str, options: Sequence[inspect.Parameter] = ()
+) -> Callable[[Command[P]], Command[P]]:
+    """Add a command that changes something.
+
+    It has --reason for the audit; the function gets it too if it has that parameter. `options` are further ones, which the
+    function gets as keyword arguments.
+    """
+    return _command(app, name, [_REASON], options)
 
 
 def _command(
-    app: typer.Typer, name: str, more: list[inspect.Parameter]
+    app: typer.Typer,
+    name: str,
+    common: Sequence[inspect.Parameter],
+    options: Sequence[inspect.Parameter] = (),
 ) -> Callable[[Command[P]], Command[P]]:
     def register(function: Command[P]) -> Command[P]:
-        own = list(inspect.signature(function).parameters.values())[1:]
-        names = {parameter.name for parameter in own}
-        missing = [each for each in more if each.name not in names]
-        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        declared = list(inspect.signature(function).parameters.values())[1:]
+        own = [
+            *(each.replace(kind=_JSON.kind) for each in declared if each.kind is not each.VAR_KEYWORD),
+            *options,
+        ]
+        names = {each.name for each in own}
 
         def run(**arguments: Any) -> None:
-            as_json, config = arguments.pop("as_json"), arguments.pop("config")
-            ctx, reason = arguments.pop("ctx"), arguments.get("reason")
-            chosen = {each: value for each, value in arguments.items() if each in names}
-            _guarded(
-                lambda session: function(session, **chosen),  # type: ignore[call-arg] # by name, as typer gives them
-                config or ctx.obj,
-                reason,
-                as_json=as_json,
+            chosen = {name: value for name, value in arguments.items() if name in names}
+            _run_guarded(
+                lambda session: function(session, **chosen),  # type: ignore[call-arg] # by name, as typer passes them
+                arguments["config"] or arguments["ctx"].obj,
+                arguments.get("reason"),
+                json_only=arguments["as_json"],
             )
 
-        signature = inspect.Signature([_CONTEXT, *parameters, *missing, _CONFIG, _JSON])
+        missing = [each for each in common if each.name not in names]
+        signature = inspect.Signature([_CONTEXT, *own, *missing, _CONFIG, _JSON])
         run.__signature__ = signature  # type: ignore[attr-defined] # typer reads it
         run.__doc__ = function.__doc__
-        # In the list of a noun's verbs: all of it, where typer would cut it off.
-        app.command(name, cls=CommandWithNumbers, short_help=inspect.getdoc(function))(run)
+        # The list of a noun's verbs shows all of it, where typer would cut it off.
+        app.command(name, cls=_Command, short_help=inspect.getdoc(function))(run)
         return function
 
     return register
 
 
-def _guarded(
-    run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, as_json: bool
+def _run_guarded(
+    run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, json_only: bool
 ) -> None:
     # A failure is printed once, as a sentence. The log would repeat it, and stdout has only the answer.
     structlog.configure(
@@ -173,11 +195,11 @@ def _guarded(
         actor = Actor(kind="operator", name=operator_name(), reason=reason)
         answer = run(Session(settings, actor, config))
     except SettingsError as error:
-        print_refusal("settings_invalid", str(error), as_json=as_json)
+        print_refusal("settings_invalid", str(error), json_too=json_only)
         raise typer.Exit(USAGE) from None
     except Refusal as refusal:
-        print_refusal(refusal.code, refusal.message, refusal.errors, as_json=as_json)
+        print_refusal(refusal.code, refusal.message, refusal.errors, json_too=json_only)
         raise typer.Exit(UNAVAILABLE if isinstance(refusal, Unavailable) else REFUSED) from None
-    print_answer(answer, as_json=as_json)
+    print_answer(answer, json_only=json_only)
     if answer.exit_code:
         raise typer.Exit(answer.exit_code)

@@ -1,50 +1,79 @@
-"""`sublet status`: the processes that share this registry, and what each of them does alone."""
+"""`sublet status` and `sublet settings`: the processes that share this registry, and every setting with its value."""
 
+from dataclasses import fields
 from typing import Any
 
-from sublet.cli.commands import new_app
-from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, question
+from sublet.cli.output import Answer, table_of
+from sublet.cli.session import Session, new_app, question
+from sublet.config import DESCRIPTIONS, Settings
 from sublet.db import Tx
 from sublet.processes import store
 from sublet.processes.leases import is_over
 from sublet.processes.processes import is_there
+from sublet.secret import without_secrets
 
-app = new_app()
+status_app = new_app()
+settings_app = new_app()
 
 
-@question(app, "status")
+@question(status_app, "status")
 def status(session: Session) -> Answer:
     """Show the processes of the service that share the registry, and which of them has which zone now."""
-    found = session.read(_describe)
-    columns = ("role", "host", "pid", "version", "schema", "started", "there", "leases")
-    rows = tuple(
-        (
-            *(each[name] for name in ("role", "host", "pid", "version", "schema", "started_at", "there")),
-            each["leases"],
-        )
-        for each in found["processes"]
+    processes = session.read(_list_processes)
+    columns = {
+        "role": "role",
+        "host": "host",
+        "pid": "pid",
+        "version": "version",
+        "schema": "schema",
+        "started": "started_at",
+        "there": "there",
+        "leases": "leases",
+    }
+    return Answer(
+        {"processes": processes}, table=table_of(processes, columns, "No process of the service runs.")
     )
-    return Answer(found, table=Table(columns, rows, empty="No process of the service runs."))
 
 
-def _describe(tx: Tx) -> dict[str, Any]:
+def _list_processes(tx: Tx) -> list[dict[str, Any]]:
     now = store.find_clock(tx)
     held = [each for each in store.list_leases(tx) if not is_over(each, now)]
-    return {
-        "processes": [
-            {
-                "id": each.id,
-                "role": each.role,
-                "host": each.host,
-                "pid": each.pid,
-                "version": each.version,
-                "schema": each.revision,
-                "started_at": each.started_at,
-                "seen_at": each.seen_at,
-                "there": is_there(each, now),
-                "leases": [lease.name for lease in held if lease.holder == each.id],
-            }
-            for each in store.list_processes(tx)
-        ]
+    return [
+        {
+            "id": each.id,
+            "role": each.role,
+            "host": each.host,
+            "pid": each.pid,
+            "version": each.version,
+            "schema": each.revision,
+            "started_at": each.started_at,
+            "seen_at": each.seen_at,
+            "there": is_there(each, now),
+            "leases": [lease.name for lease in held if lease.holder == each.id],
+        }
+        for each in store.list_processes(tx)
+    ]
+
+
+@question(settings_app, "settings")
+def settings(session: Session) -> Answer:
+    """Show every setting: its value, its default, the variable that sets it, and what it means."""
+    found = [
+        {
+            "name": field.name,
+            "value": without_secrets(value) if isinstance(value, str) else value,
+            "default": field.default,
+            "variable": f"SUBLET_{field.name.upper()}",
+            "description": DESCRIPTIONS[field.name],
+        }
+        for field in fields(Settings)
+        for value in (getattr(session.settings, field.name),)
+    ]
+    columns = {
+        "setting": "name",
+        "value": "value",
+        "default": "default",
+        "variable": "variable",
+        "meaning": "description",
     }
+    return Answer(found, table=table_of(found, columns))

@@ -1,4 +1,4 @@
-"""`sublet subdomain …`: the registered names, whosever they are."""
+"""`sublet subdomain …`: the registered names of all users."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -7,10 +7,9 @@ import typer
 
 from sublet.accounts.find import find_user
 from sublet.accounts.store import list_users
-from sublet.cli.commands import new_app
-from sublet.cli.output import Answer, Table, facts
-from sublet.cli.session import Session, change, question
-from sublet.cli.user import ReasonForUser
+from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
+from sublet.cli.output import Answer, facts, table_of
+from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.find import find_platform_domain
@@ -24,8 +23,6 @@ from sublet.subdomains.suspend import suspend as suspend_verb
 from sublet.subdomains.unsuspend import unsuspend as unsuspend_verb
 
 app = new_app("Registered names: look, suspend, restore, purge.")
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
 
 
 def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> dict[str, Any]:
@@ -58,28 +55,26 @@ def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> di
     }
 
 
-def _looked_at(tx: Tx, subdomain: Subdomain) -> dict[str, Any]:
+def _describe_one(tx: Tx, subdomain: Subdomain) -> dict[str, Any]:
     return _describe(subdomain, {each.id: each.email for each in list_users(tx)}, tx.now)
 
 
 def _answer(session: Session, subdomain: Subdomain, line: str) -> Answer:
-    return Answer(session.read(_looked_at, subdomain), (line,))
+    return Answer(session.read(_describe_one, subdomain), (line,))
 
 
 @question(app, "list")
 def list_subdomains(
     session: Session,
-    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="E-mail address or id.")] = None,
-    domain: Annotated[
-        str | None, typer.Option("--domain", metavar="DOMAIN", help="Only under this platform domain.")
-    ] = None,
+    user: OnlyUser = None,
+    domain: OnlyDomain = None,
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")
+        str | None, typer.Option(metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")
     ] = None,
     containing: Annotated[
-        str | None, typer.Option("--containing", metavar="TEXT", help="Part of the name, in Unicode too.")
+        str | None, typer.Option(metavar="TEXT", help="Part of the name, in Unicode too.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100_000, help="Most rows.")] = 100,
+    limit: Limit = 100,
 ) -> Answer:
     """List registered names, newest first; those in the trash with --status trashed."""
     if status is not None and status not in STATUSES:
@@ -95,16 +90,22 @@ def list_subdomains(
         return [_describe(each, emails, tx.now) for each in list_all(tx, wanted, limit, user_id=user_id)]
 
     found = session.read(ask)
-    names = ("id", "fqdn", "email", "status", "registration_type", "expires_at", "provision_error")
-    rows = tuple(tuple(each[name] for name in names) for each in found)
-    columns = ("id", "name", "user", "status", "mode", "expires", "error")
-    return Answer(found, table=Table(columns, rows, "There are no such names."))
+    columns = {
+        "id": "id",
+        "name": "fqdn",
+        "user": "email",
+        "status": "status",
+        "mode": "registration_type",
+        "expires": "expires_at",
+        "error": "provision_error",
+    }
+    return Answer(found, table=table_of(found, columns, "There are no such names."))
 
 
 @question(app, "show")
-def show(session: Session, name: Name) -> Answer:
-    """Show a registered name: live, in the trash or cooling off; by its id whatever became of it."""
-    found = session.read(lambda tx: _looked_at(tx, find_for_operator(tx, name)))
+def show(session: Session, name: SubdomainName) -> Answer:
+    """Show a registered name: live, in the trash or cooling off; by its id in any state."""
+    found = session.read(lambda tx: _describe_one(tx, find_for_operator(tx, name)))
     shown = {
         **found,
         "glue": [f"{each.host} {each.ipv4 or ''} {each.ipv6 or ''}".strip() for each in found["glue"]],
@@ -117,22 +118,22 @@ def show(session: Session, name: Name) -> Answer:
 
 
 @change(app, "suspend")
-def suspend(session: Session, name: Name, reason: ReasonForUser = None) -> Answer:
-    """Hold a name: it leaves the DNS, and its user can only read it."""
-    held = session.write(suspend_verb, name, reason)
-    return _answer(session, held, f"{held.fqdn} is suspended.")
+def suspend(session: Session, name: SubdomainName, reason: ReasonForUser = None) -> Answer:
+    """Suspend a name: it leaves the DNS, and its user can only read it."""
+    suspended = session.write(suspend_verb, name, reason)
+    return _answer(session, suspended, f"{suspended.fqdn} is suspended.")
 
 
 @change(app, "unsuspend")
-def unsuspend(session: Session, name: Name) -> Answer:
-    """Let a held name go: it comes back into the DNS as it is stored."""
-    freed = session.write(unsuspend_verb, name)
-    return _answer(session, freed, f"{freed.fqdn} is no longer suspended.")
+def unsuspend(session: Session, name: SubdomainName) -> Answer:
+    """End a name's suspension: it returns to the DNS as it is stored."""
+    unsuspended = session.write(unsuspend_verb, name)
+    return _answer(session, unsuspended, f"{unsuspended.fqdn} is no longer suspended.")
 
 
 @change(app, "restore")
-def restore(session: Session, name: Name) -> Answer:
-    """Bring a name back out of the trash for its user, as it was; it extends nothing."""
+def restore(session: Session, name: SubdomainName) -> Answer:
+    """Restore a name from the trash for its user, as it was, with the same expiry."""
     restored = session.write(operator_restore, name)
     return _answer(
         session, restored, f"{restored.fqdn} is back; it expires on {restored.expires_at:%Y-%m-%d}."
@@ -142,15 +143,15 @@ def restore(session: Session, name: Name) -> Answer:
 @change(app, "purge")
 def purge(
     session: Session,
-    name: Name,
+    name: SubdomainName,
     release: Annotated[
         bool,
         typer.Option(
-            "--release", "--now", help="End the cooling-off too: anybody may take the name at once."
+            "--release", "--now", help="End the cooling-off too: the name can be registered at once."
         ),
     ] = False,
 ) -> Answer:
-    """Forget a name in the trash: nobody can restore it. It then cools off."""
+    """Purge a name from the trash: it can't be restored any more. It then cools off."""
     purged = session.write(purge_verb, name, release=release)
     line = f"{purged.fqdn} is free." if release else f"{purged.fqdn} is purged and cools off."
     return _answer(session, purged, line)

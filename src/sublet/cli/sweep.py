@@ -3,9 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-from sublet.cli.commands import new_app
 from sublet.cli.output import Answer, Table, facts
-from sublet.cli.session import Session, change, question
+from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains import sweep_store

@@ -1,13 +1,14 @@
-"""`sublet ticket …`: the users' tickets, read and answered by staff."""
+"""`sublet ticket …`: the users' tickets, which staff read and answer."""
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
-from sublet.cli.commands import new_app
-from sublet.cli.output import Answer, Table, facts, shown_cell
-from sublet.cli.session import Session, change, question
+from sublet.cli.options import Limit, SubdomainName
+from sublet.cli.output import Answer, facts, members, shown_cell, table_of
+from sublet.cli.session import Session, change, new_app, question
 from sublet.dns.names import shown
 from sublet.errors import FieldError, validation_failed
 from sublet.ids import ticket_number
@@ -32,10 +33,8 @@ from sublet.tickets.store import list_tickets
 app = new_app("Open, read, answer, edit and close tickets.")
 
 TicketName = Annotated[str, typer.Argument(metavar="TICKET", help="The ticket's number (T-000123) or id.")]
-Message = Annotated[
-    str | None, typer.Option("--message", metavar="TEXT", help="Without it, it is read from stdin.")
-]
-Author = Annotated[str, typer.Option("--author", metavar="NAME", help="Whom the user sees as the author.")]
+Message = Annotated[str | None, typer.Option(metavar="TEXT", help="The message; default: read from stdin.")]
+Author = Annotated[str, typer.Option(metavar="NAME", help="The author that the user sees.")]
 MessageFormat = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
 ]
@@ -43,14 +42,24 @@ _PRIORITIES = f"One of {', '.join(PRIORITIES)}"
 AUTHOR_NAME = "Support"
 
 
-def _describe(ticket: Ticket, *, with_messages: bool = True) -> dict[str, Any]:
-    own = {name: getattr(ticket, name) for name in Ticket.__slots__ if name != "messages"}
-    messages = {"messages": ticket.messages} if with_messages else {}
-    return {"id": own.pop("id"), "number": ticket_number(ticket.id), **own, **messages}
+_MEMBERS = [name for name in Ticket.__slots__ if name not in ("id", "messages")]
+
+
+def _describe(ticket: Ticket) -> dict[str, Any]:
+    return {"id": ticket.id, "number": ticket_number(ticket.id), **members(ticket, _MEMBERS)}
+
+
+def _answer(
+    session: Session, ticket_id: int, news: Callable[[Ticket], str], *, mailed: bool = True
+) -> Answer:
+    """Return the ticket as it is now; `news` says after its number what happened to it."""
+    found = session.read(show_for_staff, str(ticket_id))
+    lines = (f"{ticket_number(found.id)} {news(found)}", *(_mailed(session, found) if mailed else ()))
+    return Answer({**_describe(found), "messages": found.messages}, lines)
 
 
 def _mailed(session: Session, ticket: Ticket) -> tuple[str, ...]:
-    """Return the line about the mail that brings the newest message of ours; none where there is no such mail."""
+    """Return a line about the mail with our newest message, if there is one."""
     ours = [each for each in ticket.messages if each.author_type != "user"]
     mail = session.read(find_by_reference, mail_reference(ticket.id, ours[-1].id)) if ours else None
     if mail is None:
@@ -64,18 +73,17 @@ def _mailed(session: Session, ticket: Ticket) -> tuple[str, ...]:
 def list_(
     session: Session,
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help=f"One of {', '.join(TICKET_STATUSES)}.")
+        str | None, typer.Option(metavar="STATUS", help=f"One of {', '.join(TICKET_STATUSES)}.")
     ] = None,
     type_: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = None,
     subdomain: Annotated[
-        str | None,
-        typer.Option("--subdomain", metavar="NAME", help="About this name, whoever holds or held it."),
+        str | None, typer.Option(metavar="NAME", help="About this name, with any of its holders.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Most rows.")] = 100,
+    limit: Limit = 100,
 ) -> Answer:
-    """List tickets of all users, the last spoken in first."""
+    """List tickets of all users, those with the newest message first."""
     errors = [
         FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}.")
         for field, text, allowed in (("status", status, TICKET_STATUSES), ("type", type_, TICKET_TYPES))
@@ -83,34 +91,23 @@ def list_(
     ]
     fqdn = canonical_domain(subdomain) if subdomain is not None else None
     if subdomain is not None and fqdn is None:
-        errors.append(
-            FieldError(
-                "subdomain",
-                "value_invalid",
-                f"`{shown(subdomain)}` is no full name. Give it with its domain.",
-            )
-        )
+        message = f"`{shown(subdomain)}` is not a full name. Give it with its domain."
+        errors.append(FieldError("subdomain", "value_invalid", message))
     if errors:
         raise validation_failed(errors)
     tickets = session.read(list_tickets, TicketFilter(status=status, type=type_, subdomain=fqdn), limit)
-    rows = tuple(
-        (
-            ticket_number(each.id),
-            each.status,
-            each.priority,
-            each.type,
-            each.requester_email,
-            each.subdomain,
-            each.subject,
-            each.last_message_at,
-        )
-        for each in tickets
-    )
-    columns = ("number", "status", "priority", "type", "from", "about", "subject", "last message")
-    return Answer(
-        [_describe(each, with_messages=False) for each in tickets],
-        table=Table(columns, rows, "There are no such tickets."),
-    )
+    columns = {
+        "number": "number",
+        "status": "status",
+        "priority": "priority",
+        "type": "type",
+        "from": "requester_email",
+        "about": "subdomain",
+        "subject": "subject",
+        "last message": "last_message_at",
+    }
+    found = [_describe(each) for each in tickets]
+    return Answer(found, table=table_of(found, columns, "There are no such tickets."))
 
 
 @question(app, "show")
@@ -131,40 +128,39 @@ def show(session: Session, ticket: TicketName) -> Answer:
     for message in found.messages:
         head = f"── {shown_cell(message.created_at)}, {message.author_name} ({message.author_type})"
         lines += ["", head, message.message]
-    return Answer(_describe(found), tuple(lines))
+    return Answer({**_describe(found), "messages": found.messages}, tuple(lines))
 
 
 @change(app, "open")
 def open_(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The full name, or the subdomain's id.")],
-    subject: Annotated[str, typer.Option("--subject", metavar="TEXT", help="One line.")],
+    name: SubdomainName,
+    subject: Annotated[str, typer.Option(metavar="TEXT", help="One line.")],
     message: Message = None,
     type_: Annotated[
         str, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = "abuse",
     priority: Annotated[
         str | None,
-        typer.Option("--priority", metavar="PRIORITY", help=f"{_PRIORITIES}; else that of the type."),
+        typer.Option(metavar="PRIORITY", help=f"{_PRIORITIES}; default: the type's."),
     ] = None,
     author: Author = AUTHOR_NAME,
     message_format: MessageFormat = None,
 ) -> Answer:
-    """Open a ticket about a name with the user who holds it, who reads all of it; abuse, unless said otherwise."""
-    text = sys.stdin.read() if message is None else message
+    """Open a ticket about a name with the user who holds it and reads all of it; about abuse, unless --type says otherwise."""
     done = session.write(
         staff_open,
         name,
         subject,
-        text,
+        sys.stdin.read() if message is None else message,
         author,
         ticket_type=type_,
         message_format=message_format,
         priority=priority,
     )
-    found = session.read(show_for_staff, str(done.id))
-    line = f"{ticket_number(done.id)} is opened with {found.requester_email}, about {found.subdomain}."
-    return Answer(_describe(found), (line, *_mailed(session, found)))
+    return _answer(
+        session, done.id, lambda found: f"is opened with {found.requester_email}, about {found.subdomain}."
+    )
 
 
 @change(app, "reply")
@@ -178,27 +174,21 @@ def reply(
     """Answer a ticket as staff."""
     text = sys.stdin.read() if message is None else message
     done = session.write(staff_reply, ticket, text, author, message_format=message_format)
-    found = session.read(show_for_staff, str(done.id))
-    return Answer(
-        _describe(found), (f"{ticket_number(done.id)} is {found.status}.", *_mailed(session, found))
-    )
+    return _answer(session, done.id, lambda found: f"is {found.status}.")
 
 
 @change(app, "edit")
 def edit(
     session: Session,
     ticket: TicketName,
-    priority: Annotated[str, typer.Option("--priority", metavar="PRIORITY", help=f"{_PRIORITIES}.")],
+    priority: Annotated[str, typer.Option(metavar="PRIORITY", help=f"{_PRIORITIES}.")],
 ) -> Answer:
     """Change a ticket's priority; its user sees it and gets no mail."""
     done = session.write(set_priority, ticket, priority)
-    found = session.read(show_for_staff, str(done.id))
-    return Answer(_describe(found), (f"{ticket_number(done.id)} has the priority {found.priority}.",))
+    return _answer(session, done.id, lambda found: f"has the priority {found.priority}.", mailed=False)
 
 
 @change(app, "close")
 def close(session: Session, ticket: TicketName) -> Answer:
     """Close a ticket; that is final."""
-    done = session.write(close_verb, ticket)
-    found = session.read(show_for_staff, str(done.id))
-    return Answer(_describe(found), (f"{ticket_number(done.id)} is closed.", *_mailed(session, found)))
+    return _answer(session, session.write(close_verb, ticket).id, lambda _: "is closed.")

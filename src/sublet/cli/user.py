@@ -1,4 +1,4 @@
-"""`sublet user …`: the users of the registry."""
+"""`sublet user …` and `sublet token …`: the users of the registry, and the tokens with which they call the API."""
 
 from typing import Annotated, Any
 
@@ -8,12 +8,14 @@ from sublet.accounts import store
 from sublet.accounts.add_user import add_user
 from sublet.accounts.edit_user import UserEdit, edit_user
 from sublet.accounts.find import find_user, member_of
-from sublet.accounts.model import Member
+from sublet.accounts.issue_token import issue_token
+from sublet.accounts.model import SCOPES, Member, Token
+from sublet.accounts.revoke_token import revoke_token
 from sublet.accounts.suspend_user import suspend_user
 from sublet.audit import AuditEvent
-from sublet.cli.commands import new_app
-from sublet.cli.output import Answer, Table, facts
-from sublet.cli.session import Session, change, question
+from sublet.cli.options import User
+from sublet.cli.output import Answer, Columns, facts, members, table_of
+from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
@@ -22,101 +24,91 @@ from sublet.subdomains.suspend_with_names import suspend_with_names
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
 
-app = new_app("Add, edit and suspend users.")
+user_app = new_app("Add, edit and suspend users.")
+token_app = new_app("Issue and revoke the users' tokens.")
 
-User = Annotated[str, typer.Argument(metavar="USER", help="The user's e-mail address or id.")]
 Organization = Annotated[
     str | None,
-    typer.Option(
-        "--organization", metavar="NAME", help="Name, slug or id of an organization; a new name adds one."
-    ),
+    typer.Option(metavar="NAME", help="Name, slug or id of an organization; a new name adds one."),
 ]
 FreeQuota = Annotated[
-    int | None,
-    typer.Option("--free-quota", metavar="N", help="How many free names, instead of the setting's."),
+    int | None, typer.Option(metavar="N", help="How many free names, instead of the setting's.")
 ]
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")
 ]
-ReasonForUser = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; the user reads it too.")
-]
+
+_MEMBERS = (
+    "id",
+    "email",
+    "name",
+    "free_quota",
+    "reminders",
+    "suspended_at",
+    "suspended_reason",
+    "created_at",
+)
 
 
-def describe(member: Member) -> dict[str, Any]:
-    """Return a user with its organization as --json prints it."""
-    user = member.user
-    return {
-        "id": user.id,
-        "email": user.email,
-        "name": user.name,
-        "organization": member.organization,
-        "free_quota": user.free_quota,
-        "reminders": user.reminders,
-        "suspended_at": user.suspended_at,
-        "suspended_reason": user.suspended_reason,
-        "created_at": user.created_at,
-    }
+def _describe(member: Member) -> dict[str, Any]:
+    return {**members(member.user, _MEMBERS), "organization": member.organization}
 
 
-@change(app, "add")
+@change(user_app, "add")
 def add(
     session: Session,
     email: Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address.")],
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the user is called.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The user's name.")],
     organization: Organization = None,
     free_quota: FreeQuota = None,
 ) -> Answer:
     """Add a user; without --organization with a new one named after the e-mail address."""
     member = session.write(add_user, email, name, organization, free_quota=free_quota)
     line = f"Added the user {member.user.email} (id {member.user.id}) in {member.organization.name}."
-    return Answer(describe(member), (line,))
+    return Answer(_describe(member), (line,))
 
 
-@change(app, "edit")
+@change(user_app, "edit")
 def edit(
     session: Session,
     user: User,
-    email: Annotated[
-        str | None, typer.Option("--email", metavar="EMAIL", help="The new e-mail address.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="What the user is called.")
-    ] = None,
+    email: Annotated[str | None, typer.Option(metavar="EMAIL", help="The new e-mail address.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The user's name.")] = None,
     organization: Organization = None,
     free_quota: FreeQuota = None,
     default_free_quota: Annotated[
         bool, typer.Option("--default-free-quota", help="Go back to the setting's quota.")
     ] = False,
     reminders: Annotated[
-        bool | None,
-        typer.Option("--reminders/--no-reminders", help="Whether it wants mail on dates of its names."),
+        bool | None, typer.Option(help="Whether the user gets mail before dates of its names.")
     ] = None,
 ) -> Answer:
     """Change a user's e-mail address, name, organization, free quota or reminders."""
     wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
     member = session.write(edit_user, user, wanted)
-    return Answer(describe(member), (f"The user {member.user.email} is stored as asked.",))
+    return Answer(_describe(member), (f"The user {member.user.email} is changed.",))
 
 
-@question(app, "list")
+@question(user_app, "list")
 def list_users(session: Session) -> Answer:
     """List all users, oldest first."""
 
-    def ask(tx: Tx) -> list[Member]:
+    def ask(tx: Tx) -> list[dict[str, Any]]:
         organizations = store.list_organizations(tx)
-        return [Member(user, organizations[user.organization_id]) for user in store.list_users(tx)]
+        return [_describe(Member(user, organizations[user.organization_id])) for user in store.list_users(tx)]
 
-    members = session.read(ask)
-    rows = tuple(
-        (each.user.id, each.user.email, each.user.name, each.organization.name, each.user.suspended_at)
-        for each in members
-    )
-    table = Table(("id", "e-mail", "name", "organization", "suspended"), rows, "There are no users.")
-    return Answer([describe(each) for each in members], table=table)
+    users = session.read(ask)
+    columns: Columns = {
+        "id": "id",
+        "e-mail": "email",
+        "name": "name",
+        "organization": lambda each: each["organization"].name,
+        "suspended": "suspended_at",
+    }
+    return Answer(users, table=table_of(users, columns, "There are no users."))
 
 
-@question(app, "show")
+@question(user_app, "show")
 def show(session: Session, user: User) -> Answer:
     """Show a user, with balance and free names."""
 
@@ -127,7 +119,7 @@ def show(session: Session, user: User) -> Answer:
     member, balance, used = session.read(ask)
     own = member.user.free_quota
     limit = session.settings.free_quota if own is None else own
-    value = {**describe(member), "balance": balance, "usage": {"used": used, "limit": limit}}
+    value = {**_describe(member), "balance": balance, "usage": {"used": used, "limit": limit}}
     lines = facts(
         id=member.user.id,
         email=member.user.email,
@@ -143,71 +135,119 @@ def show(session: Session, user: User) -> Answer:
     return Answer(value, lines)
 
 
-@change(app, "suspend")
+@change(user_app, "suspend")
 def suspend(
     session: Session,
     user: User,
     with_names: Annotated[
-        bool, typer.Option("--with-names", help="Hold all its names too: they leave the DNS.")
+        bool, typer.Option("--with-names", help="Suspend all its names too: they leave the DNS.")
     ] = False,
     reason: Reason = None,
 ) -> Answer:
-    """Stop a user: it may read and open tickets, nothing else. Its names stay in the DNS, unless they are suspended with it."""
+    """Suspend a user: it may read and open tickets, nothing else. Its names stay in the DNS, unless they are suspended too."""
     if not with_names:
         member = session.write(suspend_user, user, reason)
-        value = {**describe(member), "names": []}
+        value = {**_describe(member), "names": []}
         return Answer(value, (f"The user {member.user.email} is suspended; its names stay in the DNS.",))
     done = session.write(suspend_with_names, user, reason)
     email, number = done.member.user.email, len(done.names)
     lines = (
         f"The user {email} is suspended, and {counted(number, 'name')} with it. The DNS follows now.",
-        f"What was published is kept: sublet user evidence {email}",
+        f"The audit keeps what was published: sublet user evidence {email}",
     )
-    return Answer({**describe(done.member), "names": done.names}, lines)
+    return Answer({**_describe(done.member), "names": done.names}, lines)
 
 
-@change(app, "unsuspend")
+@change(user_app, "unsuspend")
 def unsuspend(
     session: Session,
     user: User,
     keep_names: Annotated[
         bool,
-        typer.Option("--keep-names", help="Leave the names suspended that were suspended with it."),
+        typer.Option("--keep-names", help="Leave the names suspended that were suspended with the user."),
     ] = False,
 ) -> Answer:
-    """Let a suspended user act again; the names that were suspended with it come back into the DNS as they are stored."""
+    """End a user's suspension; the names that were suspended with it return to the DNS as they are stored."""
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
-    line = f"The user {done.member.user.email} may act again; back into the DNS: {counted(len(done.names), 'name')}."
-    return Answer({**describe(done.member), "names": done.names}, (line,))
+    line = f"The user {done.member.user.email} is no longer suspended; back into the DNS: {counted(len(done.names), 'name')}."
+    return Answer({**_describe(done.member), "names": done.names}, (line,))
 
 
-@question(app, "evidence")
+@question(user_app, "evidence")
 def evidence(session: Session, user: User) -> Answer:
-    """Show what the audit keeps of suspensions of a user and its names: who, when, why, and what was published then."""
+    """Show the audit of suspensions of a user and its names: by whom, when, why, and what was published then."""
 
     def ask(tx: Tx) -> tuple[str, list[AuditEvent]]:
         found = find_user(tx, user)
         return found.email, list_suspensions(tx, found.id)
 
     email, events = session.read(ask)
-    rows = tuple(
-        (
-            each.at,
-            each.actor_name,
-            each.action.partition(".")[2],
-            _object(each, email),
-            (each.before or {}).get("status"),
-            (each.before or {}).get("nameservers"),
-            each.reason,
-        )
-        for each in events
-    )
-    columns = ("at", "by", "what", "whom", "status then", "nameservers then", "why")
-    return Answer(events, table=Table(columns, rows, f"{email} and its names were never suspended."))
+    columns: Columns = {
+        "at": "at",
+        "by": "actor_name",
+        "what": lambda each: each.action.partition(".")[2],
+        "whom": lambda each: email if each.object_type == "user" else _suspended_name(each),
+        "status then": lambda each: (each.before or {}).get("status"),
+        "nameservers then": lambda each: (each.before or {}).get("nameservers"),
+        "why": "reason",
+    }
+    return Answer(events, table=table_of(events, columns, f"{email} and its names were never suspended."))
 
 
-def _object(event: AuditEvent, email: str) -> str:
-    """Return whom a suspension concerned, as the audit names it."""
-    if event.object_type == "user":
-        return email
-    return str((event.before or {}).get("fqdn", f"name {event.object_id}"))
+def _suspended_name(event: AuditEvent) -> object:
+    return (event.before or {}).get("fqdn", f"name {event.object_id}")
+
+
+_TOKEN_MEMBERS = ("id", "user_id", "name", "scopes", "expires_at", "revoked_at", "last_used_at", "created_at")
+
+
+def _describe_token(token: Token) -> dict[str, Any]:
+    """Return a token for --json, without secret and digest."""
+    return members(token, _TOKEN_MEMBERS)
+
+
+@change(token_app, "issue")
+def issue(
+    session: Session,
+    user: User,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What the token is for.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SCOPE", help=f"Repeated; without it all: {', '.join(SCOPES)}."),
+    ] = None,
+    expires_in_days: Annotated[
+        int | None, typer.Option(metavar="N", help="Without it, it does not expire.")
+    ] = None,
+) -> Answer:
+    """Issue a token and show it; this is the only time that it can be seen."""
+    issued = session.write(issue_token, user, name, scopes=scope or (), expires_in_days=expires_in_days)
+    secret = issued.secret.reveal()
+    value = {"token": secret, "email": issued.user.email, **_describe_token(issued.token)}
+    return Answer(value, (secret,))  # alone on stdout, for scripts
+
+
+@question(token_app, "list")
+def list_tokens(session: Session, user: User) -> Answer:
+    """List a user's tokens, without their secrets."""
+    tokens = [
+        _describe_token(each)
+        for each in session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
+    ]
+    columns = {
+        "id": "id",
+        "name": "name",
+        "scopes": "scopes",
+        "expires": "expires_at",
+        "revoked": "revoked_at",
+        "last used": "last_used_at",
+    }
+    return Answer(tokens, table=table_of(tokens, columns, "There are no tokens."))
+
+
+@change(token_app, "revoke")
+def revoke(
+    session: Session, token_id: Annotated[int, typer.Argument(metavar="ID", help="See `sublet token list`.")]
+) -> Answer:
+    """Revoke a token; the API refuses it from the next request on."""
+    token = session.write(revoke_token, token_id)
+    return Answer(_describe_token(token), (f"The token {token.id} ({token.name}) is revoked.",))

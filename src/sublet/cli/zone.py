@@ -6,10 +6,9 @@ import typer
 
 from sublet.audit import Actor
 from sublet.cli import zone_config, zone_status
-from sublet.cli.commands import new_app
-from sublet.cli.domain import Domain
+from sublet.cli.options import Domain
 from sublet.cli.output import Answer
-from sublet.cli.session import Session, change, question
+from sublet.cli.session import Session, change, new_app, question
 from sublet.cli.zone_advice import OF_CAUSE
 from sublet.db import Database, Tx
 from sublet.dns.primary import CAUSES, PrimaryFault

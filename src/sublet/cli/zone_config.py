@@ -13,29 +13,20 @@ from typing import Annotated, Any
 
 import typer
 
+from sublet.cli.options import Domain, invalid_option, parse_place, parse_secondary
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
-from sublet.config import SettingsError, parse_listen
-from sublet.dns.names import InvalidName, is_below, parse_host_name, shown
-from sublet.dns.server_config import bind, knot, nsd, powerdns
-from sublet.dns.server_config.model import (
-    ConfigFile,
-    Places,
-    SecondarySite,
-    ServerConfig,
-    Site,
-    Step,
-    key_name,
-)
+from sublet.dns import server_config
+from sublet.dns.names import is_below, shown
+from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
-from sublet.errors import FieldError, ValidationFailed, validation_failed
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.view_zone import apex_of
 from sublet.secret import Secret
 
 
 class Server(StrEnum):
-    """The servers that a configuration is made for."""
+    """The servers that can be a primary."""
 
     KNOT = "knot"
     BIND = "bind"
@@ -43,15 +34,15 @@ class Server(StrEnum):
 
 
 _PRIMARIES: dict[Server, tuple[Places, Callable[[Site], ServerConfig]]] = {
-    Server.KNOT: (knot.PLACES, knot.knot_primary),
-    Server.BIND: (bind.PLACES, bind.bind_primary),
-    Server.POWERDNS: (powerdns.PLACES, powerdns.powerdns_primary),
+    Server.KNOT: (server_config.KNOT_PLACES, server_config.knot_primary),
+    Server.BIND: (server_config.BIND_PLACES, server_config.bind_primary),
+    Server.POWERDNS: (server_config.POWERDNS_PLACES, server_config.powerdns_primary),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What is to be done on one machine; `name` is the folder that --output makes for it."""
+    """The configuration of one machine; `name` is the folder that --output creates for it."""
 
     name: str
     title: str
@@ -60,40 +51,41 @@ class _Machine:
 
 def config(
     session: Session,
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="The platform domain's name or id.")],
-    server: Annotated[Server, typer.Option("--server", help="Which server is the primary.")],
+    domain: Domain,
+    server: Annotated[Server, typer.Option(help="Which server is the primary.")],
     listen: Annotated[
         str | None,
-        typer.Option(
-            "--listen", metavar="ADDRESS[:PORT]", help="Where the primary listens; port 53 if not said."
-        ),
+        typer.Option(metavar="ADDRESS[:PORT]", help="Where the primary listens; default port: 53."),
     ] = None,
     directory: Annotated[
-        str | None, typer.Option("--directory", metavar="DIR", help="Where the primary keeps its state.")
+        str | None, typer.Option(metavar="DIR", help="Where the primary keeps its state.")
     ] = None,
     secondary: Annotated[
         list[str] | None,
-        typer.Option("--secondary", metavar="HOST=ADDRESS[:PORT]", help="Repeated: the zone's secondaries."),
+        typer.Option(metavar="HOST=ADDRESS[:PORT]", help="Repeated: the zone's secondaries."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FOLDER", help="Write the files into this folder.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
 ) -> Answer:
     """Print the configuration of a real name server for a zone, with fresh keys and the fewest rights."""
     addresses = [each.strip() for each in session.settings.dns_addresses.split(",") if each.strip()]
-    address, port = _parse_place("listen", listen or (addresses[0] if addresses else ""))
-    secondaries = tuple(_parse_secondary(each) for each in secondary or ())
+    if not (listen or addresses):
+        sentence = "Say where the primary listens, with --listen (or dns_addresses in the settings)."
+        raise invalid_option("listen", sentence)
+    address, port = parse_place("listen", listen or addresses[0])
+    secondaries = tuple(parse_secondary(each) for each in secondary or ())
     places, configure = _PRIMARIES[server]
     if directory is not None:
         places = replace(places, state=_check_directory(directory))
-    platform_domain = session.read(lambda tx: find_platform_domain(tx, domain))
+    platform_domain = session.read(find_platform_domain, domain)
     apex = _with_addresses(apex_of(platform_domain), address, secondaries)
     name = key_name(apex.zone)
     site = Site(apex, _fresh_key(name), _fresh_key(f"{name}-transfer"), address, port, places, secondaries)
     machines = [
         _Machine("primary", f"The primary, {server.value}", configure(site)),
-        *(each for secondary in secondaries for each in _of_secondary(site, secondary)),
-        _Machine("sublet", "This service", _own(site)),
+        *(each for secondary in secondaries for each in _secondary_machines(site, secondary)),
+        _Machine("sublet", "This service", server_config.sublet_of(site)),
     ]
     value = {
         "zone": apex.zone,
@@ -110,48 +102,11 @@ def _fresh_key(name: str) -> TsigKey:
     return TsigKey(name, "hmac-sha256", Secret(b64encode(secrets.token_bytes(32)).decode()))
 
 
-def _refused(field: str, sentence: str) -> ValidationFailed:
-    return validation_failed([FieldError(field, "value_invalid", sentence)])
-
-
-def _parse_place(field: str, text: str) -> tuple[str, int]:
-    """Return address and port of `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`."""
-    if not text:
-        raise _refused(
-            field, "Say where the primary listens, with --listen (or dns_addresses in the settings)."
-        )
-    host, port = text, 53
-    try:
-        ip_address(host)
-    except ValueError:
-        try:
-            host, port = parse_listen(field, text)
-            ip_address(host)
-        except (SettingsError, ValueError):
-            raise _refused(field, f"`{shown(text)}` is no IP address, nor one with a port.") from None
-    if port == 0 or ip_address(host).is_unspecified:
-        raise _refused(field, f"`{shown(text)}` is not where others can reach it; give the very address.")
-    return str(ip_address(host)), port
-
-
-def _parse_secondary(text: str) -> Secondary:
-    host, equals, place = text.partition("=")
-    if not equals:
-        raise _refused(
-            "secondary", f"`{shown(text)}` is not HOST=ADDRESS, such as ns2.example.net=192.0.2.2."
-        )
-    try:
-        return Secondary(parse_host_name(host), *_parse_place("secondary", place))
-    except InvalidName as error:
-        raise _refused("secondary", str(error)) from None
-
-
 def _check_directory(text: str) -> str:
-    # It goes into files of four different syntaxes and into commands, so it has what none of them treats in a special way.
+    # The path goes into files of four syntaxes and into commands; none of them treats these characters specially.
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", text):
-        raise _refused(
-            "directory", f"`{shown(text)}` is no absolute path of letters, digits, `.`, `_` and `-`."
-        )
+        sentence = f"`{shown(text)}` is not an absolute path of letters, digits, `.`, `_` and `-`."
+        raise invalid_option("directory", sentence)
     return text
 
 
@@ -169,56 +124,15 @@ def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) 
     )
 
 
-def _of_secondary(site: Site, each: Secondary) -> tuple[_Machine, _Machine]:
-    """Return both ways to run a secondary; the operator takes one of them."""
+def _secondary_machines(site: Site, each: Secondary) -> tuple[_Machine, _Machine]:
+    """Return a secondary with NSD and with Knot; the operator chooses one."""
     common = (site.apex.zone, site.transfer_key, each.address, each.port, site.address, site.port)
-    with_nsd = nsd.nsd_secondary(SecondarySite(*common, nsd.PLACES, user="nsd"))
-    with_knot = knot.knot_secondary(SecondarySite(*common, knot.PLACES))
+    with_nsd = server_config.nsd_secondary(SecondarySite(*common, server_config.NSD_PLACES, user="nsd"))
+    with_knot = server_config.knot_secondary(SecondarySite(*common, server_config.KNOT_PLACES))
     return (
         _Machine(f"{each.host}-nsd", f"The secondary {each.host}, with NSD", with_nsd),
         _Machine(f"{each.host}-knot", f"The secondary {each.host}, with Knot instead", with_knot),
     )
-
-
-def _own(site: Site) -> ServerConfig:
-    """Return what this service needs to know: the key in a file, the section of its settings, the platform domain's choice."""
-    zone = site.apex.zone
-    name = zone.replace(".", "-")
-    key_path = f"/etc/sublet/{site.key.name}.key"
-    section = (
-        f"[primaries.{name}]\n"
-        f'address = "{site.address}"\n'
-        f"port = {site.port}\n"
-        f'key_name = "{site.key.name}"\n'
-        f'key_algorithm = "{site.key.algorithm}"\n'
-        f'key_file = "{key_path}"\n'
-    )
-    watched = "".join(f" --secondary {each.host}={_place(each)}" for each in site.secondaries)
-    return ServerConfig(
-        (
-            ConfigFile(key_path, f"{site.key.secret.reveal()}\n", "sublet:sublet", is_secret=True),
-            ConfigFile("/etc/sublet/primary.toml", section, "root:root"),
-        ),
-        (
-            Step(
-                f"install -D -o sublet -g sublet -m 0400 {site.key.name}.key {key_path}",
-                "The key, for the user that runs the service.",
-                of_machine=True,
-            ),
-            Step("cat primary.toml >> /etc/sublet.toml", "Into the settings file.", of_machine=True),
-            Step(
-                "systemctl restart sublet",
-                "It reads its settings at the start. With the roles apart: sublet-worker and sublet-api.",
-                of_machine=True,
-            ),
-            Step(f"sublet domain edit {zone} --primary {name}{watched}", "From now on it publishes there."),
-        ),
-    )
-
-
-def _place(each: Secondary) -> str:
-    host = f"[{each.address}]" if ":" in each.address and each.port != 53 else each.address
-    return host if each.port == 53 else f"{host}:{each.port}"
 
 
 def _describe(machine: _Machine, *, with_text: bool) -> dict[str, Any]:
@@ -257,13 +171,15 @@ def _commands(machine: _Machine) -> list[str]:
 
 
 def _write(folder: Path, machines: Sequence[_Machine]) -> None:
-    """Write every file under its last name, a folder for each machine; secrets for the user alone, and nothing over another."""
+    """Write every file into its machine's folder, secrets with mode 0600. Existing files are never overwritten."""
     files = [
         (folder / machine.name / file.name, file) for machine in machines for file in machine.config.files
     ]
     for path, _ in files:
         if path.exists():
-            raise _refused("output", f"{path} is there already; keys are not written over.")
+            raise invalid_option(
+                "output", f"{path} exists already, and keys are not overwritten. Give another folder."
+            )
     try:
         for path, file in files:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -272,4 +188,4 @@ def _write(folder: Path, machines: Sequence[_Machine]) -> None:
             with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
                 opened.write(file.text)
     except OSError as error:
-        raise _refused("output", f"Can't write {path}: {error.strerror}.") from None
+        raise invalid_option("output", f"Can't write {path}: {error.strerror}. Check the folder.") from None

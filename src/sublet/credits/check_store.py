@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Subquery, case, func, select
 
-from sublet.audit import list_rowless, list_untold
+from sublet.audit import list_events_without_row, list_rows_without_event
 from sublet.credits.coupon_store import coupons
 from sublet.credits.package_store import packages
 from sublet.credits.posted import Posted, money_problem, movement_problem, price_problem, reference_problem
@@ -147,14 +147,18 @@ def list_wrong_packages(tx: Tx) -> Iterator[Violation]:
 def list_unaudited(tx: Tx) -> Iterator[Violation]:
     """Of which packages, coupons and movements, charges aside, does no event tell? Charges have the events of their terms."""
     movement = transfers.c.kind != "charge"
-    yield from list_untold(tx, "transfer", transfers.c.id, transfers.c.created_at, MOVEMENTS, among=movement)
-    yield from list_untold(tx, "coupon", coupons.c.id, coupons.c.created_at, ["coupon.add"])
-    yield from list_untold(tx, "coupon", coupons.c.id, coupons.c.retired_at, ["coupon.retire"])
-    yield from list_untold(tx, "package", packages.c.id, packages.c.created_at, ["package.add"])
-    yield from list_untold(tx, "package", packages.c.id, packages.c.retired_at, ["package.retire"])
+    yield from list_rows_without_event(
+        tx, "transfer", transfers.c.id, transfers.c.created_at, MOVEMENTS, among=movement
+    )
+    yield from list_rows_without_event(tx, "coupon", coupons.c.id, coupons.c.created_at, ["coupon.add"])
+    yield from list_rows_without_event(tx, "coupon", coupons.c.id, coupons.c.retired_at, ["coupon.retire"])
+    yield from list_rows_without_event(tx, "package", packages.c.id, packages.c.created_at, ["package.add"])
+    yield from list_rows_without_event(
+        tx, "package", packages.c.id, packages.c.retired_at, ["package.retire"]
+    )
     for object_type, ids in (
         ("transfer", transfers.c.id),
         ("coupon", coupons.c.id),
         ("package", packages.c.id),
     ):
-        yield from list_rowless(tx, object_type, ids)
+        yield from list_events_without_row(tx, object_type, ids)

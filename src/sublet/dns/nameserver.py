@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from typing import Any, cast
 
 import dns.message
@@ -35,7 +37,7 @@ IDLE_SECONDS = 10.0
 """How long a TCP client may take for one whole query, and for taking what it is sent at once (`_SENT_BYTES`)."""
 
 CONNECTION_SECONDS = 120.0
-"""How long a TCP connection lives, however busy, so that nobody holds one of the few places for ever."""
+"""How long a TCP connection lives, however busy."""
 
 QUERIES_AT_ONCE = 16
 """How many queries are answered from one reading where they came together; everything else in the process waits for as many."""
@@ -43,6 +45,9 @@ BYTES_AT_ONCE = 1024
 """Over TCP no further one joins as many octets: names of a hundred labels take long to read the zone for."""
 
 CONNECTIONS_MAX = 200
+"""Most TCP connections at once."""
+CONNECTIONS_PER_CLIENT = 50
+"""Most TCP connections of one IPv4 address or IPv6 network of 64 bits."""
 UDP_QUERIES_MAX = 1000
 """How many queries are worked on at once; what comes above is dropped, and resolvers ask again."""
 
@@ -69,7 +74,7 @@ class NameServer:
         self._on_answer = on_answer
         self._udp: list[_UdpEndpoint] = []
         self._tcp: list[asyncio.Server] = []
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], _Connection] = {}
 
     async def start(self, host: str, port: int) -> int:
         """Listen on a host over UDP and TCP; returns the port. Port 0: a free one, the same for both.
@@ -109,40 +114,58 @@ class NameServer:
         self._tcp.clear()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= CONNECTIONS_MAX:
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(self._serve_connection(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        """Serve a connection. At a bound the one that has been idle longest is closed for it; if all are busy, it is refused."""
+        client = _client_of(writer)
+        held = [each for each in self._connections.values() if each.client == client]
+        rivals = None
+        if len(held) >= CONNECTIONS_PER_CLIENT:
+            rivals = held
+        elif len(self._connections) >= CONNECTIONS_MAX:
+            rivals = list(self._connections.values())
+        if rivals is not None:
+            idle = [each for each in rivals if each.idle_since is not None]
+            if not idle:
+                writer.transport.abort()
+                return
+            longest = min(idle, key=lambda each: each.idle_since or 0.0)
+            longest.writer.transport.abort()
+            self._connections = {
+                task: each for task, each in self._connections.items() if each is not longest
+            }
+        connection = _Connection(reader, writer, client, asyncio.get_running_loop().time())
+        task = asyncio.create_task(self._serve_connection(connection))
+        self._connections[task] = connection
+        task.add_done_callback(lambda ended: self._connections.pop(ended, None))
 
-    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(self, connection: "_Connection") -> None:
         """Answer queries in the order they come (RFC 7766) until the client goes, stalls, sends nonsense or has had its time."""
+        writer = connection.writer
         # Draining then waits until the kernel has taken everything: nothing is left to lose when the transport is aborted.
         writer.transport.set_write_buffer_limits(high=0)
         try:
             async with asyncio.timeout(CONNECTION_SECONDS):
                 received = bytearray()
-                while await self._serve_some(received, reader, writer):
+                while await self._serve_some(received, connection):
                     pass
         except (OSError, _Nonsense):  # TimeoutError and a connection reset are OSErrors
             pass
         finally:
             writer.transport.abort()
 
-    async def _serve_some(
-        self, received: bytearray, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _serve_some(self, received: bytearray, connection: "_Connection") -> bool:
         """Answer the next query, and those that came with it, in their order; False when the connection is to be closed.
 
         `received` is what was read and not answered yet.
         """
+        writer = connection.writer
+        connection.idle_since = asyncio.get_running_loop().time()
         async with asyncio.timeout(IDLE_SECONDS):
             while not (queries := _take_queries(received)):
-                octets = await reader.read(_READ_BYTES)
+                octets = await connection.reader.read(_READ_BYTES)
                 if not octets:
                     return False
                 received += octets
+        connection.idle_since = None
         responses = await self._reply(queries, over_tcp=True)
         sent = bytearray()
         for response in responses:
@@ -178,6 +201,25 @@ class NameServer:
         except Exception:
             log.exception("nameserver_query_failed", names=sorted(names))
             return None
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """A TCP connection; `idle_since` is when it began to wait for a whole query, None while queries are answered."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    client: str
+    idle_since: float | None
+
+
+def _client_of(writer: asyncio.StreamWriter) -> str:
+    """Return what counts as one client: an IPv4 address, or an IPv6 network of 64 bits."""
+    peer = writer.get_extra_info("peername")
+    if peer is None:  # it is gone already
+        return ""
+    address = ip_address(peer[0])
+    return str(address) if address.version == 4 else str(ip_network(f"{address}/64", strict=False))
 
 
 class _UdpEndpoint(asyncio.DatagramProtocol):

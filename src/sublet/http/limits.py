@@ -21,7 +21,7 @@ from typing import NamedTuple
 from sublet.config import Settings
 from sublet.db import Database
 from sublet.http.rate_store import WINDOW_SECONDS, Loan, forget_ended, lend
-from sublet.sqlite_copy import sqlite_path
+from sublet.sqlite_file import sqlite_path
 
 KEYS_MAX = 100_000
 """Most keys remembered: about 40 MB; beyond it the oldest window is forgotten."""

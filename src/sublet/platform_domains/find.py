@@ -1,4 +1,4 @@
-"""From what the operator types to the platform domain that is meant: hidden ones and all."""
+"""Find the platform domain that the operator names, hidden ones too."""
 
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, parse_domain_name, shown
@@ -9,10 +9,10 @@ from sublet.platform_domains.model import PlatformDomain
 
 
 def find_platform_domain(tx: Tx, identifier: str) -> PlatformDomain:
-    """Return the platform domain that a name in any form, or an id, means.
+    """Return the platform domain with this name (in any form) or id.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no such platform domain.
     """
     platform_domain_id = parse_id(identifier)
     if platform_domain_id is not None:

@@ -1,59 +1,109 @@
-"""Patterns of labels that nobody may register: what one says, and which labels it means (rules; no SQL).
+"""Patterns of labels that are blocked: the rule, and the operator's `sublet label block` and `unblock`.
 
-`*` stands for any characters, also none; `?` for exactly one; all else for itself. No regular expressions: whatever somebody writes
-into a pattern, and whatever somebody else asks for, a match takes at most the product of both lengths in steps.
+`*` stands for any number of characters, `?` for exactly one, every other character for itself. There are no regular
+expressions: matching takes at most the product of both lengths in steps, whatever the pattern and the label are.
 """
 
 import re
 from collections.abc import Collection
 from functools import lru_cache
 
+from sublet import audit
+from sublet.audit import Actor
+from sublet.db import Tx
 from sublet.dns.look_alikes import skeleton
 from sublet.dns.names import InvalidName, map_part, shown, to_unicode
-from sublet.errors import FieldError
+from sublet.errors import Conflict, FieldError, NotFound, validation_failed
+from sublet.platform_domains import store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import PATTERN_CHARACTERS_MAX, LabelPattern
 
-PATTERN_CHARACTERS_MAX = 100
 PATTERNS_MAX = 1000
-"""For each platform domain, and beside them for all: each registration is held against these."""
+"""Most patterns of one platform domain, and most of those for all: each registration is compared with these."""
 
 _WILD = re.compile(r"([*?])")
 
 
-def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
-    """Return a pattern as it is stored, mapped as labels are (lower case, full-width forms …), with what is wrong with it.
+def block_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None) -> LabelPattern:
+    """Block the labels of a pattern under one platform domain, or under all. Names that are held stay.
 
-    `value_invalid`: too long, a character that no label has, no character of its own (it would block every label).
+    A label that the operator listed keeps its listed class.
+
+    Raises, in this order:
+        NotFound: no such platform domain.
+        ValidationFailed: the text is not a pattern.
+        Conflict: it is blocked already; there are as many patterns as allowed.
     """
-    problem = None
-    pattern = ""
+    platform_domain_id = find_platform_domain(tx, identifier).id if identifier is not None else None
+    pattern, errors = parse_pattern(text)
+    if errors:
+        raise validation_failed(errors)
+    if store.find_pattern(tx, platform_domain_id, pattern) is not None:
+        raise Conflict(f"The pattern {pattern} is blocked already. No action needed.")
+    if store.count_patterns(tx, platform_domain_id) >= PATTERNS_MAX:
+        raise Conflict(
+            f"There are {PATTERNS_MAX} patterns already, and each registration is compared with all. Unblock one first."
+        )
+    added = store.insert_pattern(tx, platform_domain_id, pattern)
+    audit.record(tx, actor, "label_pattern.block", "label_pattern", added.id, after=_describe(added))
+    return added
+
+
+def unblock_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None) -> LabelPattern:
+    """Remove a pattern of one platform domain, or of all. Return the removed pattern.
+
+    Raises, in this order:
+        NotFound: no such platform domain; no such pattern there.
+    """
+    platform_domain_id = find_platform_domain(tx, identifier).id if identifier is not None else None
+    pattern, errors = parse_pattern(text)
+    found = None if errors else store.find_pattern(tx, platform_domain_id, pattern)
+    if found is None:
+        where = f"for {identifier}" if identifier is not None else "for all platform domains"
+        raise NotFound(f"The pattern `{shown(text)}` is not blocked {where}. See `sublet label blocked`.")
+    store.delete_pattern(tx, found.id)
+    audit.record(tx, actor, "label_pattern.unblock", "label_pattern", found.id, before=_describe(found))
+    return found
+
+
+def _describe(pattern: LabelPattern) -> dict[str, object]:
+    return {"pattern": pattern.pattern, "platform_domain_id": pattern.platform_domain_id}
+
+
+def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
+    """Return a pattern as it is stored, mapped as labels are (lower case, full-width forms …), with its errors.
+
+    `value_invalid`: too long; a character that no label has; no character except wildcards, which would block every label.
+    """
     if len(text) > PATTERN_CHARACTERS_MAX:
-        problem = f"The pattern is too long. Give at most {PATTERN_CHARACTERS_MAX} characters."
-    else:
-        try:
-            pattern = "".join(
-                each if each in ("", "*", "?") else map_part(each) for each in _WILD.split(text)
-            )
-        except InvalidName as error:
-            problem = str(error)
-    if problem is None and not pattern.strip("*?"):
-        problem = f"`{shown(text)}` would block every label; give at least one character beside * and ?."
-    if problem is not None:
-        return text, [FieldError("pattern", "value_invalid", problem)]
+        return _refuse(text, f"The pattern is too long. Give at most {PATTERN_CHARACTERS_MAX} characters.")
+    try:
+        pattern = "".join(each if each in ("", "*", "?") else map_part(each) for each in _WILD.split(text))
+    except InvalidName as error:
+        return _refuse(text, str(error))
+    if not pattern.strip("*?"):
+        return _refuse(
+            text, f"`{shown(text)}` would block every label; give at least one character beside * and ?."
+        )
     return re.sub(r"\*+", "*", pattern), []
 
 
+def _refuse(text: str, problem: str) -> tuple[str, list[FieldError]]:
+    return text, [FieldError("pattern", "value_invalid", problem)]
+
+
 def is_blocked(label: str, patterns: Collection[str]) -> bool:
-    """Tell whether a canonical label is meant by one of these patterns: as A-label, in its Unicode form, or as it looks (UTS 39)."""
+    """True if one of these patterns matches a canonical label: as A-label, in its Unicode form, or as it looks (UTS 39)."""
     if not patterns:
         return False
     forms = {label, to_unicode(label)}
     looks = skeleton(label)
-    return any(_means(pattern, forms, looks) for pattern in patterns)
+    return any(_matches_any_form(pattern, forms, looks) for pattern in patterns)
 
 
-def _means(pattern: str, forms: Collection[str], looks: str) -> bool:
+def _matches_any_form(pattern: str, forms: Collection[str], looks: str) -> bool:
     needle, look, look_needle = _parts(pattern)
-    # Nearly every label lacks what stands in a pattern, and is done with here.
+    # Fast: nearly every label lacks the pattern's longest text.
     return (look_needle in looks and matches(look, looks)) or any(
         needle in form and matches(pattern, form) for form in forms
     )
@@ -61,14 +111,14 @@ def _means(pattern: str, forms: Collection[str], looks: str) -> bool:
 
 @lru_cache(maxsize=2 * PATTERNS_MAX)
 def _parts(pattern: str) -> tuple[str, str, str]:
-    """Return the longest text that is in whatever a pattern means; and its look, in which * and ? stay, with that of this."""
+    """Return the longest text between a pattern's wildcards, the pattern as it looks (UTS 39), and the longest text of that."""
     look = skeleton(pattern)
     needle, look_needle = (max(re.split(r"[*?]", each), key=len) for each in (pattern, look))
     return needle, look, look_needle
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Tell whether a stored pattern means exactly this text."""
+    """True if a stored pattern matches the whole text."""
     first, *others = pattern.split("*")
     if not others:
         return len(first) == len(text) and _stands_at(first, text, 0)
@@ -78,7 +128,7 @@ def matches(pattern: str, text: str) -> bool:
         return False
     start = len(first)
     for piece in middle:
-        # The leftmost place is the best one: it leaves the most for the pieces behind it, so none is ever tried again.
+        # The leftmost place leaves the most text for the next pieces, so there is no backtracking.
         place = _find(piece, text, start, end)
         if place is None:
             return False
@@ -87,7 +137,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _find(piece: str, text: str, start: int, end: int) -> int | None:
-    """Return where a piece without `*` stands first within `text[start:end]`, or None."""
+    """Return the first place of a piece without `*` within `text[start:end]`, or None."""
     if "?" not in piece:
         found = text.find(piece, start, end)
         return found if found >= 0 else None

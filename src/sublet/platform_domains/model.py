@@ -1,65 +1,196 @@
-"""The types of platform domains: the domain with its rules, an offer of a mode, a label of its own class."""
+"""The types of platform domains, and the one table of their settings: name, type, default, limits and help."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
 from sublet.dns.types import Secondary
 
 MODES = ("free", "plus", "premium", "special")
-"""The registration modes of the API, in the spec's order. `admin` exists in the spec only to be refused."""
+"""The registration modes of the API, in the spec's order. The spec has `admin` only to refuse it."""
 
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
+CREDITS_MAX = 10**12
+"""The highest price of an offer or a label, in credits."""
+PATTERN_CHARACTERS_MAX = 100
+
+_DAYS_MAX = 3650
+_NAMESERVERS_MAX = 13
+_LABEL_MAX = 63
+"""Characters of a label (RFC 1035, section 2.3.4)."""
+_SECONDS_MAX = 2**31 - 1
+"""The longest TTL (RFC 2181, section 8). The times of the SOA stay within it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field of a platform domain that the operator sets.
+
+    `default` is the value on adding; None if it follows from the domain's name (`default_settings`). `limits` are the lowest
+    and highest number. `option` is the option of `sublet domain add` and `edit` if it is not the field's name. `in_apex` is
+    true if the apex records contain the value, so that a change of it needs a new serial.
+    """
+
+    help: str
+    default: Any = None
+    metavar: str | None = None
+    limits: tuple[int, int] | None = None
+    option: str | None = None
+    in_apex: bool = False
+
+
+def _number(help_text: str, default: int, least: int, most: int, *, in_apex: bool = False) -> Setting:
+    return Setting(help_text, default, "N", (least, most), in_apex=in_apex)
 
 
 class PlatformDomain(msgspec.Struct, frozen=True):
-    """A platform domain; days and counts are integers, `domain` a lower-case A-label name without the final dot.
+    """A platform domain. `domain` is a lower-case A-label name without the final dot.
 
-    `primary` is the name that the settings give the primary server of its zone; empty: the built-in name server. `serial` and the
-    apex settings are the built-in one's. `look_alike_check` tells whether an IDN is refused that looks like another name here.
-    No dataclass, as `Subdomain`: the built-in name server makes one for each query.
+    To add a setting, add an annotated field here and a migration with its column: the options of the command line, the
+    checks and the store follow. Not a dataclass, because the built-in name server creates one for each query.
     """
 
     id: int
     domain: str
-    public_name: str
-    description: str
-    hidden: bool
-    restricted: bool
-    registration_open: bool
-    idn: bool
-    dnssec_signed: bool
-    nameservers_min: int
-    nameservers_max: int
-    label_length_min: int
-    premium_length_max: int
-    renewal_window_days: int
-    grace_days: int
-    trash_days: int
-    cooling_off_days: int
-    apex_nameservers: tuple[str, ...]
-    soa_mname: str
-    soa_rname: str
-    serial: int
-    refresh_seconds: int
-    retry_seconds: int
-    expire_seconds: int
-    negative_ttl_seconds: int
-    apex_ttl_seconds: int
-    delegation_ttl_seconds: int
-    primary: str
-    secondaries: tuple[Secondary, ...]
+    public_name: Annotated[str, Setting("The name that people read; default: the domain.", metavar="NAME")]
+    description: Annotated[str, Setting("A sentence for registrants.", "", "TEXT")]
+    hidden: Annotated[
+        bool, Setting("Treat it as if it did not exist, for everyone.", default=False, option="hidden/shown")
+    ]
+    restricted: Annotated[
+        bool,
+        Setting(
+            "Show it only to organizations that it is granted to.",
+            default=False,
+            option="restricted/unrestricted",
+        ),
+    ]
+    registration_open: Annotated[
+        bool, Setting("Accept new registrations.", default=True, option="open/closed")
+    ]
+    idn: Annotated[bool, Setting("Accept internationalized labels.", default=True, option="idn/no-idn")]
+    look_alike_check: Annotated[
+        bool,
+        Setting(
+            "Refuse an internationalized label that looks like a reserved one or like another user's.",
+            default=True,
+            option="look-alike-check/no-look-alike-check",
+        ),
+    ]
+    dnssec_signed: Annotated[
+        bool,
+        Setting(
+            "Its zone is signed, by this server or another one.",
+            default=False,
+            option="dnssec-signed/not-dnssec-signed",
+        ),
+    ]
+    nameservers_min: Annotated[
+        int, _number("Fewest nameservers of a list that is not empty.", 1, 1, _NAMESERVERS_MAX)
+    ]
+    nameservers_max: Annotated[int, _number("Most nameservers.", 13, 1, _NAMESERVERS_MAX)]
+    label_length_min: Annotated[int, _number("Shortest label in characters.", 1, 1, _LABEL_MAX)]
+    premium_length_max: Annotated[
+        int, _number("Labels up to this length are premium; 0 for none.", 0, 0, _LABEL_MAX)
+    ]
+    renewal_window_days: Annotated[
+        int, _number("How many days before its expiry a name may be renewed.", 60, 1, _DAYS_MAX)
+    ]
+    grace_days: Annotated[
+        int, _number("How long a name may still be renewed after its expiry.", 30, 0, _DAYS_MAX)
+    ]
+    trash_days: Annotated[int, _number("How long a name in the trash may be restored.", 30, 0, _DAYS_MAX)]
+    cooling_off_days: Annotated[
+        int, _number("How long a purged name stays unavailable to all.", 7, 0, _DAYS_MAX)
+    ]
+    apex_nameservers: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Repeated: the zone's own nameservers, in order; default: ns1. + the domain.",
+            metavar="HOST",
+            option="apex-nameserver",
+            in_apex=True,
+        ),
+    ]
+    soa_mname: Annotated[
+        str,
+        Setting(
+            "The primary in the SOA record; default: the first apex nameserver.", metavar="HOST", in_apex=True
+        ),
+    ]
+    soa_rname: Annotated[
+        str,
+        Setting(
+            "The mailbox in the SOA record, or the name that stands for it; default: hostmaster. + the domain.",
+            metavar="NAME",
+            in_apex=True,
+        ),
+    ]
+    serial: Annotated[int, _number("The zone's serial; must not go back.", 1, 1, 2**32 - 1)]
+    refresh_seconds: Annotated[int, _number("SOA refresh.", 3600, 1, _SECONDS_MAX, in_apex=True)]
+    retry_seconds: Annotated[int, _number("SOA retry.", 900, 1, _SECONDS_MAX, in_apex=True)]
+    expire_seconds: Annotated[int, _number("SOA expire.", 1_209_600, 1, _SECONDS_MAX, in_apex=True)]
+    negative_ttl_seconds: Annotated[
+        int,
+        _number(
+            "How long resolvers may cache that a name does not exist.", 300, 0, _SECONDS_MAX, in_apex=True
+        ),
+    ]
+    apex_ttl_seconds: Annotated[
+        int, _number("TTL of the apex SOA and NS.", 3600, 0, _SECONDS_MAX, in_apex=True)
+    ]
+    delegation_ttl_seconds: Annotated[
+        int, _number("TTL of NS, DS and glue of the registered names.", 3600, 0, _SECONDS_MAX)
+    ]
+    primary: Annotated[
+        str,
+        Setting(
+            "The primary server of its zone, by its name in the settings; built-in: the built-in name server.",
+            "",
+            "NAME",
+        ),
+    ]
+    secondaries: Annotated[
+        tuple[Secondary, ...],
+        Setting(
+            "Repeated: a secondary server to watch; none: watch no more.",
+            (),
+            "HOST=ADDRESS[:PORT]",
+            option="secondary",
+        ),
+    ]
     created_at: datetime
     updated_at: datetime
-    look_alike_check: bool = True
+
+
+_HINTS = get_type_hints(PlatformDomain, include_extras=True)
+SETTINGS: dict[str, Setting] = {
+    name: hint.__metadata__[0] for name, hint in _HINTS.items() if hasattr(hint, "__metadata__")
+}
+"""Every setting by the name of its field."""
+SETTING_TYPES: dict[str, Any] = {name: _HINTS[name].__origin__ for name in SETTINGS}
+
+
+def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the settings of a new platform domain of this canonical name (docs/spec-choices.md, "Modes and prices", "Subdomain states")."""
+    nameservers = tuple(apex_nameservers or (f"ns1.{domain}",))
+    by_name = {
+        "public_name": domain,
+        "apex_nameservers": nameservers,
+        "soa_mname": nameservers[0],
+        "soa_rname": f"hostmaster.{domain}",
+    }
+    return {name: setting.default for name, setting in SETTINGS.items()} | by_name
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """A mode that a platform domain offers: prices in credits, the term in days.
 
-    A withdrawn offer takes no new registration; names held in it are still renewed at its renewal price.
+    A withdrawn offer accepts no new registration. Names held in it are still renewed at its renewal price.
     """
 
     platform_domain_id: int
@@ -72,7 +203,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label that the operator listed: its class, perhaps its own prices, and who was granted it (special)."""
+    """A label that the operator listed: its class, its own prices in credits if any, and the organizations granted it (special)."""
 
     platform_domain_id: int
     label: str
@@ -84,7 +215,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabelPattern:
-    """A pattern of labels that nobody may register under a platform domain; None: under any."""
+    """A pattern of labels that are blocked under a platform domain, or under all if `platform_domain_id` is None."""
 
     id: int
     pattern: str

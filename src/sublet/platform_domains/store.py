@@ -1,6 +1,6 @@
-"""All SQL of platform domains, their offers, labels and grants."""
+"""All SQL of platform domains, their offers, grants, labels and label patterns."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -8,6 +8,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     bindparam,
     delete,
     func,
@@ -23,49 +25,53 @@ from sqlalchemy import (
     true,
     update,
 )
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.types import TypeEngine
 
+from sublet.audit import list_events_without_row, list_rows_without_event
 from sublet.db import Pages, Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Secondary
+from sublet.errors import Conflict
 from sublet.ids import Position
-from sublet.platform_domains.model import Label, Offer, PlatformDomain
-from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata
+from sublet.invariants import Violation
+from sublet.platform_domains.model import (
+    PATTERN_CHARACTERS_MAX,
+    SETTING_TYPES,
+    SETTINGS,
+    Label,
+    LabelPattern,
+    Offer,
+    PlatformDomain,
+)
+from sublet.schema import BIG_ID, OWNER_KEY, Instant, metadata, violates
+
+_TYPES: dict[object, TypeEngine[Any]] = {bool: Boolean(), int: Integer(), str: String()}
+"""The column types of settings by the type of the field; all others are JSON."""
+_OWN_TYPES: dict[str, TypeEngine[Any]] = {
+    "description": Text(),
+    "soa_mname": String(253),
+    "soa_rname": String(253),
+    "primary": String(63),
+    "serial": BIG_ID,
+}
+_SERVER_DEFAULTS = {"look_alike_check": true()}
+"""The defaults of settings that a later migration added, for the rows that existed."""
+
+
+def _setting_column(name: str) -> Column[Any]:
+    column_type = _OWN_TYPES.get(name) or _TYPES.get(SETTING_TYPES[name]) or JSON()
+    return Column(name, column_type, nullable=False, server_default=_SERVER_DEFAULTS.get(name))
+
 
 platform_domains = Table(
     "platform_domains",
     metadata,
     Column("id", BIG_ID, primary_key=True),
     Column("domain", String(253), nullable=False, unique=True),
-    Column("public_name", String, nullable=False),
-    Column("description", Text, nullable=False),
-    Column("hidden", Boolean, nullable=False),
-    Column("restricted", Boolean, nullable=False),
-    Column("registration_open", Boolean, nullable=False),
-    Column("idn", Boolean, nullable=False),
-    Column("dnssec_signed", Boolean, nullable=False),
-    Column("nameservers_min", Integer, nullable=False),
-    Column("nameservers_max", Integer, nullable=False),
-    Column("label_length_min", Integer, nullable=False),
-    Column("premium_length_max", Integer, nullable=False),
-    Column("renewal_window_days", Integer, nullable=False),
-    Column("grace_days", Integer, nullable=False),
-    Column("trash_days", Integer, nullable=False),
-    Column("cooling_off_days", Integer, nullable=False),
-    Column("apex_nameservers", JSON, nullable=False),
-    Column("soa_mname", String(253), nullable=False),
-    Column("soa_rname", String(253), nullable=False),
-    Column("serial", BIG_ID, nullable=False),
-    Column("refresh_seconds", Integer, nullable=False),
-    Column("retry_seconds", Integer, nullable=False),
-    Column("expire_seconds", Integer, nullable=False),
-    Column("negative_ttl_seconds", Integer, nullable=False),
-    Column("apex_ttl_seconds", Integer, nullable=False),
-    Column("delegation_ttl_seconds", Integer, nullable=False),
-    Column("primary", String(63), nullable=False),
-    Column("secondaries", JSON, nullable=False),
+    *(_setting_column(name) for name in SETTINGS),
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
-    Column("look_alike_check", Boolean, nullable=False, server_default=true()),
     Column("owner_key", OWNER_KEY, nullable=False, server_default=""),
     # While the dates of its names are recomputed, after a change of its days: those up to this id are done.
     Column("redate_after_id", BIG_ID),
@@ -123,10 +129,30 @@ label_grants = Table(
     PrimaryKeyConstraint("platform_domain_id", "label", "organization_id"),
 )
 
+label_patterns = Table(
+    "label_patterns",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("platform_domain_id", ForeignKey("platform_domains.id")),
+    Column("pattern", String(PATTERN_CHARACTERS_MAX), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("platform_domain_id", "pattern"),
+    sqlite_autoincrement=True,
+)
+_EVERYWHERE = label_patterns.c.platform_domain_id.is_(None)
+Index(
+    "uq_label_patterns_everywhere",
+    label_patterns.c.pattern,
+    unique=True,
+    sqlite_where=_EVERYWHERE,
+    postgresql_where=_EVERYWHERE,
+)
+
 _COLUMNS = tuple(platform_domains.c[name] for name in PlatformDomain.__struct_fields__)
 _APEX_NAMESERVERS = PlatformDomain.__struct_fields__.index("apex_nameservers")
 _SECONDARIES = PlatformDomain.__struct_fields__.index("secondaries")
 _OFFER = tuple(offers.c[name] for name in Offer.__slots__)
+_PATTERN = tuple(label_patterns.c[name] for name in LabelPattern.__slots__)
 
 
 def _platform_domain(row: Iterable[object]) -> PlatformDomain:
@@ -136,41 +162,41 @@ def _platform_domain(row: Iterable[object]) -> PlatformDomain:
     return PlatformDomain(*values)
 
 
-# The questions of nearly every request are built once, as in `subdomains/store.py`.
+# The queries of nearly every request are built once, as in `subdomains/store.py`.
 _BY_ID = Prepared(select(*_COLUMNS).where(platform_domains.c.id == bindparam("platform_domain_id")))
 _BY_NAME = Prepared(select(*_COLUMNS).where(platform_domains.c.domain == bindparam("name")))
 _AMONG = Prepared(select(*_COLUMNS).where(platform_domains.c.domain.in_(bindparam("names", expanding=True))))
 
 
 def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
-    """Which platform domain has this id?"""
+    """Return the platform domain with this id, or None."""
     row = _BY_ID.one_or_none(tx, platform_domain_id=platform_domain_id)
     return _platform_domain(row) if row is not None else None
 
 
 def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
-    """Which platform domain is this one (canonical name)?"""
+    """Return the platform domain with this canonical name, or None."""
     row = _BY_NAME.one_or_none(tx, name=domain)
     return _platform_domain(row) if row is not None else None
 
 
 def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:
-    """Which of these names are platform domains? The longest name first."""
+    """Return the platform domains among these names, the longest name first."""
     rows = _AMONG.all(tx, names=list(names))
     return sorted((_platform_domain(row) for row in rows), key=lambda each: -len(each.domain))
 
 
 def lock_across_zones(tx: Tx) -> None:
-    """Let changes that must see each other across all zones follow one another, until the transaction ends.
+    """Serialize changes that must see each other across all zones, until the transaction ends.
 
-    The row of the oldest platform domain stands for all; where there is none there is no zone.
+    This locks the row of the oldest platform domain; without platform domains there are no zones.
     """
     query = select(platform_domains.c.id).order_by(platform_domains.c.id).limit(1)
     tx.connection.execute(query.with_for_update(key_share=True)).one_or_none()
 
 
 def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
-    """Which platform domains are there? Newest first."""
+    """Return all platform domains, newest first."""
     query = select(*_COLUMNS).order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
     return [_platform_domain(row) for row in tx.connection.execute(query)]
 
@@ -188,7 +214,10 @@ _VISIBLE = Pages(
 
 
 def list_visible(tx: Tx, organization_id: int, limit: int, after: Position | None) -> list[PlatformDomain]:
-    """Which platform domains does this organization see (`visibility.is_visible` in SQL; a test holds the two together)? Newest first."""
+    """Return a page of the platform domains that an organization sees, newest first.
+
+    The condition is `grants.is_visible` in SQL; a test compares the two.
+    """
     return [_platform_domain(row) for row in _VISIBLE.rows(tx, limit, after, organization_id=organization_id)]
 
 
@@ -196,12 +225,12 @@ _key = platform_domains.c.owner_key
 AT_OR_BELOW = select(platform_domains.c.id).where(
     (_key == bindparam("at")) | ((_key > bindparam("below")) & (_key < bindparam("end")))
 )
-"""The platform domains at or below the name whose `owner_key` is given, as in `zone_store`; for the stores above."""
+"""A query of the platform domains at or below the name with this `owner_key`, for the stores of other tables."""
 _AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
 def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
-    """Is this name, or one below it, a platform domain itself?"""
+    """True if this name, or one below it, is a platform domain."""
     key = owner_key(fqdn)
     return _AT_OR_BELOW.one_or_none(tx, at=key, below=key + ".", end=key + "/") is not None
 
@@ -215,16 +244,16 @@ _NEXT_KEYS = Prepared(
 
 
 def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
-    """Which owner keys of platform domains stand right before and right behind where everything below this name begins?
+    """Return the owner keys of platform domains right before and after the place where the names below this one begin.
 
-    What follows from them: `zone_store.next_owner_keys`.
+    `zone_store.next_owner_keys` explains their use.
     """
     row = _NEXT_KEYS.one_or_none(tx, below=owner_key(fqdn) + ".")
     return [key for key in row or () if key is not None]
 
 
 def insert_platform_domain(tx: Tx, domain: str, **values: object) -> int:
-    """Add a platform domain; the unique name is the database's to hold (`uq_platform_domains_domain`)."""
+    """Insert a platform domain and return its id. The database holds names unique (`uq_platform_domains_domain`)."""
     return int(
         tx.connection.execute(
             insert(platform_domains)
@@ -237,7 +266,7 @@ def insert_platform_domain(tx: Tx, domain: str, **values: object) -> int:
 
 
 def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) -> None:
-    """Change columns of a platform domain."""
+    """Update columns of a platform domain."""
     tx.connection.execute(
         update(platform_domains)
         .where(platform_domains.c.id == platform_domain_id)
@@ -253,12 +282,12 @@ _GRANTED = Prepared(
 
 
 def granted_platform_domain_ids(tx: Tx, organization_id: int) -> frozenset[int]:
-    """Which platform domains were granted to this organization?"""
+    """Return the ids of the platform domains that are granted to an organization."""
     return frozenset(row[0] for row in _GRANTED.all(tx, of=organization_id))
 
 
 def list_granted_organization_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """To which organizations was this platform domain granted?"""
+    """Return the ids of the organizations that a platform domain is granted to."""
     rows = tx.connection.execute(
         select(platform_domain_grants.c.organization_id)
         .where(platform_domain_grants.c.platform_domain_id == platform_domain_id)
@@ -268,7 +297,7 @@ def list_granted_organization_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 
 def insert_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> None:
-    """Grant a platform domain to an organization."""
+    """Insert a grant of a platform domain to an organization."""
     tx.connection.execute(
         insert(platform_domain_grants).values(
             platform_domain_id=platform_domain_id, organization_id=organization_id
@@ -277,7 +306,7 @@ def insert_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> None:
 
 
 def delete_grant(tx: Tx, platform_domain_id: int, organization_id: int) -> bool:
-    """Take a grant back; tell whether there was one."""
+    """Delete a grant. True if there was one."""
     return (
         tx.connection.execute(
             delete(platform_domain_grants).where(
@@ -296,12 +325,12 @@ _OFFERS_OF = Prepared(
 
 
 def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
-    """What does this platform domain offer, or has it offered?"""
+    """Return the offers of a platform domain, withdrawn ones too."""
     return [Offer(*row) for row in _OFFERS.all(tx, of=platform_domain_id)]
 
 
 def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list[Offer]]:
-    """What does each of these platform domains offer, or has it offered?"""
+    """Return the offers of each of these platform domains, withdrawn ones too."""
     found: dict[int, list[Offer]] = {}
     for row in _OFFERS_OF.all(tx, among=platform_domain_ids):
         offer = Offer(*row)
@@ -310,7 +339,7 @@ def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list
 
 
 def replace_offer(tx: Tx, offer: Offer) -> None:
-    """Store an offer in the place of the one of the same mode."""
+    """Store an offer, replacing the one of the same mode."""
     same = (offers.c.platform_domain_id == offer.platform_domain_id) & (offers.c.mode == offer.mode)
     tx.connection.execute(delete(offers).where(same))
     tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
@@ -331,7 +360,7 @@ _LABEL_GRANTED = Prepared(
 
 
 def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
-    """How did the operator list this label, if at all, and to whom was it granted?"""
+    """Return the operator's entry for a label with its grants, or None."""
     row = _LABEL.one_or_none(tx, of=platform_domain_id, listed=label)
     if row is None:
         return None
@@ -340,7 +369,7 @@ def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
 
 
 def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
-    """Which labels did the operator list here? In the order of the alphabet."""
+    """Return the labels that the operator listed for a platform domain, in alphabetical order."""
     rows = tx.connection.execute(
         select(labels.c.label)
         .where(labels.c.platform_domain_id == platform_domain_id)
@@ -351,14 +380,14 @@ def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
 
 
 def list_guarded_labels(tx: Tx, platform_domain_id: int) -> list[str]:
-    """Which labels did the operator list here that not everybody may register: reserved, blocked, special?"""
+    """Return the listed labels that are not free to all: reserved, blocked, special."""
     guarded = labels.c.label_class.in_(("reserved", "blocked", "special"))
     query = select(labels.c.label).where((labels.c.platform_domain_id == platform_domain_id) & guarded)
     return [row[0] for row in tx.connection.execute(query)]
 
 
 def replace_label(tx: Tx, label: Label) -> None:
-    """Store a listed label, with its grants, in the place of what was listed."""
+    """Store a listed label with its grants, replacing an earlier entry."""
     delete_label(tx, label.platform_domain_id, label.label)
     tx.connection.execute(
         insert(labels).values(
@@ -380,9 +409,86 @@ def replace_label(tx: Tx, label: Label) -> None:
 
 
 def delete_label(tx: Tx, platform_domain_id: int, label: str) -> bool:
-    """Take a label from the list; tell whether it was there."""
+    """Delete a label from the list with its grants. True if it was listed."""
     for table in (label_grants, labels):
         removed = tx.connection.execute(
             delete(table).where((table.c.platform_domain_id == platform_domain_id) & (table.c.label == label))
         ).rowcount
     return removed > 0
+
+
+# Runs at every registration.
+_FOR = Prepared(
+    select(label_patterns.c.pattern).where(
+        _EVERYWHERE | (label_patterns.c.platform_domain_id == bindparam("of"))
+    )
+)
+
+
+def list_patterns_for(tx: Tx, platform_domain_id: int) -> list[str]:
+    """Return the patterns that block labels of a platform domain: its own, and those for all."""
+    return [row[0] for row in _FOR.all(tx, of=platform_domain_id)]
+
+
+def list_patterns(tx: Tx) -> list[LabelPattern]:
+    """Return all patterns: those for all platform domains first, then in alphabetical order."""
+    query = select(*_PATTERN).order_by(
+        label_patterns.c.platform_domain_id.is_not(None),
+        label_patterns.c.platform_domain_id,
+        label_patterns.c.pattern,
+    )
+    return [LabelPattern(*row) for row in tx.connection.execute(query)]
+
+
+def count_patterns(tx: Tx, platform_domain_id: int | None) -> int:
+    """Return the number of patterns of a platform domain, or (None) of those for all."""
+    query = select(func.count()).select_from(label_patterns).where(_of(platform_domain_id))
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def find_pattern(tx: Tx, platform_domain_id: int | None, pattern: str) -> LabelPattern | None:
+    """Return a pattern of a platform domain, or (None) one for all; None if there is none."""
+    query = select(*_PATTERN).where(_of(platform_domain_id) & (label_patterns.c.pattern == pattern))
+    row = tx.connection.execute(query).one_or_none()
+    return LabelPattern(*row) if row is not None else None
+
+
+def insert_pattern(tx: Tx, platform_domain_id: int | None, pattern: str) -> LabelPattern:
+    """Insert a pattern.
+
+    Raises:
+        Conflict: another process has just inserted the same; the database holds patterns unique.
+    """
+    added = insert(label_patterns).values(
+        platform_domain_id=platform_domain_id, pattern=pattern, created_at=tx.now
+    )
+    try:
+        pattern_id = tx.connection.execute(added.returning(label_patterns.c.id)).scalar_one()
+    except IntegrityError as error:
+        names = ("uq_label_patterns_everywhere", "uq_label_patterns_platform_domain_id_pattern")
+        if any(violates(error, name) for name in names):
+            raise Conflict(f"The pattern {pattern} is blocked already. No action needed.") from error
+        raise
+    return LabelPattern(pattern_id, pattern, platform_domain_id, tx.now)
+
+
+def delete_pattern(tx: Tx, pattern_id: int) -> None:
+    """Delete a pattern."""
+    tx.connection.execute(delete(label_patterns).where(label_patterns.c.id == pattern_id))
+
+
+def _of(platform_domain_id: int | None) -> ColumnElement[bool]:
+    if platform_domain_id is None:
+        return _EVERYWHERE
+    return label_patterns.c.platform_domain_id == platform_domain_id
+
+
+def list_unaudited(tx: Tx) -> Iterator[Violation]:
+    """Yield platform domains and withdrawn offers without an audit event, and events of platform domains without a row."""
+    made, withdrawn = platform_domains.c.created_at, offers.c.withdrawn_at
+    yield from list_rows_without_event(
+        tx, "platform_domain", platform_domains.c.id, made, ["platform_domain.add"]
+    )
+    of, action = offers.c.platform_domain_id, ["platform_domain.withdraw_offer"]
+    yield from list_rows_without_event(tx, "platform_domain", of, withdrawn, action, once=False)
+    yield from list_events_without_row(tx, "platform_domain", platform_domains.c.id)

@@ -1,6 +1,7 @@
 """Adopt a zone: from a zone file (RFC 1035, section 5) to the apex settings and the records that stand in it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import dns.exception
 import dns.name
@@ -11,7 +12,6 @@ import dns.zone
 import dns.zonefile
 
 from sublet.dns.types import Record
-from sublet.platform_domains.settings import PlatformDomainSettings
 
 _OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY")
 
@@ -24,7 +24,7 @@ class InvalidZoneFile(ValueError):  # noqa: N818 - it says what the text is, as 
 class ZoneFile:
     """What a zone file holds: the settings that its SOA and apex NS give, and every other record."""
 
-    settings: PlatformDomainSettings
+    settings: dict[str, Any]
     records: tuple[Record, ...]
 
 
@@ -82,27 +82,27 @@ def _records(zone: dns.zone.Zone) -> list[Record]:
     return records
 
 
-def _settings(zone: dns.zone.Zone, origin: dns.name.Name) -> PlatformDomainSettings:
+def _settings(zone: dns.zone.Zone, origin: dns.name.Name) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
     soa_set = zone.get_rdataset(origin, "SOA")
     ns_set = zone.get_rdataset(origin, "NS")
-    nameservers = tuple(sorted(_plain(each.target) for each in ns_set)) if ns_set else None
-    if not soa_set:
-        return PlatformDomainSettings(
-            apex_nameservers=nameservers, apex_ttl_seconds=ns_set.ttl if ns_set else None
-        )
-    soa = next(iter(soa_set))
-    assert isinstance(soa, dns.rdtypes.ANY.SOA.SOA)  # noqa: S101 - by the type asked for
-    return PlatformDomainSettings(
-        apex_nameservers=nameservers,
-        soa_mname=_plain(soa.mname),
-        soa_rname=_plain(soa.rname),
-        serial=soa.serial or 1,
-        refresh_seconds=soa.refresh,
-        retry_seconds=soa.retry,
-        expire_seconds=soa.expire,
-        negative_ttl_seconds=soa.minimum,
-        apex_ttl_seconds=(ns_set or soa_set).ttl,
-    )
+    if soa_set:
+        soa = next(iter(soa_set))
+        assert isinstance(soa, dns.rdtypes.ANY.SOA.SOA)  # noqa: S101 - by the type asked for
+        settings = {
+            "soa_mname": _plain(soa.mname),
+            "soa_rname": _plain(soa.rname),
+            "serial": soa.serial or 1,
+            "refresh_seconds": soa.refresh,
+            "retry_seconds": soa.retry,
+            "expire_seconds": soa.expire,
+            "negative_ttl_seconds": soa.minimum,
+            "apex_ttl_seconds": soa_set.ttl,
+        }
+    if ns_set:
+        settings["apex_nameservers"] = tuple(sorted(_plain(each.target) for each in ns_set))
+        settings["apex_ttl_seconds"] = ns_set.ttl
+    return settings
 
 
 def _plain(name: dns.name.Name) -> str:

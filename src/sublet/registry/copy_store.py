@@ -1,16 +1,18 @@
-"""All SQL of copying a registry: tables as streams, out of one database and into another."""
+"""All SQL of copying a registry: one transaction on each side, and tables as streams from one to the other."""
 
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy import JSON, String, Table, collate, delete, func, insert, select, text
+from sqlalchemy import JSON, Engine, String, Table, collate, delete, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
+# Each store declares its tables in `metadata`.
 import sublet.accounts.store
 import sublet.credits.coupon_store
 import sublet.credits.package_store
@@ -18,7 +20,6 @@ import sublet.credits.store
 import sublet.http.rate_store
 import sublet.http.store
 import sublet.mail.store
-import sublet.platform_domains.pattern_store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
@@ -29,47 +30,92 @@ import sublet.subdomains.owner_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep_store
 import sublet.subdomains.term_store
-import sublet.tickets.store
-from sublet.db import Tx
+import sublet.tickets.store  # noqa: F401
+from sublet.db import Tx, utc_now
 from sublet.errors import Conflict, Refusal, Unavailable
 from sublet.schema import metadata
+from sublet.schema_revision import open_engine
+from sublet.sqlite_file import BESIDE, serve_lock
 
-DECLARING = (
-    sublet.accounts.store,
-    sublet.credits.coupon_store,
-    sublet.credits.package_store,
-    sublet.credits.store,
-    sublet.http.rate_store,
-    sublet.http.store,
-    sublet.mail.store,
-    sublet.platform_domains.pattern_store,
-    sublet.platform_domains.store,
-    sublet.platform_domains.zone_state_store,
-    sublet.platform_domains.zone_store,
-    sublet.processes.store,
-    sublet.subdomains.delegation_store,
-    sublet.subdomains.milestone_store,
-    sublet.subdomains.owner_store,
-    sublet.subdomains.store,
-    sublet.subdomains.sweep_store,
-    sublet.subdomains.term_store,
-    sublet.tickets.store,
-)
-"""The stores that have to be imported for every table to be known."""
 NOT_COPIED = ("processes", "leases", "rate_windows", "commit_marks", "schema_compatible_with")
-"""What is of the database and its processes, not of the registry.
+"""The tables that belong to a database and its processes, not to the registry.
 
-`processes` and `leases` tell who runs over this database. `rate_windows` counts the requests of one minute. `commit_marks` are for
-commits whose answer was lost on the way, asked for within seconds and over the same database. `schema_compatible_with` belongs to the
-schema, as its revision does, and is made with it.
+`processes` and `leases` are those of the service on this database. `rate_windows` counts the requests of one minute.
+`commit_marks` are read within seconds after a lost connection to the same database. `schema_compatible_with` belongs to the
+schema, as its revision does, and is written with it.
 """
 SEEDS = ("clockwork", "forecasts", "ledger_accounts")
-"""Tables in which an empty registry may have rows: made with the schema, or by a service that ran over it without any names."""
+"""Tables in which an empty registry may have rows, from its migrations or from a service that ran without any names."""
 ROWS_AT_ONCE = 1000
 
 
+@contextmanager
+def open_source(url: str, path: Path | None) -> Iterator[Tx]:
+    """Open a transaction that reads one state of a registry; `path` is its file if it is on SQLite, which is then locked.
+
+    Raises:
+        Unavailable: it does not exist, is served, or can't be read.
+    """
+    if path is not None and not path.exists():
+        raise Unavailable(f"There is no registry at the source: {path} does not exist. Check the address.")
+    engine = open_engine(url)
+    options = (
+        {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        if path is None
+        else {"sublet_begin": "BEGIN IMMEDIATE"}
+    )
+    try:
+        with _lock(path):
+            try:
+                connection = engine.execution_options(**options).connect()
+                connection.begin()
+            except DBAPIError as error:
+                raise _as_refusal("Opening the source", error) from error
+            with connection:  # rolls back at the end
+                yield Tx(connection, utc_now())
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def open_target(url: str, path: Path | None) -> Iterator[Tx]:
+    """Open a transaction that writes a registry and commits at the end. On failure a new SQLite file is removed.
+
+    Raises:
+        Unavailable: it is served, or can't be written.
+    """
+    engine = open_engine(url)
+    try:
+        with _lock(path), _removed_unless_done(path, engine):
+            try:
+                with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
+                    yield Tx(connection, utc_now())
+            except DBAPIError as error:
+                raise _as_refusal("Writing the target", error) from error
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
+    """Remove a file that does not exist yet if writing it fails. Its lock is held, so no other process created it."""
+    is_new = path is not None and not path.exists()
+    try:
+        yield
+    except BaseException:
+        engine.dispose()
+        if path is not None and is_new:
+            for suffix in ("", *BESIDE, ".serve-lock"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        raise
+
+
+def _lock(path: Path | None) -> AbstractContextManager[None]:
+    return nullcontext() if path is None else serve_lock(path)
+
+
 def list_copied() -> list[Table]:
-    """Return the tables of a registry, each after those that it refers to."""
+    """Return the tables of a registry, each after the tables that it refers to."""
     return [table for table in metadata.sorted_tables if table.name not in NOT_COPIED]
 
 
@@ -79,21 +125,21 @@ def list_other() -> list[Table]:
 
 
 def read_rows(tx: Tx, table: Table) -> Iterator[tuple[Any, ...]]:
-    """Give all rows of a table by its primary key, a bounded number of them in memory."""
-    # By bytes on both: SQLite compares so, PostgreSQL in the order of some language.
+    """Yield all rows of a table in the order of its primary key, with `ROWS_AT_ONCE` in memory."""
+    # In byte order, as SQLite sorts: PostgreSQL's order depends on the language of the database.
     by_bytes = tx.connection.dialect.name == "postgresql"
     keys = [
         collate(each, "C") if by_bytes and type(each.type) is String else each for each in table.primary_key
     ]
-    with _told(f"reading {table.name}"):
+    with _refusing_errors(f"reading {table.name}"):
         query = select(*table.columns).order_by(*keys).execution_options(yield_per=ROWS_AT_ONCE)
         for row in tx.connection.execute(query):
             yield tuple(row)
 
 
 def add_rows(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Add rows to a table, in their order."""
-    with _told(f"writing {table.name}"):
+    """Insert rows into a table, in their order."""
+    with _refusing_errors(f"writing {table.name}"):
         if tx.connection.dialect.name == "postgresql":
             _copy_in(tx, table, rows)
             return
@@ -103,9 +149,9 @@ def add_rows(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
 
 
 def _copy_in(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Add rows by COPY, which takes a fraction of the time of inserts."""
+    """Insert rows by COPY, which takes a fraction of the time of INSERT."""
     names = ", ".join(f'"{column.name}"' for column in table.columns)
-    # The driver knows no type of JSON; where null is a value, a column can't be without one.
+    # COPY takes JSON as text. In a column that is not nullable, None is the JSON value null.
     documents = [
         (place, None if column.nullable else "null")
         for place, column in enumerate(table.columns)
@@ -124,7 +170,7 @@ def _copy_in(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
 
 
 def find_filled(tx: Tx) -> str | None:
-    """Which table has rows that an empty registry can't have? The first one."""
+    """Return the first table with rows that an empty registry can't have, or None."""
     for table in list_copied():
         query = select(func.count()).select_from(table)
         if table.name == "ledger_accounts":
@@ -137,32 +183,32 @@ def find_filled(tx: Tx) -> str | None:
 
 
 def delete_seeds(tx: Tx) -> None:
-    """Take away what an empty registry has."""
+    """Delete the default rows of an empty registry."""
     for name in SEEDS:
         tx.connection.execute(delete(metadata.tables[name]))
 
 
 def prepare_reading(tx: Tx) -> None:
-    """Let the reads of a whole registry take their time."""
+    """Switch off the timeouts of this transaction: reading a whole registry takes long."""
     if tx.connection.dialect.name == "postgresql":
         for setting in ("statement_timeout", "idle_in_transaction_session_timeout"):
             tx.connection.execute(text(f"SET LOCAL {setting} = 0"))
 
 
 def lock_tables(tx: Tx) -> None:
-    """Let nobody else write into the registry until the transaction's end; SQLite's BEGIN IMMEDIATE did so already.
+    """Block writers until the transaction ends; on SQLite its BEGIN IMMEDIATE has done so.
 
     Raises:
-        Unavailable: others use the tables for longer than the transaction's lock_timeout.
+        Unavailable: other transactions hold the tables for longer than lock_timeout.
     """
     if tx.connection.dialect.name == "postgresql":
         names = ", ".join(f'"{table.name}"' for table in list_copied())
-        with _told("locking the tables"):
+        with _refusing_errors("locking the tables"):
             tx.connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
 def find_last_ids(tx: Tx) -> dict[str, int]:
-    """Which number was given last, by table? Of tables that number their rows and never give a number twice."""
+    """Return the last id that the database gave, by table, for the tables that never give an id twice."""
     found = {}
     for table in list_numbered():
         if tx.connection.dialect.name == "postgresql":
@@ -176,7 +222,7 @@ def find_last_ids(tx: Tx) -> dict[str, int]:
 
 
 def set_last_ids(tx: Tx, last: dict[str, int]) -> None:
-    """Let the next row of each table get a number above those that were given."""
+    """Make the next id of each table higher than all that were given."""
     for table in list_numbered():
         highest = tx.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
         number = max(highest, last.get(table.name, 0))
@@ -194,12 +240,12 @@ def set_last_ids(tx: Tx, last: dict[str, int]) -> None:
 
 
 def analyze(tx: Tx) -> None:
-    """Let the database know what the tables hold now, so that the checks that follow don't take for ever."""
+    """Update the statistics of the query planner, without which the checks of a large copy are very slow."""
     tx.connection.execute(text("ANALYZE"))
 
 
 def list_numbered() -> list[Table]:
-    """Return the tables whose rows the database numbers."""
+    """Return the tables whose ids the database gives."""
     return [table for table in list_copied() if table.dialect_options["sqlite"]["autoincrement"]] + [
         metadata.tables["zone_records"]
     ]
@@ -210,25 +256,25 @@ def _sequence(table: Table) -> Any:
 
 
 @contextmanager
-def _told(doing: str) -> Iterator[None]:
-    """Tell of what a database says as a refusal.
+def _refusing_errors(doing: str) -> Iterator[None]:
+    """Turn errors of a database into refusals.
 
     Raises:
-        Conflict: it can't hold a value that the other one holds.
-        Unavailable: it is away, full, locked or broken.
+        Conflict: it can't store a value of the other database.
+        Unavailable: it is not reachable, full, locked or broken.
     """
     try:
         yield
     except (DBAPIError, psycopg.Error, sqlite3.Error) as error:
-        raise as_refusal(doing, error) from error
+        raise _as_refusal(doing, error) from error
 
 
-def as_refusal(doing: str, error: Exception) -> Refusal:
-    """Return the refusal that tells of an error of either database while `doing` something."""
+def _as_refusal(doing: str, error: Exception) -> Refusal:
+    """Return the refusal for an error of either database while `doing` something."""
     original = error.orig if isinstance(error, DBAPIError) else error
-    told = " ".join(str(original).split())
+    sentence = " ".join(str(original).split())
     if isinstance(original, psycopg.DataError | sqlite3.IntegrityError | psycopg.IntegrityError):
         return Conflict(
-            f"{doing}: a row does not fit: {told}. Nothing was copied. Check the database, then try again."
+            f"{doing}: a row does not fit: {sentence}. Nothing was copied. Check the database, then try again."
         )
-    return Unavailable(f"{doing}: {told}. Nothing was copied. Check the database, then try again.")
+    return Unavailable(f"{doing}: {sentence}. Nothing was copied. Check the database, then try again.")

@@ -1,8 +1,8 @@
-"""What each part of the service may do in PostgreSQL: the least that its code needs, as SQL to be given to `psql`.
+"""The privileges of each part of the service in PostgreSQL, the fewest that its code needs, as SQL for `psql`.
 
-Groups that nobody logs in as; the operator makes logins that are members of them. Who owns the tables (who ran `sublet init`) may do
-everything and is nobody's login but that of `init`, `migrate` and `copy`. SELECT … FOR UPDATE needs UPDATE on some column: where a
-role only locks rows, it is the one that harms least. `tests/db/test_privileges.py` runs the service so.
+The roles are groups without login; the operator creates logins that are members of them. The owner of the tables, who ran
+`sublet init`, has all privileges and is only for `init`, `migrate` and `copy`. SELECT … FOR UPDATE needs UPDATE on some column:
+a role that only locks rows has it on the least harmful one. `tests/db/test_privileges.py` runs the service with these roles.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 
 PREFIX = "sublet_"
 WHOLE = ()
-"""No columns: the privilege is on the whole table."""
+"""The privilege is on the whole table, not on columns."""
 
 Grants = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""By table and privilege the columns, `WHOLE` for all of the table."""
+"""The columns by table and privilege."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A group role: its name without the prefix, what it is for, what it is granted, the roles that it is a member of."""
+    """A group role: its name without the prefix, its purpose, its grants, the roles that it is a member of."""
 
     name: str
-    what: str
+    purpose: str
     grants: Grants
     member_of: tuple[str, ...] = ()
 
 
 _READ = {"SELECT": WHOLE}
 _ADD = {"SELECT": WHOLE, "INSERT": WHOLE}
-_OWN = {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE, "DELETE": WHOLE}
+_ALL = {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE, "DELETE": WHOLE}
 
-# What a name's row may be changed in; who holds it, what it is called and when it began stay as they were added.
+# The columns of a name that may change: not its user, its name and its start.
 _OF_A_NAME = (
     "nameservers",
     "glue",
@@ -58,12 +58,12 @@ _OF_A_NAME = (
     "released_at",
     "updated_at",
 )
-# What a process tells of itself, and the marks of its commits.
+# The tables in which each process registers itself and the marks of its commits.
 _OF_A_PROCESS: Grants = {
     "alembic_version": _READ,
     "schema_compatible_with": _READ,
-    "processes": _OWN,
-    # Touched where a COMMIT's answer was lost; and the old ones are locked before they are deleted.
+    "processes": _ALL,
+    # UPDATE after a lost answer to COMMIT, and to lock old marks before they are deleted.
     "commit_marks": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("made_at",), "DELETE": WHOLE},
 }
 _OF_THE_LEDGER: Grants = {
@@ -73,7 +73,7 @@ _OF_THE_LEDGER: Grants = {
     "milestones": _ADD,
     "ledger_accounts": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("balance",)},
     "subdomains": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": _OF_A_NAME},
-    "nameserver_hosts": _OWN,
+    "nameserver_hosts": _ALL,
 }
 
 API = Role(
@@ -96,7 +96,7 @@ API = Role(
         "coupon_uses": _ADD,
         "published_owners": _READ,
         "zone_records": _READ,
-        # A retry has a zone that rests tried at once.
+        # A retry ends the pause of a zone.
         "zone_states": {"SELECT": WHOLE, "UPDATE": ("next_attempt_at",)},
         "clockwork": _READ,
         "tickets": {
@@ -111,7 +111,7 @@ API = Role(
             "UPDATE": ("outcome",),
             "DELETE": WHOLE,
         },
-        "rate_windows": _OWN,
+        "rate_windows": _ALL,
     },
 )
 WORKER = Role(
@@ -120,7 +120,7 @@ WORKER = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "leases": _OWN,
+        "leases": _ALL,
         "rate_windows": {"SELECT": WHOLE, "DELETE": WHOLE},
         "users": {"SELECT": WHOLE, "UPDATE": ("reminders",)},
         "organizations": _READ,
@@ -138,9 +138,9 @@ WORKER = Role(
             "INSERT": WHOLE,
             "UPDATE": ("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
         },
-        "published_owners": _OWN,
+        "published_owners": _ALL,
         "zone_records": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "zone_states": _OWN,
+        "zone_states": _ALL,
         "zone_updates": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
     },
 )
@@ -176,11 +176,11 @@ OPERATOR = Role(
         "organizations": _ADD,
         "tokens": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("revoked_at",)},
         "platform_domains": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE},
-        "offers": _OWN,
-        "labels": _OWN,
-        "label_grants": _OWN,
+        "offers": _ALL,
+        "labels": _ALL,
+        "label_grants": _ALL,
         "label_patterns": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "platform_domain_grants": _OWN,
+        "platform_domain_grants": _ALL,
         "packages": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("retired_at",)},
         "coupons": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("retired_at",)},
         "coupon_uses": _READ,
@@ -195,7 +195,7 @@ OPERATOR = Role(
         "forecasts": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
         "published_owners": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE, "DELETE": WHOLE},
         "zone_records": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "zone_states": _OWN,
+        "zone_states": _ALL,
         "zone_updates": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
         "idempotency_keys": _READ,
         "leases": _READ,
@@ -207,17 +207,17 @@ ROLES = (API, WORKER, DNS, OPERATOR, SERVE)
 
 
 def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str = PREFIX) -> list[str]:
-    """Return the SQL that makes the roles and gives them exactly this, whatever they had; it may be run again.
+    """Return the SQL that creates the roles with exactly these privileges. It may be run again.
 
-    `tables` are those of the schema, of which one that no role is granted stays the owner's; `numbered` have a sequence for
-    their `id`. The names of the roles begin with `prefix`.
+    `tables` are all tables of the schema; `numbered` have a sequence for their `id`. The names of the roles start with
+    `prefix`.
     """
     known, sequences = set(tables), set(numbered)
     lines = ["BEGIN;", "REVOKE CREATE ON SCHEMA public FROM PUBLIC;"]
     for role in ROLES:
         name = f"{prefix}{role.name}"
         lines += [
-            f"-- {name}: {role.what}",
+            f"-- {name}: {role.purpose}",
             f"DO $$ BEGIN CREATE ROLE {name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;",
         ]
         if role.member_of:
@@ -228,7 +228,7 @@ def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str
             f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {name};",
             f"GRANT USAGE ON SCHEMA public TO {name};",
         ]
-        if role is OPERATOR:  # the doctor looks at the last numbers
+        if role is OPERATOR:  # the doctor reads the last ids
             lines.append(f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO {name};")
         for table, privileges in sorted(role.grants.items()):
             if table not in known:

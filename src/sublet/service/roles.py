@@ -15,13 +15,12 @@ from sublet.http.observe import Metrics
 from sublet.http.serve import serve_http
 from sublet.http.status import Status
 from sublet.schema_revision import refuse_unusable_database
-from sublet.serve_lock import serve_lock
 from sublet.service.announced import Presence, announced
 from sublet.service.api_part import api_socket, http_socket, origin_of, serve_api, shown
 from sublet.service.dns_part import built_in_addresses, name_server_running
 from sublet.service.systemd import notify
 from sublet.service.worker_part import mail_transport, worker_running
-from sublet.sqlite_copy import sqlite_path
+from sublet.sqlite_file import serve_lock, sqlite_path
 from sublet.worker.clockwork import Monotonic, monotonic_seconds
 
 STATEMENT_SECONDS = 30

@@ -7,7 +7,7 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.types import DsInput, GlueInput
 from sublet.invariants import Violation
-from sublet.platform_domains import check_store as platform_domain_check_store
+from sublet.platform_domains import store as platform_domain_store
 from sublet.subdomains import check_charge_store, check_milestone_store, check_store, look_alike_store
 from sublet.subdomains.check_dependents import IndexedHosts
 from sublet.subdomains.check_life import check_lives
@@ -38,7 +38,7 @@ def check_registry(tx: Tx, *, free_quota: int) -> list[Violation]:
         *check_milestone_store.list_wrong_milestones(tx),
         *check_milestone_store.list_wrong_mails(tx),
         *_check_rows(tx),
-        *platform_domain_check_store.list_unaudited(tx),
+        *platform_domain_store.list_unaudited(tx),
         *check_zones(tx),
     ]
 

@@ -1,5 +1,8 @@
 """Edit a platform domain and let the DNS of its names follow (the operator's `sublet domain edit`)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
@@ -7,10 +10,9 @@ from sublet.dns.types import Record
 from sublet.dns.verify import DELEGATION_TYPES
 from sublet.errors import Conflict
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.platform_domains.edit_platform_domain import edit_platform_domain
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.settings import PlatformDomainSettings
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import owner_store, publish_store, sweep_store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
@@ -19,7 +21,7 @@ DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
 
 def edit_zone_settings(
-    tx: Tx, actor: Actor, identifier: str, settings: PlatformDomainSettings, *, force: bool = False
+    tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any], *, force: bool = False
 ) -> PlatformDomain:
     """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
 
@@ -79,8 +81,8 @@ def _not_ours(tx: Tx, platform_domain_id: int) -> list[Record]:
     ]
 
 
-def _days_given(settings: PlatformDomainSettings) -> bool:
-    return not settings.given().keys().isdisjoint(DAYS)
+def _days_given(settings: Mapping[str, Any]) -> bool:
+    return not settings.keys().isdisjoint(DAYS)
 
 
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sublet.db import Tx
 from sublet.dns.names import to_unicode
-from sublet.platform_domains import pattern_store
+from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.label_patterns import is_blocked
 from sublet.subdomains.list_store import stream_held
@@ -33,7 +33,7 @@ def list_matching(
         NotFound: no such platform domain.
     """
     only = find_platform_domain(tx, identifier).id if identifier is not None else None
-    stored = pattern_store.list_patterns(tx) if patterns is None else []
+    stored = platform_domain_store.list_patterns(tx) if patterns is None else []
     found = []
     for subdomain_id, platform_domain_id, label, fqdn, email in stream_held(tx):
         if only not in (None, platform_domain_id):

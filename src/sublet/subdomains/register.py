@@ -16,7 +16,6 @@ from sublet.errors import (
     RegistrationClosed,
     validation_failed,
 )
-from sublet.platform_domains import pattern_store
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
@@ -139,7 +138,7 @@ def _check_delegation(
 
 def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:
     listed = platform_domain_store.find_label(tx, platform_domain.id, label)
-    patterns = pattern_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
+    patterns = platform_domain_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
     label_class = classify(label, platform_domain, listed, user.organization_id, patterns)
     return _Name(label, f"{label}.{platform_domain.domain}", listed, label_class)
 

@@ -9,8 +9,8 @@ from sublet.db import Tx
 from sublet.dns.names import ancestors, shown
 from sublet.errors import FieldError, PlatformDomainNotFound
 from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.grants import is_visible
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains.model import Register
 from sublet.subdomains.naming import canonical_domain
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import and_, func, select
 
-from sublet.audit import audit_events, list_rowless, list_untold
+from sublet.audit import audit_events, list_events_without_row, list_rows_without_event
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.invariants import Violation
@@ -36,8 +36,8 @@ def list_foreign_subjects(tx: Tx) -> Iterator[Violation]:
 
 def list_unaudited(tx: Tx) -> Iterator[Violation]:
     """Which tickets' messages of an instant are not as many as the events of it? Which tickets does no event open?"""
-    yield from list_untold(tx, "ticket", tickets.c.id, tickets.c.created_at, ["ticket.open"])
-    yield from list_rowless(tx, "ticket", tickets.c.id)
+    yield from list_rows_without_event(tx, "ticket", tickets.c.id, tickets.c.created_at, ["ticket.open"])
+    yield from list_events_without_row(tx, "ticket", tickets.c.id)
     events = audit_events.c
     told = (
         select(events.object_id, events.at, func.count().label("number"))

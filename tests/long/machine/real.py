@@ -27,12 +27,10 @@ from sublet.errors import Refusal
 from sublet.http.idempotency import Done, write_once
 from sublet.migrations import upgrade
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.add_platform_domain import add_platform_domain
-from sublet.platform_domains.grant_platform_domain import grant_platform_domain
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.grants import grant_platform_domain
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.subdomains.store import list_names_held
 
 START = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
@@ -148,7 +146,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
             if person.balance:
                 grant_credits(tx, OPERATOR, email, person.balance, "at first")
         for domain, place in model.places.items():
-            settings = PlatformDomainSettings(**place.settings)
+            settings = place.settings
             added = add_platform_domain(tx, OPERATOR, domain, settings, names_held=list_names_held)
             ids[domain] = added.platform_domain.id
             for mode, offer in place.offers.items():

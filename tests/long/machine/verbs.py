@@ -17,10 +17,8 @@ from sublet.credits.refund_charge import refund_charge
 from sublet.credits.retire_coupon import retire_coupon
 from sublet.db import Tx
 from sublet.dns.types import GlueInput
-from sublet.platform_domains.offer_mode import offer_mode
-from sublet.platform_domains.set_label import set_label
-from sublet.platform_domains.settings import PlatformDomainSettings
-from sublet.platform_domains.withdraw_offer import withdraw_offer
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
@@ -169,7 +167,7 @@ CALLS: dict[str, Call] = {
     "operator_restore": lambda tx, actor, _, args: operator_restore(tx, actor, args["what"]),
     "purge": lambda tx, actor, _, args: purge(tx, actor, args["what"], release=args["release"]),
     "edit_platform_domain": lambda tx, actor, _, args: edit_zone_settings(
-        tx, actor, args["domain"], PlatformDomainSettings(**args["changes"]), force=args["force"]
+        tx, actor, args["domain"], args["changes"], force=args["force"]
     ),
     "offer_mode": _offer,
     "withdraw_offer": lambda tx, actor, _, args: withdraw_offer(tx, actor, args["domain"], args["mode"]),

@@ -1,9 +1,10 @@
-"""Copies of a registry in an SQLite file: made while others write, checked, and put where the registry was.
+"""The SQLite file of a registry: the lock of its serving process, and checked copies that are made while others write.
 
-A copy is one file: it has no `-wal` beside it. It gets its name only once it is whole, checked and on the disk; until then it
-is `.NAME.….part` beside that name. So whoever is killed on the way leaves what was there before as it was.
+A copy is one file, without a `-wal` beside it. Until it is complete, checked and on the disk its name is `.NAME.….part`, so
+a process that is killed leaves the old file as it was.
 """
 
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -22,37 +23,59 @@ from sublet.db import BUSY_TIMEOUT_SECONDS, Tx
 from sublet.errors import Conflict, NotFound, Unavailable
 
 BESIDE = ("-wal", "-journal", "-shm")
-"""What SQLite keeps beside a file that is in use, or whose user was killed; the last one has nothing that counts."""
+"""The suffixes of SQLite's files beside one that is in use, or whose user was killed; the last has no data."""
 BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 FAULTS_MAX = 3
-"""How many of a broken file's faults are told."""
+"""Most faults of a broken file that a refusal names."""
 
 
 def sqlite_path(url: str) -> Path | None:
-    """Return the file of an SQLite address; None for another database."""
+    """Return the path in an SQLite address; None for another database."""
     return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
 
 
-def refuse_unfinished(path: Path) -> None:
-    """Refuse a file that isn't the whole of its database.
+@contextmanager
+def serve_lock(database: Path) -> Iterator[None]:
+    """Hold the lock of the one serving process of an SQLite file; the kernel releases it when the process ends.
+
+    Two workers would fight over the zones, and none may run while the file is replaced.
 
     Raises:
-        Conflict: SQLite's `-wal` or `-journal` lies beside it, with something in it.
+        Unavailable: another process holds the lock, or the lock's file can't be written.
     """
+    path = database.with_name(database.name + ".serve-lock")
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise Unavailable(
+            f"The file {path} can't be written: {error.strerror}. Check the rights of its folder."
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Unavailable(
+                f"Another `sublet serve` has the database {database}; stop that one first."
+            ) from error
+        yield
+
+
+def refuse_unfinished(path: Path) -> None:
+    """Raise `Conflict` if a `-wal` or `-journal` with data lies beside a file: then the file is not the whole database."""
     for side in (_beside(path, suffix) for suffix in BESIDE[:2]):
         if side.exists() and side.stat().st_size:
             raise Conflict(
-                f"Beside {path} lies {side.name}: the file is in use, or isn't whole without that. If no process uses it, "
-                f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"`, which makes one file of both.'
+                f"Beside {path} lies {side.name}: the file is in use, or incomplete without it. If no process uses it, "
+                f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"`, which joins them.'
             )
 
 
 @contextmanager
 def unfinished(target: Path) -> Iterator[Path]:
-    """Give an empty file beside `target` that nobody else can read (0600); what is left of it in the end is removed.
+    """Yield a new empty file beside `target` with mode 0600, and remove it at the end if it still exists.
 
     Raises:
-        Unavailable: the folder isn't there or can't be written, or the disk is full, also later inside.
+        Unavailable: the folder is missing or can't be written, or the disk is full, also for writes inside.
     """
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -73,17 +96,17 @@ def unfinished(target: Path) -> Iterator[Path]:
 def copy_online(source: Path, target: Path) -> None:
     """Copy one state of a database into an empty file, while others read and write it.
 
-    The pages are copied in one go, inside one reading transaction: in WAL mode that keeps no writer waiting. In steps, each
-    commit of another process would have it begin anew, and under constant writes it would never end. `VACUUM INTO` would also
-    see one state, but it builds every table and index anew, which takes far longer, and it copies no page as it is.
+    One step inside one reading transaction copies all pages; in WAL mode no writer waits for it. In several steps, each
+    commit of another process would restart it, and under constant writes it would never end. `VACUUM INTO` also reads one
+    state, but it rebuilds every table and index, which takes far longer.
 
     Raises:
         Conflict: the source is broken.
-        Unavailable: it can't be read, or the target not be written.
+        Unavailable: the source can't be read, or the target can't be written.
     """
     try:
         with closing(_connect(source, "rw")) as reading, closing(_connect(target, "rw")) as writing:
-            # Until it has its name the target may be torn; it is on the disk before it gets that.
+            # A crash may tear the target: it gets its name only when it is on the disk.
             writing.execute("PRAGMA journal_mode=OFF")
             writing.execute("PRAGMA synchronous=OFF")
             reading.backup(writing, pages=-1)
@@ -100,7 +123,7 @@ def copy_online(source: Path, target: Path) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file that nobody writes, a backup, onto the disk.
+    """Copy a backup, which no process writes, onto the disk.
 
     Raises:
         NotFound: there is no such file.
@@ -115,7 +138,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 @contextmanager
 def opened(path: Path, now: datetime) -> Iterator[Tx]:
-    """Read a whole file of an SQLite database without a lock and without changing anything at it or beside it."""
+    """Open a complete SQLite file for reading, without a lock and without changes to it or beside it."""
     engine = create_engine("sqlite://", creator=lambda: _connect(path, "ro", immutable=1), poolclass=NullPool)
     try:
         with engine.connect() as connection:
@@ -125,10 +148,10 @@ def opened(path: Path, now: datetime) -> Iterator[Tx]:
 
 
 def refuse_broken(path: Path, name: Path) -> None:
-    """Read a file whole, as SQLite checks it; `name` is what it is called in the refusal.
+    """Read a whole file with SQLite's integrity check; refusals call it `name`.
 
     Raises:
-        Conflict: it is no SQLite database, or a broken one.
+        Conflict: it is not an SQLite database, or a broken one.
     """
     faults: list[str] = []
     try:
@@ -144,7 +167,7 @@ def refuse_broken(path: Path, name: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or a folder's names, are on the disk."""
+    """Wait until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -153,22 +176,22 @@ def sync(path: Path) -> None:
 
 
 def give_name(path: Path, target: Path) -> None:
-    """Give a file that is on the disk its name, in one step, in place of what has it."""
+    """Rename a file that is on the disk, atomically, replacing a file of that name."""
     os.replace(path, target)  # noqa: PTH105 - as the other steps here, which the tests interrupt one by one
     sync(target.parent)
 
 
 def replace_database(new: Path, database: Path, kept: Path) -> None:
-    """Put a checked file in the place of a database; what was there is kept whole under the name `kept`.
+    """Replace a database by a checked file. The old database is kept as `kept`.
 
-    The old one is made one file first, by an exclusive lock, which nobody gets while another process has it open: a `-wal`
-    that lay beside the new one would be written into it. A broken one can't be locked; its `-wal` goes with it.
+    First an exclusive lock, which fails while another process has the old database open, joins it with its `-wal`: SQLite
+    would write a `-wal` beside the new file into it. A broken database can't be locked; its `-wal` moves with it.
 
     Raises:
         Unavailable: another process has the database open.
-        OSError: it can't be linked or renamed.
+        OSError: linking or renaming failed.
     """
-    with _alone(database):
+    with _locked(database):
         if database.exists():
             _take_owner(new, database)
             os.link(database, kept)
@@ -184,8 +207,8 @@ def replace_database(new: Path, database: Path, kept: Path) -> None:
 
 
 @contextmanager
-def _alone(database: Path) -> Iterator[None]:
-    # In WAL mode each process that uses the file holds a shared lock on it, so this change of mode shows that there is none.
+def _locked(database: Path) -> Iterator[None]:
+    # In WAL mode each process that uses the file holds a shared lock on it, which prevents this change of mode.
     if not database.exists():
         yield
         return
@@ -196,16 +219,18 @@ def _alone(database: Path) -> Iterator[None]:
         except sqlite3.DatabaseError as error:
             if _code(error) not in BROKEN:
                 raise Unavailable(
-                    f"The database {database} is open in another process ({error}); end that first."
+                    f"The database {database} is open in another process ({error}). Stop that process first."
                 ) from error
         else:
             if mode != "delete":
-                raise Unavailable(f"The database {database} is open in another process; end that first.")
+                raise Unavailable(
+                    f"The database {database} is open in another process. Stop that process first."
+                )
         yield
 
 
 def _take_owner(new: Path, old: Path) -> None:
-    """Give a file the owner and mode of the one whose place it takes: the service is to read and write it."""
+    """Give a file the owner and mode of the one that it replaces, so that the service can use it."""
     was, now = old.stat(), new.stat()
     if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
         os.chown(new, was.st_uid, was.st_gid)

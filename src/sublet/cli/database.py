@@ -1,0 +1,161 @@
+"""`sublet init`, `migrate`, `copy` and `grants`: create, upgrade and move the registry's database, and its PostgreSQL roles."""
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sublet import audit
+from sublet.cli.output import Answer, Columns, table_of
+from sublet.cli.session import Session, change, new_app, question, refuse_missing
+from sublet.counted import counted
+from sublet.db import Tx
+from sublet.errors import Unavailable
+from sublet.invariants import Violation
+from sublet.schema_revision import why_unusable
+from sublet.service.exit_codes import REFUSED
+
+if TYPE_CHECKING:
+    from sublet.migrations import Plan
+
+init_app = new_app()
+migrate_app = new_app()
+copy_app = new_app()
+grants_app = new_app()
+
+
+@change(init_app, "init")
+def init(session: Session) -> Answer:
+    """Create the registry's database, or upgrade it; asks nothing and may be repeated."""
+    from sublet.migrations import upgrade  # noqa: PLC0415 - Alembic is needed by few commands
+
+    before, after = upgrade(session.settings.database_url)
+    line = f"Created an empty registry (schema {after})." if before is None else _upgraded(before, after)
+    return Answer({"before": before, "after": after}, (line,))
+
+
+def _upgraded(before: str, after: str) -> str:
+    if before == after:
+        return f"The registry is up to date (schema {after})."
+    return f"Upgraded the registry from schema {before} to {after}."
+
+
+@change(migrate_app, "migrate")
+def migrate(
+    session: Session,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what would be done, and change nothing.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also beside running processes that can't work with the new schema."),
+    ] = False,
+) -> Answer:
+    """Upgrade the registry to the newest schema. Refused beside running processes that can't work with it."""
+    from sublet.migrations import plan_of, upgrade  # noqa: PLC0415 - as above
+
+    url = session.settings.database_url
+    refuse_missing(url)
+    plan = plan_of(url)
+    if plan.before is None:
+        raise Unavailable(why_unusable(None))
+    if check:
+        return _describe_plan(plan)
+    _, after = upgrade(url, force=force)
+    value = {"before": plan.before, "after": after, "pending": [], "in_the_way": []}
+    return Answer(value, (_upgraded(plan.before, after),))
+
+
+def _describe_plan(plan: "Plan") -> Answer:
+    value = {
+        "before": plan.before,
+        "after": plan.after,
+        "pending": [each.revision for each in plan.migrations],
+        "in_the_way": list(plan.in_the_way),
+    }
+    if not plan.migrations:
+        return Answer(value, (f"The registry is up to date (schema {plan.after}).",))
+    older = plan.migrations[-1].compatible_with
+    lines = (
+        f"It would be upgraded from schema {plan.before} to {plan.after}:",
+        *(f"- {each.revision}: {each.what}" for each in plan.migrations),
+        f"Code of {', '.join(older)} works with it." if older else "No older code works with it.",
+        *(f"In the way: {each}" for each in plan.in_the_way),
+    )
+    return Answer(value, lines, exit_code=REFUSED if plan.in_the_way else 0)
+
+
+@question(copy_app, "copy")
+def copy(
+    session: Session,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="ADDRESS", help="The database with the registry, as in `database_url`."
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="ADDRESS", help="An empty database, or one that has this registry already."
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Also a registry that breaks an invariant.")] = False,
+) -> Answer:
+    """Copy a whole registry from one database into another and check it; all of it or nothing. It may be repeated."""
+    from sublet.cli.doctor import check_all  # noqa: PLC0415 - Alembic and every store are needed by few commands
+    from sublet.registry.copy import copy_registry  # noqa: PLC0415
+
+    def check(tx: Tx) -> list[Violation]:
+        # As of its newest change, as for a backup: nothing became due since.
+        newest = audit.newest_at(tx)
+        as_of = Tx(tx.connection, min(tx.now, newest or tx.now))
+        return check_all(as_of, free_quota=session.settings.free_quota)
+
+    copied = copy_registry(source, target, check, force=force)
+    shown_source, shown_target = shown_address(source), shown_address(target)
+    value = {
+        "from": shown_source,
+        "to": shown_target,
+        "already": copied.already,
+        "tables": copied.tables,
+        "violations": copied.violations,
+    }
+    rows = sum(each.rows for each in copied.tables)
+    if copied.already:
+        lines = [f"{shown_target} has exactly this registry already ({rows:,} rows); nothing was changed."]
+    else:
+        lines = [
+            f"Copied {counted(rows, 'row')} from {shown_source} to {shown_target}, and read them back: equal.",
+            f"Broken invariants: {len(copied.violations) or 'none'}.",
+            *(
+                f"  {each.invariant}: {each.object_type} {each.object_id}: {each.message}"
+                for each in copied.violations
+            ),
+        ]
+    columns: Columns = {
+        "table": "table",
+        "rows on both sides": lambda each: f"{each.rows:,}",
+        "digest (SHA-256)": lambda each: each.digest[:16],
+    }
+    exit_code = REFUSED if copied.violations else 0
+    return Answer(value, tuple(lines), table_of(copied.tables, columns), exit_code)
+
+
+def shown_address(url: str) -> str:
+    """Return an address without its password, which may stand before the host or among the options."""
+    hidden = re.sub(r"^(\w+://[^:/?@]*):.*@", r"\1@", url)
+    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1…", hidden)
+
+
+@question(grants_app, "grants")
+def grants(session: Session) -> Answer:
+    """Print the SQL that creates a PostgreSQL role for each part of the service, with the fewest privileges."""
+    from sublet.registry.copy_store import list_copied, list_numbered, list_other  # noqa: PLC0415 - loads every store
+    from sublet.registry.privileges import grant_statements  # noqa: PLC0415
+
+    _ = session
+    tables = [each.name for each in (*list_copied(), *list_other())]
+    numbered = [each.name for each in list_numbered()]
+    lines = grant_statements([*tables, "alembic_version"], numbered)
+    return Answer({"statements": lines}, tuple(lines))

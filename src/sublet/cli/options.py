@@ -1,0 +1,70 @@
+"""Arguments and options that several commands share, and the parsers of their texts."""
+
+from ipaddress import ip_address
+from typing import Annotated
+
+import typer
+
+from sublet.config import SettingsError, parse_listen
+from sublet.dns.names import InvalidName, parse_host_name, shown
+from sublet.dns.types import Secondary
+from sublet.errors import FieldError, ValidationFailed, validation_failed
+
+Domain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
+OnlyDomain = Annotated[
+    str | None, typer.Option("--domain", metavar="DOMAIN", help="Only under this platform domain.")
+]
+User = Annotated[str, typer.Argument(metavar="USER", help="The user's e-mail address or id.")]
+OnlyUser = Annotated[
+    str | None, typer.Option("--user", metavar="USER", help="Only of this user: e-mail address or id.")
+]
+SubdomainName = Annotated[str, typer.Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Most rows.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the audit stores it.")]
+ReasonForUser = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why; the user reads it too.")
+]
+
+
+def invalid_option(field: str, sentence: str) -> ValidationFailed:
+    """Return the refusal of an option's value."""
+    return validation_failed([FieldError(field, "value_invalid", sentence)])
+
+
+def parse_place(field: str, text: str) -> tuple[str, int]:
+    """Return address and port of `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; the port is 53 if not given.
+
+    Raises:
+        ValidationFailed: it has none of these forms, or other hosts can't reach it (port 0, `0.0.0.0`, `::`).
+    """
+    host, port = text, 53
+    try:
+        ip_address(host)
+    except ValueError:
+        try:
+            host, port = parse_listen(field, text)
+            ip_address(host)
+        except (SettingsError, ValueError):
+            sentence = f"`{shown(text)}` is not an IP address, with or without a port. Give one such as 192.0.2.53 or [2001:db8::53]:53."
+            raise invalid_option(field, sentence) from None
+    if port == 0 or ip_address(host).is_unspecified:
+        raise invalid_option(
+            field, f"Other hosts can't reach `{shown(text)}`. Give the server's own address."
+        )
+    return str(ip_address(host)), port
+
+
+def parse_secondary(text: str) -> Secondary:
+    """Return the secondary server of `HOST=ADDRESS[:PORT]`.
+
+    Raises:
+        ValidationFailed: it does not have this form; the host is not a host name; the address is wrong (`parse_place`).
+    """
+    host, equals, place = text.partition("=")
+    if not equals:
+        sentence = f"`{shown(text)}` is not HOST=ADDRESS[:PORT]. Give one such as ns2.example.net=192.0.2.54."
+        raise invalid_option("secondary", sentence)
+    try:
+        return Secondary(parse_host_name(host), *parse_place("secondary", place))
+    except InvalidName as error:
+        raise invalid_option("secondary", str(error)) from None

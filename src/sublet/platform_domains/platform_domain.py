@@ -1,0 +1,130 @@
+"""Add and edit platform domains (the operator's `sublet domain add` and `sublet domain edit`)."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sublet import audit
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.dns.names import InvalidName, ancestors, parse_domain_name
+from sublet.errors import Conflict, FieldError, ValidationFailed, validation_failed
+from sublet.platform_domains import store, zone_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import SETTINGS, Offer, PlatformDomain, default_settings
+from sublet.platform_domains.settings import check_settings, storable
+from sublet.platform_domains.zone_file import InvalidZoneFile, ZoneFile, parse_zone_file
+
+FIRST_OFFER = ("free", 0, 0, 365)
+"""The offer of a new platform domain: mode, price and renewal price in credits, days (docs/spec-choices.md, "Modes and prices")."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformDomainAdded:
+    """A new platform domain, its offers, and how many records were adopted from its zone file."""
+
+    platform_domain: PlatformDomain
+    offers: tuple[Offer, ...]
+    adopted_records: int
+
+
+def add_platform_domain(
+    tx: Tx,
+    actor: Actor,
+    domain: str,
+    settings: Mapping[str, Any],
+    *,
+    names_held: Callable[[Tx, Collection[str]], list[str]],
+    zone_file: str | None = None,
+) -> PlatformDomainAdded:
+    """Add a platform domain that is open and offers `free`. A setting that is not given gets its default.
+
+    The SOA and apex NS of a zone file become settings, unless these are given. Its other records are adopted into the zone,
+    and the names that own them can't be registered. `names_held` returns which of some names registrants hold, in the trash
+    and cooling off too: subdomains are a layer above this one.
+
+    Raises, in this order:
+        ValidationFailed: the domain is not a name, or the zone file can't be adopted.
+        ValidationFailed: any wrong settings.
+        Conflict: it is a platform domain already.
+        Conflict: the name, or one above it, is a registered subdomain: its holder has all names below it.
+    """
+    canonical, adopted = _parse(domain, zone_file)
+    given = {**(adopted.settings if adopted else {}), **settings}
+    values, errors = check_settings({**default_settings(canonical, given.get("apex_nameservers")), **given})
+    if errors:
+        raise validation_failed(errors)
+    if store.find_platform_domain_by_name(tx, canonical) is not None:
+        raise Conflict(f"{canonical} is a platform domain already. Change it with `sublet domain edit`.")
+    held = names_held(tx, (canonical, *ancestors(canonical)))
+    if held:
+        raise Conflict(
+            f"{held[0]} is registered, or was until a short while ago; a platform domain can't lie at or below it. Take another name."
+        )
+    platform_domain_id = store.insert_platform_domain(tx, canonical, **storable(values))
+    mode, price, renewal_price, period_days = FIRST_OFFER
+    offer = Offer(platform_domain_id, mode, price, renewal_price, period_days, None)
+    store.replace_offer(tx, offer)
+    records = adopted.records if adopted else ()
+    zone_store.insert_records(tx, platform_domain_id, records)
+    audit.record(
+        tx,
+        actor,
+        "platform_domain.add",
+        "platform_domain",
+        platform_domain_id,
+        after={"domain": canonical, **storable(values), "adopted_records": len(records)},
+    )
+    platform_domain = store.find_platform_domain(tx, platform_domain_id)
+    assert platform_domain is not None  # noqa: S101 - just added
+    return PlatformDomainAdded(platform_domain, (offer,), len(records))
+
+
+def _parse(domain: str, zone_file: str | None) -> tuple[str, ZoneFile | None]:
+    try:
+        canonical = parse_domain_name(domain)
+    except InvalidName as error:
+        raise validation_failed([FieldError("domain", "value_invalid", str(error))]) from None
+    try:
+        return canonical, parse_zone_file(zone_file, canonical) if zone_file is not None else None
+    except InvalidZoneFile as error:
+        sentence = f"{error}. Check the file."
+        raise validation_failed([FieldError("zone_file", "value_invalid", sentence)]) from None
+
+
+def edit_platform_domain(
+    tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any]
+) -> PlatformDomain:
+    """Change the given settings of a platform domain. Settings that stay the same leave no event in the audit.
+
+    Hiding, closing or restricting ends listing and new registrations; names held stay visible, changeable and renewable.
+    A change of the apex records gives the zone a new serial. A new TTL of delegations applies to each name from its next
+    publication.
+
+    Raises, in this order:
+        NotFound: no such platform domain.
+        ValidationFailed: no settings, or any wrong ones.
+    """
+    zone_store.lock_zone(tx, find_platform_domain(tx, identifier).id)
+    found = find_platform_domain(tx, identifier)  # again: the publisher may have raised the serial meanwhile
+    if not settings:
+        raise ValidationFailed("Give what to change; `sublet domain edit --help` lists what can be changed.")
+    before = {name: getattr(found, name) for name in SETTINGS}
+    values, errors = check_settings({**before, **settings})
+    if errors:
+        raise validation_failed(errors)
+    after: dict[str, Any] = {name: values[name] for name in settings if values[name] != before[name]}
+    if after:
+        if "serial" not in after and any(SETTINGS[name].in_apex for name in after):
+            after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; 0 is left out, as everywhere here
+        store.update_platform_domain(tx, found.id, **storable(after))
+        audit.record(
+            tx,
+            actor,
+            "platform_domain.edit",
+            "platform_domain",
+            found.id,
+            before=storable({name: before[name] for name in after}),
+            after=storable(after),
+        )
+    return find_platform_domain(tx, str(found.id))
