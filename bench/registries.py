@@ -25,7 +25,7 @@ from sublet.credits.movements import PaymentMade, record_payment
 from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from support.grown_registry import OPERATOR, ZONE, grow, multiply
 from support.postgresql import fresh_database, run_postgresql
 

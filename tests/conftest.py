@@ -73,7 +73,7 @@ LONGEST = tuple(
         ),
         *(
             "privileges",
-            "slow_clients",
+            "attacks",
             "bench",
             "every_state_and_verb",
             "every_state_and_action",

@@ -1,38 +1,27 @@
 """The example of a reverse proxy in a real nginx, before two real `sublet api` on one PostgreSQL."""
 
-import re
 import socket
-import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from sublet.config import Settings
 from sublet.http.security_headers import SECURITY_HEADERS
 from support import http_clients
-from support.deploy_files import DEPLOY, find_program
+from support.deploy_files import find_program
+from support.nginx import NAME, READY_SECONDS, nginx
 from support.postgresql import fresh_database
 from support.running_service import MovableClock, RunningService
 from support.serve_process import free_address as free_host_and_port
 from support.serve_process import wait_until
 
-EXAMPLE = DEPLOY / "nginx" / "sublet.conf"
-NAME = "names.example.net"
-READY_SECONDS = 120.0
-"""How long two APIs and nginx may take to start on a machine that others load."""
 pytestmark = pytest.mark.slow
 
 
@@ -112,94 +101,6 @@ def breaking_upstream() -> Iterator[Breaking]:
         thread.join(10)
 
 
-def make_certificate(folder: Path) -> None:
-    """Write a certificate that says it is 127.0.0.1's, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "tls.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "tls.key").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-
-
-@dataclass(slots=True)
-class Proxy:
-    """A running nginx with the example: where it takes HTTPS and HTTP."""
-
-    https: str
-    http: str
-    folder: Path
-
-    def client(self, address: str = "127.0.0.1") -> httpx.Client:
-        """Return a client with an address of its own of this host's."""
-        context = ssl.create_default_context(cafile=str(self.folder / "tls.pem"))
-        transport = httpx.HTTPTransport(local_address=address, verify=context)
-        return http_clients.Client(
-            transport=transport, base_url=f"https://{self.https}", headers={"Host": NAME}, timeout=30
-        )
-
-
-@contextmanager
-def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
-    """Run nginx with the example as it is, but for addresses and the places of files."""
-    proxy = Proxy(free_address(), free_address(), folder)
-    make_certificate(folder)
-    text = EXAMPLE.read_text(encoding="utf-8")
-    for given, wanted in (
-        (r"^    server 192\.0\.2\.11:8053 (.*)$", rf"    server {upstreams[0]} \1"),
-        (r"^    server 192\.0\.2\.12:8053 (.*)$", rf"    server {upstreams[1]} \1"),
-        (r"^    listen \[::\]:\d+.*\n", ""),
-        (r"listen 80;", f"listen {proxy.http};"),
-        (r"listen 443 ssl;", f"listen {proxy.https} ssl;"),
-        (r"/etc/nginx/tls/names\.example\.net\.pem", f"{folder}/tls.pem"),
-        (r"/etc/nginx/tls/names\.example\.net\.key", f"{folder}/tls.key"),
-    ):
-        text, count = re.subn(given, wanted, text, flags=re.MULTILINE)
-        assert count, given
-    (folder / "sublet.conf").write_text(text, encoding="utf-8")
-    places = "".join(
-        f"    {each}_temp_path {folder}/{each};\n"
-        for each in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (folder / "nginx.conf").write_text(
-        f"pid {folder}/nginx.pid;\nerror_log stderr;\nworker_processes 1;\nevents {{}}\n"
-        f"http {{\n{places}    access_log off;\n    include {folder}/sublet.conf;\n}}\n",
-        encoding="utf-8",
-    )
-    words = [find_program("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
-    tried = subprocess.run([*words, "-t"], capture_output=True, text=True, check=False, timeout=60)
-    assert tried.returncode == 0, tried.stderr
-    assert "[warn]" not in tried.stderr.replace('the "user" directive', ""), tried.stderr
-    with (folder / "nginx.log").open("wb") as log:
-        process = subprocess.Popen([*words, "-g", "daemon off;"], stdout=log, stderr=log)
-    try:
-        wait_until(lambda: _listens(proxy.https), READY_SECONDS)
-        yield proxy
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with socket.socket() as probe:
-        return probe.connect_ex((host, int(port))) == 0
-
-
 @pytest.fixture(scope="module")
 def url(postgresql_server: str) -> Iterator[str]:
     find_program("nginx")
@@ -253,7 +154,12 @@ def test_api_and_its_documentation_are_passed_and_by_tls_alone(
         for path in ("/metrics", "/healthz", "/readyz", "/", "/docs/", "/docsx", "/openapi.jsonx"):
             assert client.get(path).status_code == 404
         assert client.get("/api/v1/docs", headers=bearer).json()["error"] == "not_found"
-        assert http_clients.get(f"http://{proxy.http}/api/v1/subdomains", headers=bearer).status_code == 404
+        assert (
+            http_clients.get(
+                f"http://{proxy.http[0]}:{proxy.http[1]}/api/v1/subdomains", headers=bearer
+            ).status_code
+            == 404
+        )
 
 
 def test_the_clients_address_is_seen_through(apis: tuple[Api, Api], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ FAULTS = {
     "Names": 5,
     "Processes": 13,
     "DNS": 7,
-    "Input": 4,
+    "Input": 5,
     "Time": 5,
     "Security": 3,
     "Broken twins": 13,

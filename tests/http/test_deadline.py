@@ -1,13 +1,11 @@
 """How long a request is worked on: what never ends is given up, and is done once all the same."""
 
-import asyncio
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from sublet.http import deadlines, dispatch
-from sublet.http.deadlines import Deadlines
+from sublet.http import dispatch
 from support.running_service import registry_address, running_service
 from support.serve_process import wait_until
 
@@ -39,32 +37,3 @@ def test_a_request_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: 
         wait_until(done)
         assert len(service.call(ada, "GET", "/support/tickets").json()["tickets"]) == 1
         assert service.doctor() == []
-
-
-def test_only_what_is_overdue_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadlines, "LOOK_SECONDS", 0.01)
-
-    async def work(counting: Deadlines, until: asyncio.Event) -> str:
-        task = counting.begin()
-        try:
-            await until.wait()
-        except asyncio.CancelledError:
-            return "somebody else's" if counting.end(task) else "overdue"
-        return "done" if counting.end(task) else "late"
-
-    async def story() -> None:
-        counting, patient = Deadlines(0.1), Deadlines(60.0)
-        never, now = asyncio.Event(), asyncio.Event()
-        now.set()
-        slow = asyncio.create_task(work(counting, never))
-        assert await work(counting, now) == "done"
-        cancelled = asyncio.create_task(work(patient, never))
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        assert await cancelled == "somebody else's"
-        assert await slow == "overdue"
-        # Nobody is looked at any more, and who comes then is looked at again.
-        await asyncio.sleep(0.05)
-        assert await asyncio.create_task(work(counting, never)) == "overdue"
-
-    asyncio.run(asyncio.wait_for(story(), 60))

@@ -138,8 +138,8 @@ def test_another_method_needs_no_token(
     answer = send(service, method, path)
     if method == "HEAD":
         assert (answer.status_code, answer.content) == (405, b"")
-    elif allow is None:  # a method that the parser of requests doesn't know
-        refused(answer, 400, "invalid_request")
+    elif allow is None:  # the parser of requests doesn't know the method
+        assert answer.status_code == 400
         return
     else:
         assert refused(answer, 405, "method_not_allowed")["details"] == {"allow": allow.split(", ")}

@@ -8,11 +8,11 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import Headers
 from starlette.types import Message
 
 from sublet.errors import InvalidJson
 from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
-from sublet.http.header_fields import HeaderFields
 from sublet.http.json_body import BODY_MAX_BYTES, BodyTooSlow, check_media_type, parse_object, read_body
 from support.time_growth import FACTOR, growth
 
@@ -120,8 +120,8 @@ def test_no_octets_are_a_fault(raw: bytes) -> None:
         parse_object(raw)
 
 
-def headers(**fields: str) -> HeaderFields:
-    return HeaderFields([(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()])
+def headers(**fields: str) -> Headers:
+    return Headers(raw=[(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()])
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_encodings_refused(encoding: str) -> None:
 
 
 def test_two_media_types_are_refused_though_one_is_good() -> None:
-    two = HeaderFields([(b"content-type", b"application/json"), (b"content-type", b"text/plain")])
+    two = Headers(raw=[(b"content-type", b"application/json"), (b"content-type", b"text/plain")])
     with pytest.raises(UnsupportedMediaType):
         check_media_type(two)
 

@@ -1,4 +1,4 @@
-"""The headers that every answer has, whoever gives it: endpoints and refusals, pages, faults, the server's own refusals."""
+"""The headers that every answer has, whoever gives it: endpoints and refusals, pages, and faults. Refusals by nginx: tests/deploy/test_hostile_proxied.py."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,14 +8,11 @@ import pytest
 from sqlalchemy import text
 
 from sublet.db import Database, Tx, open_database
-from sublet.http.app import build_status_app
+from sublet.http.app import Status, build_status_app
 from sublet.http.observe import Metrics
 from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
-from sublet.http.status import Status
-from support.bare_http_server import GET, everything, running
 from support.running_service import Registrant, RunningService, registry_address, running_service
-from support.serve_process import wait_until
 
 PAGES = ("/docs", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
@@ -92,39 +89,6 @@ def test_faults_have_them(tmp_path_factory: pytest.TempPathFactory) -> None:
         answer = service.call(ada, "GET", "/credits")
         assert answer.status_code in (500, 503)
         assert_secured(answer.headers)
-
-
-def parsed(received: bytes) -> tuple[int, httpx.Headers]:
-    first, *lines = received.partition(b"\r\n\r\n")[0].split(b"\r\n")
-    pairs = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
-    return int(first.split()[1]), httpx.Headers(pairs)
-
-
-@pytest.mark.parametrize(
-    ("octets", "status"),
-    [
-        (b"hello\r\n\r\n", 400),
-        (b"GET /" + b"a" * 17_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 40_000 + b"\r\n\r\n", 431),
-    ],
-)
-def test_what_the_server_refuses_itself_has_them(octets: bytes, status: int) -> None:
-    with running() as server, server.connect() as connection:
-        connection.sendall(octets)
-        found, headers = parsed(everything(connection))
-    assert found == status
-    assert_secured(headers)
-
-
-def test_the_refusal_of_a_connection_too_many_has_them() -> None:
-    with running(connections_max=1) as server, server.connect() as busy:
-        server.delay_seconds = 1
-        busy.sendall(GET)
-        wait_until(lambda: bool(server.seen))
-        with server.connect() as another:
-            found, headers = parsed(everything(another))
-    assert found == 503
-    assert_secured(headers)
 
 
 def test_the_pages_of_a_process_without_the_api_have_them(service: RunningService) -> None:

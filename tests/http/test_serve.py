@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from sublet.http import serve
 from sublet.http.serve import bind, listen, serve_http
 from support.bare_http_server import GET, Server, answered, everything, running
+from support.serve_process import wait_until
 
 
 @pytest.fixture
@@ -73,19 +74,6 @@ def test_at_the_end_a_kept_connection_has_one_more_request(
     assert has_ended(server)  # long before the time is over: no connection was left
 
 
-def test_at_the_end_requests_sent_ahead_are_all_answered(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serve, "DRAIN_SECONDS", 60.0)
-    with server.connect() as kept:
-        ending(server)
-        kept.sendall(GET * 3)
-        answer = everything(kept)
-    assert answer.count(b"HTTP/1.1 200 ") == 3
-    assert answer.count(b"connection: close") == 1
-    assert has_ended(server)
-
-
 def test_at_the_end_a_connection_without_a_request_has_its_first(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +93,31 @@ def test_a_taken_address_is_an_error() -> None:
 def test_ipv6() -> None:
     with listen("::1", 0) as listening:
         assert listening.getsockname()[0] == "::1"
+
+
+def test_beyond_the_most_connections_requests_are_refused_and_others_answered() -> None:
+    with running(connections_max=2) as server, server.connect() as first, server.connect() as second:
+        for each in (first, second):
+            each.sendall(GET)
+            assert answered(each)
+        with server.connect() as third:
+            third.sendall(GET[:-2] + b"Connection: close\r\n\r\n")
+            assert everything(third).startswith(b"HTTP/1.1 503 ")
+
+        def answered_again() -> bool:
+            first.sendall(GET)
+            return b"HTTP/1.1 200 " in first.recv(65536)
+
+        wait_until(answered_again)
+
+
+def test_the_header_of_a_proxy_is_not_believed() -> None:
+    """`limits.client_address` reads it, if the proxy is trusted."""
+    with running() as server, server.connect() as connection:
+        connection.sendall(GET[:-2] + b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-Proto: https\r\n\r\n")
+        assert answered(connection)
+    assert server.seen[0]["client"][0] == "127.0.0.1"
+    assert server.seen[0]["scheme"] == "http"
 
 
 async def _nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from long.faults.attacks import ATTACKS_THROUGH_PROXY
 from long.faults.clock import CLOCK
 from long.faults.disk import DISK_FULL, EIO
 from long.faults.old_backup import OLD_BACKUP
 from long.faults.postgresql_killed import POSTGRESQL_KILLED
 from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
-from long.faults.slow_clients import SLOW_CLIENTS
 from long.faults.syncs import SYNCED
 from long.fuzzing.scenario import HOSTILE_INPUT
 from long.hosts.trials import HOSTS
@@ -41,7 +41,7 @@ SCENARIOS = (
     OUTAGE,
     PROCESSES,
     RACES,
-    SLOW_CLIENTS,
+    ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
 )
 

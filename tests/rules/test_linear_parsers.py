@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from sublet.accounts.tokens import digest, find_secrets, is_well_formed
 from sublet.config import parse_dns_servers, parse_listen, parse_mail_from
@@ -26,16 +27,15 @@ from sublet.dns.types import DnskeyInput, DsInput, GlueInput
 from sublet.dns.wire import read_name, read_record, walk
 from sublet.http.bodies import NoBody, RegisterBody, SubdomainsQuery
 from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
-from sublet.http.header_fields import HeaderFields
 from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.json_body import check_media_type, parse_object
 from sublet.http.limits import address_key, client_address, trusted_addresses
 from sublet.http.members import Reading, invalid_request, read_members, read_query
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
-from sublet.log_lines import shown
 from sublet.platform_domains.label_patterns import matches, parse_pattern
 from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.secret import without_secrets
+from sublet.service.logs import quoted
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.lifecycle import check_line, check_message
 from support.in_memory_zone import RECORDS, reader_of
@@ -91,9 +91,9 @@ def _quiet(parse: Callable[[Any], object], given: Any) -> Callable[[], object]:
     return run
 
 
-def header(name: str, value: str) -> HeaderFields:
+def header(name: str, value: str) -> Headers:
     """Return a header of one field."""
-    return HeaderFields([(name.encode(), value.encode("latin-1", "replace"))])
+    return Headers(raw=[(name.encode(), value.encode("latin-1", "replace"))])
 
 
 def whole(struct: Any) -> Callable[[bytes], object]:
@@ -230,7 +230,7 @@ def built(
 
 
 def with_fields(
-    name: str, parse: Callable[[HeaderFields], object], start: str = "", end: str = ""
+    name: str, parse: Callable[[Headers], object], start: str = "", end: str = ""
 ) -> dict[str, tuple[Make, int]]:
     """Return a parser of a header field."""
     return texts(lambda text: parse(header(name, text)), HEAD, start, end)
@@ -264,7 +264,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_id": texts(parse_id, TARGET),
     "parse_ticket_number": texts(parse_ticket_number, TARGET, "T-"),
     "without_secrets": texts(without_secrets, HEAD, "sublet_ earer :// password="),
-    "shown": texts(shown, HEAD),
+    "quoted": texts(quoted, HEAD),
     "canonical_domain": texts(canonical_domain, BODY, end=".example.test"),
     "parse_label": texts(parse_label, BODY),
     "map_part": texts(map_part, BODY),

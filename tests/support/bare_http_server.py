@@ -1,7 +1,6 @@
 """A server of ours with an application that says how long a body was: for tests of the server's own bounds, octet by octet."""
 
 import asyncio
-import json
 import re
 import socket
 import threading
@@ -10,26 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from sublet.http.serve import listen, serve_http
-from sublet.http.whole_answer import send_answer
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 @dataclass(slots=True)
 class Server:
-    """A server whose application answers 200 with spaces and the body's length, after `delay_seconds`.
-
-    It answers as ours does, in one piece, or as ASGI has it, in two messages.
-    """
+    """A server whose application answers 200 with the body's length, after `delay_seconds`."""
 
     port: int = 0
     delay_seconds: float = 0
-    space_count: int = 0
-    in_one_piece: bool = True
-    headers: dict[str, str] = field(default_factory=dict)
     seen: list[Scope] = field(default_factory=list)
     stop: Callable[[], object] = lambda: None
     thread: threading.Thread | None = None
@@ -45,11 +38,7 @@ class Server:
             length += len(message["body"])
             more = message["more_body"]
         await asyncio.sleep(self.delay_seconds)
-        body = b" " * self.space_count + str(length).encode()
-        headers = self.headers | {"content-length": str(len(body))}
-        await send_answer(
-            scope if self.in_one_piece else {**scope, "extensions": {}}, send, 200, headers, body
-        )
+        await Response(str(length))(scope, receive, send)
 
     def connect(self) -> socket.socket:
         """Open a connection."""
@@ -84,7 +73,7 @@ def running(**options: Any) -> Iterator[Server]:
 
 
 def everything(connection: socket.socket) -> bytes:
-    """Read until the other side closes; a reset counts as its end."""
+    """Read until the other side closes or resets the connection."""
     received = b""
     try:
         while chunk := connection.recv(65536):
@@ -95,7 +84,7 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def answered(connection: socket.socket) -> bool:
-    """Read one whole answer of the application; tell whether it is a success."""
+    """Read one whole answer of the application; return True if it is a success."""
     received = b""
     while not re.search(rb"\r\n\r\n[0-9]$", received):
         chunk = connection.recv(1000)
@@ -103,12 +92,3 @@ def answered(connection: socket.socket) -> bool:
             return False
         received += chunk
     return received.startswith(b"HTTP/1.1 200 ")
-
-
-def refused(received: bytes) -> tuple[int, dict[str, object]]:
-    """Require a refusal in our envelope that closes; return its status and the envelope."""
-    head, _, body = received.partition(b"\r\n\r\n")
-    assert b"content-type: application/json" in head
-    assert b"connection: close" in head
-    assert b"server:" not in head.lower()
-    return int(head.split()[1]), json.loads(body)

@@ -1,4 +1,4 @@
-"""A real registry for the tests of the operator's verbs and commands, with a clock that stands still."""
+"""A registry for tests of the operator's verbs and commands, with a clock that only the test moves."""
 
 import asyncio
 import shutil
@@ -83,7 +83,7 @@ class Registry:
         return self.use(lambda database: database.write(fn, *args, **kwargs))
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table: what a refusal must leave as it was."""
+        """Return every row of every table, to prove that a refusal changed nothing."""
 
         def ask(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
             return {

@@ -60,7 +60,7 @@ ACCOUNTS: list[Case] = [
         ValidationFailed,
         "organization",
     ),
-    ("edit: nobody", lambda r: r.do(edit_user, "no@example.net", UserEdit(name="N")), NotFound, ""),
+    ("edit: unknown", lambda r: r.do(edit_user, "no@example.net", UserEdit(name="N")), NotFound, ""),
     ("edit: nothing", lambda r: r.do(edit_user, ANNA, UserEdit()), ValidationFailed, ""),
     ("edit: another's address", lambda r: r.do(edit_user, ANNA, UserEdit(email=BOB)), Conflict, ""),
     (
@@ -75,10 +75,10 @@ ACCOUNTS: list[Case] = [
         ValidationFailed,
         "free_quota",
     ),
-    ("suspend: nobody", lambda r: r.do(suspend_user, "99", "r"), NotFound, ""),
+    ("suspend: unknown", lambda r: r.do(suspend_user, "99", "r"), NotFound, ""),
     ("suspend: long reason", lambda r: r.do(suspend_user, ANNA, "r" * 501), ValidationFailed, "reason"),
     ("unsuspend: not suspended", lambda r: r.do(unsuspend_user, ANNA), Conflict, ""),
-    ("token: nobody", lambda r: r.do(issue_token, "99", "t"), NotFound, ""),
+    ("token: unknown", lambda r: r.do(issue_token, "99", "t"), NotFound, ""),
     ("token: blank name", lambda r: r.do(issue_token, ANNA, ""), ValidationFailed, "name"),
     ("token: scope", lambda r: r.do(issue_token, ANNA, "t", scopes=["root"]), ValidationFailed, "scopes"),
     (
@@ -150,7 +150,7 @@ DOMAINS: list[Case] = [
         "grace_days",
     ),
     ("grant: no domain", lambda r: r.do(grant_platform_domain, "o.test", "acme"), NotFound, ""),
-    ("grant: nobody", lambda r: r.do(grant_platform_domain, DOMAIN, "none"), NotFound, ""),
+    ("grant: unknown", lambda r: r.do(grant_platform_domain, DOMAIN, "none"), NotFound, ""),
     ("revoke: not granted", lambda r: r.do(revoke_platform_domain, DOMAIN, "acme"), NotFound, ""),
     ("offer: mode", lambda r: r.do(offer_mode, DOMAIN, "admin", price_credits=1), ValidationFailed, "mode"),
     ("offer: no price", lambda r: r.do(offer_mode, DOMAIN, "premium"), ValidationFailed, "price_credits"),
@@ -188,7 +188,7 @@ DOMAINS: list[Case] = [
         "organizations",
     ),
     (
-        "label: nobody",
+        "label: unknown",
         lambda r: r.do(set_label, DOMAIN, "a", "special", organizations=["none"]),
         NotFound,
         "",
@@ -196,7 +196,7 @@ DOMAINS: list[Case] = [
     ("unset: not listed", lambda r: r.do(unset_label, DOMAIN, "a"), NotFound, ""),
 ]
 CREDITS: list[Case] = [
-    ("grant: nobody", lambda r: r.do(grant_credits, "99", 5, "r"), NotFound, ""),
+    ("grant: unknown", lambda r: r.do(grant_credits, "99", 5, "r"), NotFound, ""),
     ("grant: 0", lambda r: r.do(grant_credits, ANNA, 0, "r"), ValidationFailed, "credits"),
     ("grant: below 0", lambda r: r.do(grant_credits, ANNA, -5, "r"), ValidationFailed, "credits"),
     ("grant: too much", lambda r: r.do(grant_credits, ANNA, 10**12 + 1, "r"), ValidationFailed, "credits"),

@@ -81,7 +81,7 @@ def edit(
     """Change a user's e-mail address, name, organization, free quota or reminders."""
     wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
     member = session.write(edit_user, user, wanted)
-    return Answer(_describe(member), (f"The user {member.user.email} is changed.",))
+    return Answer(_describe(member), (f"The user {member.user.email} is saved.",))
 
 
 @question(user_app, "list")

@@ -1,34 +1,49 @@
-"""The application: the route table's paths, the documents, and what stands outside `{base_url}`."""
+"""The ASGI applications: the API with its documentation, and the status pages, which every kind of process has."""
 
+import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sublet import __version__
-from sublet.errors import NotFound, Refusal
-from sublet.http.access_log import access_log
-from sublet.http.afterwards import Afterwards
+from sublet.db import Database
+from sublet.errors import NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
+from sublet.http.observe import METRICS_TYPE, Metrics
 from sublet.http.openapi import build_document
-from sublet.http.paths import Paths
 from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
-from sublet.http.status import Page, Status, status_pages
+from sublet.http.store import answers
 from sublet.ids import new_request_id
+
+HOTTEST_PATH = "/subdomains/{fqdn}"
+"""The router tries paths one after the other, this one first."""
+Page = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the status pages show: the database, the other parts of the process by name, whether it is stopping, and metrics."""
+
+    db: Database
+    metrics: Metrics
+    stopping: asyncio.Event
+    readiness: Mapping[str, Callable[[], bool]]
 
 
 def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> ASGIApp:
-    """Return the ASGI application of a process; `base_url` is how clients reach `{base_url}`, for the documents."""
+    """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents."""
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
@@ -42,20 +57,21 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
     async def docs(_request: Request) -> Response:
         return HTMLResponse(page, headers=PAGE_HEADERS)
 
-    routes = [
-        Route(OPENAPI_PATH, _identified(openapi), methods=["GET"]),
-        Route(DOCS_PATH, _identified(docs), methods=["GET"]),
+    pages = [
+        _page_route(OPENAPI_PATH, openapi),
+        _page_route(DOCS_PATH, docs),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
-    afterwards = Afterwards(context.metrics, access_log(context.settings))
-    paths = Paths(_application(routes, Resource(context, {}, afterwards)))
-    for path, methods in by_path.items():
-        paths.add(BASE_PATH + path, Resource(context, methods, afterwards))
-    return paths
+    resources = [
+        Route(BASE_PATH + path, Resource(context, by_path[path]))
+        for path in sorted(by_path, key=lambda each: each != HOTTEST_PATH)
+    ]
+    # Starlette's middleware is for the pages only: resources answer their faults themselves.
+    return Router(resources, redirect_slashes=False, default=_application(pages, Resource(context, {})))
 
 
 def build_status_app(status: Status) -> Starlette:
-    """Return the ASGI application of a process without the API: the pages of `status` alone."""
+    """Return the application of a process without the API: the status pages alone."""
 
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
         refused = _refused(Request(scope), NotFound("There is nothing at this path. Check it."))
@@ -71,11 +87,40 @@ def _application(routes: Sequence[Route], default: ASGIApp) -> Starlette:
 
 
 def _status_routes(status: Status) -> list[Route]:
-    return [Route(path, _identified(page), methods=["GET"]) for path, page in status_pages(status).items()]
+    async def healthz(_request: Request) -> Response:
+        return JSONResponse({"ok": True})
+
+    async def readyz(_request: Request) -> Response:
+        checks = {"database": True, **{name: check() for name, check in status.readiness.items()}}
+        try:
+            await status.db.read(answers)
+        except Unavailable:
+            checks["database"] = False
+        ready = all(checks.values()) and not status.stopping.is_set()
+        return JSONResponse({"ok": ready, "checks": checks}, status_code=200 if ready else 503)
+
+    async def metrics(_request: Request) -> Response:
+        return Response(status.metrics.render(), media_type=METRICS_TYPE)
+
+    pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+    return [_page_route(path, page) for path, page in pages.items()]
+
+
+def _page_route(path: str, page: Page) -> Route:
+    """Return the route of a page, which gets the headers that every answer has; it keeps its own where it has one of them."""
+
+    async def with_headers(request: Request) -> Response:
+        response = await page(request)
+        response.headers["x-request-id"] = _request_id(request)
+        for name, value in SECURITY_HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return Route(path, with_headers, methods=["GET"])
 
 
 async def _framework_refusal(request: Request, error: Exception) -> Response:
-    """Give what the framework refuses by itself (another method on one of the pages) our envelope too."""
+    """Return Starlette's refusal of a method on one of the pages, in our envelope."""
     allow = sorted((getattr(error, "headers", None) or {}).get("Allow", "GET").split(", "))
     return _refused(
         request,
@@ -86,7 +131,7 @@ async def _framework_refusal(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, _error: Exception) -> Response:
-    """Show a fault of one of the pages blank; the framework raises it on, to be logged whole."""
+    """Return the answer to a fault of a page, without details. Starlette raises the fault again, so that uvicorn logs it."""
     return _refused(request, InternalError("Something went wrong here; it is logged. Tell the operator."))
 
 
@@ -101,19 +146,3 @@ def _refused(request: Request, refusal: Refusal) -> Response:
 
 def _request_id(request: Request) -> str:
     return accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
-
-
-def _identified(page: Page) -> Page:
-    """Return the page with the headers that every answer has; those of the route table get theirs in `dispatch`.
-
-    Where the page has one of `SECURITY_HEADERS` itself, it keeps its own.
-    """
-
-    async def identified(request: Request) -> Response:
-        response = await page(request)
-        response.headers["x-request-id"] = _request_id(request)
-        for name, value in SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
-
-    return identified

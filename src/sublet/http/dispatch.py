@@ -4,6 +4,7 @@ Rate of the address, route, method, token, rate of the token, scope, media type,
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,11 +13,15 @@ from typing import Any
 
 import msgspec
 import structlog
+from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from sublet.accounts.model import Registrant
 from sublet.errors import (
     InsufficientScope,
+    InvalidRequest,
     NotFound,
     RateLimited,
     Refusal,
@@ -25,19 +30,16 @@ from sublet.errors import (
     Unavailable,
     validation_failed,
 )
-from sublet.http.access_log import Answered
-from sublet.http.afterwards import Afterwards
 from sublet.http.bodies import NoBody
-from sublet.http.deadlines import Deadlines
-from sublet.http.endpoints import DOCS_PATH, Call, Context, Endpoint, takes_body
+from sublet.http.endpoints import DOCS_PATH, Answer, Call, Context, Endpoint, takes_body
 from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
     MethodNotAllowed,
+    UriTooLong,
     accepted_request_id,
     render_refusal,
 )
-from sublet.http.header_fields import HeaderFields
 from sublet.http.idempotency import REPLAYED, fingerprint, read_key
 from sublet.http.json_body import BodyTooSlow, parse_object, read_body
 from sublet.http.limits import (
@@ -55,25 +57,27 @@ from sublet.http.limits import (
     trusted_addresses,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
-from sublet.http.whole_answer import send_answer
+from sublet.http.security_headers import ENCODED
 from sublet.ids import new_request_id
-from sublet.log_lines import REQUEST_ID
 from sublet.secret import Secret
 
 log = structlog.get_logger()
-DRAIN_MAX_BYTES = 16 * 1024 * 1024
-DRAIN_SECONDS = 2.0
 ANSWER_SECONDS = 30.0
-"""How long the checks and the handler may take, beside the wait for a publication: longer than anything that they wait for by itself."""
+"""The timeout of a change, besides the wait for its publication. It is longer than any timeout within it."""
+URI_MAX_BYTES = 16 * 1024
+"""The longest path and query together; RFC 9110, section 4.1, recommends at least 8,000 bytes."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?")
+"""A host name, an address or nothing, with or without a port (RFC 9110, section 7.2). Names of containers have underscores."""
 
 
 @dataclass(slots=True)
 class _Request:
-    """What is known of a request while it goes through the checks, for its answer's headers and its line in the log."""
+    """A request on its way through the checks, and what its answer and its log line need."""
 
     scope: Scope
     receive: Receive
-    fields: HeaderFields
+    fields: Headers
     request_id: str
     endpoint: str = "unknown"
     user_id: int | None = None
@@ -88,78 +92,57 @@ class _Request:
 
 
 class Resource:
-    """All methods of one path; an ASGI application, to which `paths` leads. Without methods nothing is there."""
+    """All methods of one path, as an ASGI application. Without methods it answers 404."""
 
-    def __init__(self, context: Context, methods: Mapping[str, Endpoint], afterwards: Afterwards) -> None:
+    def __init__(self, context: Context, methods: Mapping[str, Endpoint]) -> None:
         self._context = context
         self._methods = methods
         self._trusted = trusted_addresses(context.settings.trusted_proxies)
-        self._afterwards = afterwards
-        self._deadlines = Deadlines(ANSWER_SECONDS + context.settings.publish_wait_ms / 1000)
+        self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever happens."""
+        """Answer one request, and record it. Faults are logged and answered without details."""
         started = time.perf_counter()
-        headers = HeaderFields(scope["headers"])
-        request_id = accepted_request_id(headers.get("x-request-id")) or new_request_id()
-        request = _Request(scope, receive, headers, request_id)
+        fields = Headers(scope=scope)
+        request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
+        request = _Request(scope, receive, fields, request_id)
         error = None
-        # For all that is logged from here on. It is not taken back: each request runs in a context of its own.
-        REQUEST_ID.set(request_id)
+        bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
         try:
-            status, body = await self._answer_in_time(request)
+            status, body = await self._answer(request)
             request.headers["content-type"] = JSON_TYPE
         except Refusal as refusal:
             error = refusal.code
-            status, body = await self._refuse(request, refusal)
+            status, body = _render(request, refusal)
         except Exception:
             log.exception("fault", path=scope["path"])
             error = InternalError.code
-            status, body = await self._refuse(
+            status, body = _render(
                 request,
                 InternalError(
                     "Something went wrong here; it is logged under this request id. Tell the operator."
                 ),
             )
-        body += b"\n"  # so that a terminal's prompt starts on a line of its own
-        request.headers["content-length"] = str(len(body))
         request.headers["x-request-id"] = request_id
-        await send_answer(scope, send, status, request.headers, body)
+        # The newline is for terminals: their prompt starts on a line of its own.
+        response = Response(body + b"\n", status, request.headers)
+        response.raw_headers += ENCODED
+        await response(scope, receive, send)
         seconds = time.perf_counter() - started
-        answered = Answered(
-            scope["method"],
-            scope["path"],
-            request.endpoint,
-            status,
-            round(seconds * 1000, 1),
-            request_id,
-            request.user_id,
-            error,
+        self._context.metrics.count(request.endpoint, status, seconds)
+        log.info(
+            "request",
+            method=scope["method"],
+            path=scope["path"],
+            endpoint=request.endpoint,
+            status=status,
+            duration_ms=round(seconds * 1000, 1),
+            user_id=request.user_id,
+            error=error,
         )
-        self._afterwards.tell(answered, seconds)
-
-    async def _answer_in_time(self, request: _Request) -> tuple[int, bytes]:
-        """Answer, or give up: what was given to the database to write may be written all the same.
-
-        Raises:
-            Unavailable: it took longer than `ANSWER_SECONDS` and the wait for a publication.
-        """
-        task = self._deadlines.begin()
-        try:
-            return await self._answer(request)
-        except asyncio.CancelledError:
-            if self._deadlines.end(task) or task.uncancel() > 0:  # somebody else ends it
-                raise
-            log.error("too_slow", endpoint=request.endpoint)  # noqa: TRY400 - the trace is that of the deadline
-            raise Unavailable(
-                "This took too long, and it isn't known whether it was done. Send the same again: with the same "
-                "Idempotency-Key it is done once.",
-                retry_after_seconds=1,
-            ) from None
-        finally:
-            self._deadlines.end(task)
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
+        _check_head(request)
         failing = await self._admit(request)
         endpoint = self._route(request)
         request.endpoint = endpoint.name
@@ -173,7 +156,9 @@ class Resource:
                     details={"required_scope": endpoint.scope},
                 )
             call = await self._read(request, endpoint, registrant)
-            answer = await endpoint.handler(call)
+            answer = await (
+                self._change_in_time(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
+            )
         except Refusal:
             await self._count_as_write(request, counted, registrant)
             raise
@@ -181,6 +166,25 @@ class Resource:
             await self._count_as_write(request, counted, registrant)
         request.headers |= answer.headers
         return answer.status or endpoint.status, msgspec.json.encode(answer.body)
+
+    async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
+        """Run a handler that writes, which may wait for locks. Reads have the timeouts of the database.
+
+        Raises:
+            Unavailable: the timeout is over. What the database already accepted is still written.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_seconds) as timeout:
+                return await endpoint.handler(call)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - the trace is that of the timeout
+            raise Unavailable(
+                "This took too long, and it isn't known whether it was done. Send the same again: with the same "
+                "Idempotency-Key it is done once.",
+                retry_after_seconds=1,
+            ) from None
 
     def _route(self, request: _Request) -> Endpoint:
         method = request.scope["method"]
@@ -289,12 +293,44 @@ class Resource:
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
         )
 
-    async def _refuse(self, request: _Request, refusal: Refusal) -> tuple[int, bytes]:
-        await _drain(request, refusal)
-        accept = ",".join(request.fields.getlist("accept"))
-        status, headers, body = render_refusal(refusal, request.request_id, accept, DOCS_PATH)
-        request.headers |= headers
-        return status, body
+
+def _check_head(request: _Request) -> None:
+    """Check what two readers of a request's head could understand differently.
+
+    uvicorn doesn't show whether the request line had an absolute URI; the proxy handles those.
+
+    Raises, in this order:
+        UriTooLong: path and query are longer than `URI_MAX_BYTES`.
+        InvalidRequest: another version of HTTP than 1.0 and 1.1; a missing, repeated or malformed `Host`; `Transfer-Encoding` in
+            HTTP/1.0; an empty segment or a control character in the path.
+    """
+    scope, path = request.scope, request.scope["path"]
+    version = scope["http_version"]
+    hosts = request.fields.getlist("host")
+    if len(scope["raw_path"]) + len(scope["query_string"]) >= URI_MAX_BYTES:
+        raise UriTooLong(f"Path and query are too long. Send {URI_MAX_BYTES} bytes at most.")
+    if version not in ("1.0", "1.1"):
+        raise InvalidRequest("Send the request in HTTP/1.1.")
+    if len(hosts) > 1 or (version == "1.1" and not hosts):
+        raise InvalidRequest("HTTP/1.1 needs one header Host. Send it once.")
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        raise InvalidRequest("Send the header Host as a host name or an address, with or without a port.")
+    if version == "1.0" and "transfer-encoding" in request.fields:
+        raise InvalidRequest("HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or use HTTP/1.1.")
+    if "//" in path:
+        raise InvalidRequest("The path has an empty segment (`//`). Remove it.")
+    if _CONTROL.search(path):
+        raise InvalidRequest("The path has a control character. Remove it.")
+
+
+def _render(request: _Request, refusal: Refusal) -> tuple[int, bytes]:
+    """Return status and body of a refusal, and set its headers."""
+    if isinstance(refusal, BodyTooSlow) or ("expect" in request.fields and not request.body_read):
+        request.headers["connection"] = "close"  # the rest of the body would be read as the next request
+    accept = ",".join(request.fields.getlist("accept"))
+    status, headers, body = render_refusal(refusal, request.request_id, accept, DOCS_PATH)
+    request.headers |= headers
+    return status, body
 
 
 def _refuse_more_failures(failures: Allowance | None) -> None:
@@ -303,24 +339,3 @@ def _refuse_more_failures(failures: Allowance | None) -> None:
             "Too many attempts to authenticate from here failed. Check the token: a valid one is accepted at once.",
             retry_after_seconds=failures.reset_seconds,
         )
-
-
-async def _drain(request: _Request, refusal: Refusal) -> None:
-    """Take in a body that was not read, within bounds, so that the client gets to read the refusal instead of a reset."""
-    fields = request.fields
-    has_body = (fields.get("content-length") or "0") != "0" or "transfer-encoding" in fields
-    if request.body_read or not has_body:
-        return
-    taken = 0
-    try:
-        if isinstance(refusal, BodyTooSlow) or "expect" in fields:
-            taken = DRAIN_MAX_BYTES
-        async with asyncio.timeout(DRAIN_SECONDS):
-            while taken < DRAIN_MAX_BYTES:
-                message = await request.receive_body()
-                taken += len(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return
-    except TimeoutError:
-        pass
-    request.headers["connection"] = "close"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sublet.errors import Category, Refusal
+from sublet.errors import Category, InvalidRequest, Refusal
 from sublet.http.shapes import QuoteShape
 from sublet.secret import without_secrets
 
@@ -47,6 +47,10 @@ class PayloadTooLarge(Refusal):
     category = Category.MALFORMED
 
 
+class UriTooLong(InvalidRequest):
+    """Path and query are too long: `invalid_request` with status 414."""
+
+
 class UnsupportedMediaType(Refusal):
     """The body is not declared as plain `application/json`."""
 
@@ -75,10 +79,11 @@ class InternalError(Refusal):
     category = Category.FAULT
 
 
-_STATUS_BY_CODE = {
-    MethodNotAllowed.code: 405,
-    PayloadTooLarge.code: 413,
-    UnsupportedMediaType.code: 415,
+_STATUS: dict[type[Refusal], int] = {
+    MethodNotAllowed: 405,
+    PayloadTooLarge: 413,
+    UriTooLong: 414,
+    UnsupportedMediaType: 415,
 }
 HTTP_REFUSALS: tuple[type[Refusal], ...] = (
     MethodNotAllowed,
@@ -93,7 +98,7 @@ HTTP_REFUSALS: tuple[type[Refusal], ...] = (
 
 def status_of(refusal: type[Refusal]) -> int:
     """Return the HTTP status of a kind of refusal."""
-    return _STATUS_BY_CODE.get(refusal.code) or STATUS_BY_CATEGORY[refusal.category]
+    return _STATUS.get(refusal) or STATUS_BY_CATEGORY[refusal.category]
 
 
 def accepted_request_id(text: str | None) -> str | None:

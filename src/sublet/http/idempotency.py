@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec
 
+from starlette.datastructures import Headers
+
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http.endpoints import Call
 from sublet.http.errors import IdempotencyKeyReused
-from sublet.http.header_fields import HeaderFields
 from sublet.http.members import Reading
 from sublet.http.store import KeyTaken, claim_key, key_is_running, remember_outcome, select_remembered
 
@@ -42,7 +43,7 @@ class Done:
         return dict(REPLAYED) if self.replayed else {}
 
 
-def read_key(headers: HeaderFields, reading: Reading) -> str | None:
+def read_key(headers: Headers, reading: Reading) -> str | None:
     """Return the `Idempotency-Key`, or None when none was sent; a key of no good form is added to `reading`."""
     values = headers.getlist("idempotency-key")
     if not values:

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from sublet.errors import FieldErrors, InvalidJson, InvalidRequest
 from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
-from sublet.http.header_fields import HeaderFields
 
 BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
@@ -31,7 +31,7 @@ class BodyTooSlow(InvalidRequest):
     """The body did not arrive in time; the connection is closed after the answer."""
 
 
-def check_media_type(headers: HeaderFields) -> None:
+def check_media_type(headers: Headers) -> None:
     """Accept a body that is declared as JSON in UTF-8, without an encoding (gzip and the like).
 
     Raises:
@@ -65,7 +65,7 @@ def _is_json(content_type: str) -> bool:
 
 
 async def read_body(
-    headers: HeaderFields, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
+    headers: Headers, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
 ) -> bytes:
     """Return the whole body; empty for a request without one, whatever its `Content-Type`.
 
@@ -101,7 +101,7 @@ async def read_body(
     return bytes(body)
 
 
-def _content_length(headers: HeaderFields) -> int:
+def _content_length(headers: Headers) -> int:
     """Return the declared length; 0 where none is declared, as with chunks. The parser has refused what is no number."""
     length = headers.get("content-length") or ""
     return int(length[:20]) if length.isascii() and length.isdigit() else 0

@@ -15,5 +15,3 @@ SECURITY_HEADERS = {
 """By lower-case name. A browser heeds `strict-transport-security` over TLS alone (RFC 6797, section 8.1), so it is sent always."""
 ENCODED = [(name.encode("ascii"), value.encode("ascii")) for name, value in SECURITY_HEADERS.items()]
 """The same as ASGI has headers."""
-FIELDS = b"".join(name + b": " + value + b"\r\n" for name, value in ENCODED)
-"""The same as they stand on the wire."""

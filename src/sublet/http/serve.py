@@ -1,4 +1,8 @@
-"""Serve the application over HTTP: uvicorn in the running loop, on a socket that is ours, stopped by its caller."""
+"""Serve an ASGI application with uvicorn on a given socket, and drain it at the end.
+
+uvicorn doesn't limit the time for a request's head, the head's size, or how many requests a connection sends ahead. The proxy in
+`deploy/nginx/` does (docs/operating/proxy.md).
+"""
 
 import asyncio
 import contextlib
@@ -6,76 +10,61 @@ import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
-from starlette.types import ASGIApp
-
-from sublet.http.protocol import CONNECTIONS_MAX, BoundedProtocol, Connections
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS = 30
 DRAIN_SECONDS = 5.0
-"""How long kept connections stay open for one more request each once the process is to end."""
+"""How long idle connections stay open for one more request when the process stops."""
+DRAIN_CHECK_SECONDS = 0.02
 GRACE_SECONDS = 10
-"""How long requests that are under way after that may take."""
+"""How long requests may still take after the drain, before they are cancelled."""
 BACKLOG = 2048
+CONNECTIONS_MAX = 1000
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers (the process that holds all parts decides when to stop), which drains first.
+    """uvicorn's server, stopped by the caller instead of by signals, which drains idle connections.
 
-    uvicorn closes idle connections at once, whether their clients have just sent the next request or not; that request would be
-    lost, and the client couldn't know whether it was done. Here an idle connection is kept for one more request, whose answer
-    says `Connection: close`.
+    Without the drain uvicorn closes idle connections at once, and a request that a client has just sent on one is lost.
     """
 
     def __init__(
-        self,
-        config: uvicorn.Config,
-        connections_max: int,
-        drain_seconds: float,
-        on_listening: Callable[[], None],
+        self, config: uvicorn.Config, drain_seconds: float, on_listening: Callable[[], None]
     ) -> None:
         super().__init__(config)
         self._drain_seconds = drain_seconds
         self._on_listening = on_listening
-        self.server_state: Connections = Connections(connections_max)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and tell so."""
-        await super().startup(sockets)
-        self._on_listening()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no new connections, have those there are end by themselves for a while, then close them."""
-        for server in self.servers:
-            server.close()
-        for listening in sockets or []:
-            listening.close()
-        state = self.server_state
-        state.draining = True
-        for connection in state.connections:
-            if isinstance(connection, BoundedProtocol):
-                connection.drain()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._drain_seconds):
-                while state.connections:
-                    state.emptied.clear()
-                    await state.emptied.wait()
-        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to the caller."""
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then call `on_listening`."""
+        await super().startup(sockets)
+        self._on_listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Refuse new connections, wait until the clients have closed theirs or the drain is over, then stop."""
+        for server in self.servers:
+            server.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._drain_seconds):
+                while self.server_state.connections:  # noqa: ASYNC110 - uvicorn has no event for it
+                    await asyncio.sleep(DRAIN_CHECK_SECONDS)
+        await super().shutdown(sockets)
+
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that has its address and does not listen: connections are refused until `serve_http` begins; port 0 picks a free one.
+    """Return a socket that is bound but doesn't listen: clients are refused until `serve_http` begins. Port 0 picks a free one.
 
     Raises:
-        OSError: the address is in use or not ours.
+        OSError: the address is in use or isn't an address of this host.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it the second segment of an answer on a kept
-    # connection waits for the client's delayed acknowledgement of the first, 40 ms.
+    # asyncio sets TCP_NODELAY only on sockets with this protocol number. Without it the second segment of an answer waits for the
+    # client's delayed acknowledgement, 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -87,15 +76,15 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket, as `bind` does otherwise: connections wait in its queue from now on.
+    """Return a listening socket: clients wait in its queue until `serve_http` begins. Port 0 picks a free one.
 
     Raises:
-        OSError: the address is in use or not ours.
+        OSError: the address is in use or isn't an address of this host.
     """
     listening = bind(host, port)
     try:
         listening.listen(BACKLOG)
-    except OSError:  # since its `bind` somebody else has come to listen
+    except OSError:  # another process began to listen after `bind`
         listening.close()
         raise
     return listening
@@ -110,35 +99,44 @@ async def serve_http(
     drain_seconds: float | None = None,
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests until `stop` is set; then take no new connections, and end those there are.
+    """Answer requests until `stop` is set, then drain. Calls `on_listening` once clients are accepted.
 
-    Of `connections_max` connections one that asks nothing gives way to the next (`BoundedProtocol`). `on_listening` is told once no connection is refused any more.
-
-    Each may send one more request within `drain_seconds` (`DRAIN_SECONDS`), which is answered with `Connection: close`; this ends at
-    once where no connection is left. What is in flight then is finished within `GRACE_SECONDS`. What is not done by then is
-    cancelled; what it gave the database to write is written all the same.
+    While there are more than `connections_max` connections, requests are answered with 503. From `stop` on new connections are
+    refused and each answer says `Connection: close`. The drain ends when no connection is left, or after `drain_seconds`
+    (`DRAIN_SECONDS`). Requests that are then under way get `GRACE_SECONDS`; after that they are cancelled, but what the database
+    already accepted is still written.
 
     Raises:
-        OSError: somebody else listens there by now.
+        OSError: another process listens on the address.
     """
+
+    async def draining(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_closing(message: Message) -> None:
+            if stop.is_set() and message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+            await send(message)
+
+        await app(scope, receive, send_closing)
+
     config = uvicorn.Config(
-        app,
-        http=BoundedProtocol,
+        draining,
+        http="httptools",
         ws="none",
         interface="asgi3",
         lifespan="off",
         log_config=None,
-        log_level="error",  # a line for everyone who doesn't speak HTTP is ours to write
+        log_level="error",  # a warning for each malformed request would flood the log
         access_log=False,
-        # uvicorn believes X-Forwarded-For of everyone on this host; `limits.client_address` asks for trusted proxies
-        proxy_headers=False,
+        proxy_headers=False,  # `limits.client_address` reads X-Forwarded-For, from trusted proxies only
         server_header=False,
         backlog=BACKLOG,
+        limit_concurrency=connections_max
+        + 1,  # uvicorn refuses at this number, and counts the connection of the request
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     seconds = DRAIN_SECONDS if drain_seconds is None else drain_seconds
-    server = _Server(config, connections_max, seconds, on_listening)
+    server = _Server(config, seconds, on_listening)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -39,7 +39,6 @@ from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash
-from sublet.subdomains.milestone_store import list_milestones
 from sublet.subdomains.model import (
     Register,
     Registered,
@@ -58,6 +57,7 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import list_own
+from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 

@@ -23,9 +23,8 @@ import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
 import sublet.subdomains.delegation_store
-import sublet.subdomains.milestone_store
 import sublet.subdomains.store
-import sublet.subdomains.sweep_store
+import sublet.subdomains.sweep.store
 import sublet.tickets.store  # noqa: F401
 from sublet.db import Tx, utc_now
 from sublet.errors import Conflict, Refusal, Unavailable

@@ -1,72 +1,70 @@
-"""Logging: text or JSON lines on stderr, with the request id if there is one, without secrets.
+"""Logging with structlog: text or JSON lines on stderr, with the id of the request, without secrets.
 
-`sublet.http.access_log` writes the line of each request. Secrets have a type that shows nothing (`sublet.secret`). Secrets inside
-other texts (a path, an error of a library, a trace) are removed from the finished line, as the last step.
+`sublet.http.dispatch` binds the request id to structlog's context variables. Secrets have a type that shows nothing
+(`sublet.secret`). Secrets inside other texts, such as a path or an error of a library, are removed from the finished line.
 """
 
 import logging
+import re
 import sys
 from typing import Any
 
 import structlog
+from structlog.types import EventDict, Processor
 
 from sublet.config import Settings
-from sublet.log_lines import json_line, shown, with_request_id
 from sublet.secret import without_secrets
 
-
-class _Lines:
-    """Renders text lines like structlog's console renderer, in a tenth of its time. Events with a trace go to that renderer."""
-
-    def __init__(self, whole: structlog.types.Processor) -> None:
-        self._whole = whole
-
-    def __call__(self, logger: Any, method: str, event: structlog.types.EventDict) -> Any:
-        """Return the line of an event."""
-        if "exc_info" in event or "exception" in event or "stack" in event:
-            return self._whole(logger, method, event)
-        head = f"{event.pop('timestamp', '')} [{event.pop('level', ''):<9}] {event.pop('event', ''):<30}"
-        return " ".join([head, *(f"{key}={shown(event[key])}" for key in sorted(event))])
+_NEEDS_QUOTES = re.compile(r"[\s\"'=]")
 
 
 def configure_logs(settings: Settings) -> None:
     """Configure structlog, and send the warnings of libraries through it."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer(serializer=json_line)
-        if settings.log_format == "json"
-        else _text_renderer()
-    )
-    shared: list[structlog.types.Processor] = [
-        with_request_id,
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    exceptions: list[structlog.types.Processor] = (
-        [structlog.processors.format_exc_info] if settings.log_format == "json" else []
-    )
+    last: list[Processor] = [*_renderers(settings.log_format), remove_secrets]
     structlog.configure(
-        processors=[*shared, *exceptions, renderer, sieve],
+        processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared, processors=[*exceptions, renderer, sieve]
-        )
-    )
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
 
 
-def _text_renderer() -> structlog.types.Processor:
-    colors = sys.stderr.isatty()
-    # Plain, since the other formatters print local variables, among which are tokens.
-    whole = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
-    return whole if colors else _Lines(whole)
+def _renderers(log_format: str) -> list[Processor]:
+    if log_format == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    if sys.stderr.isatty():
+        # Other formatters of exceptions print local variables, which may be tokens.
+        return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    return [structlog.processors.format_exc_info, render_text]
 
 
-def sieve(_logger: object, _method: str, line: Any) -> Any:
-    """Return a rendered line without anything that looks like a secret; the last processor of structlog."""
+def render_text(_logger: object, _method: str, event: EventDict) -> str:
+    """Return the line of an event, with its trace below if it has one.
+
+    structlog's own renderer for people doesn't escape control characters, which a client can send.
+    """
+    head = f"{event.pop('timestamp', '')} [{event.pop('level', ''):<9}] {event.pop('event', ''):<30}"
+    trace = [event.pop(name) for name in ("exception", "stack") if name in event]
+    line = " ".join([head, *(f"{name}={quoted(event[name])}" for name in sorted(event))])
+    return "\n".join([line, *trace])
+
+
+def quoted(value: object) -> str:
+    """Return a value as text, quoted if it is more than one printable word."""
+    if isinstance(value, str) and value.isprintable() and not _NEEDS_QUOTES.search(value):
+        return value
+    return repr(value)
+
+
+def remove_secrets(_logger: object, _method: str, line: Any) -> Any:
+    """Return a finished line without anything that looks like a secret; the last processor of structlog."""
     return without_secrets(line)

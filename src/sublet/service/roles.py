@@ -10,10 +10,9 @@ import structlog
 
 from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, open_database, utc_now
-from sublet.http.app import build_status_app
+from sublet.http.app import Status, build_status_app
 from sublet.http.observe import Metrics
 from sublet.http.serve import serve_http
-from sublet.http.status import Status
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.announced import Presence, announced
 from sublet.service.api_part import api_socket, http_socket, origin_of, serve_api, shown
