@@ -47,7 +47,7 @@ def test_every_setting_is_explained_with_its_default() -> None:
     wanted = {
         f"`{field.name}`": [
             f"`SUBLET_{field.name.upper()}`",
-            f"`{field.default}`" if field.default != "" else "empty",
+            _default(field),
         ]
         for field in fields(Settings)
         if field.name != "primaries"
@@ -65,6 +65,8 @@ def test_every_removed_setting_is_explained() -> None:
 def _default(field: Field[object]) -> str:
     if field.default is MISSING:
         return "needed"
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
     return f"`{field.default}`" if field.default != "" else "empty"
 
 

@@ -102,7 +102,7 @@ class Limits:
         borrow: Borrow = borrow_whole,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._on = settings.rate_limits == "on"
+        self._on = settings.rate_limits
         self._limits = {
             READ: settings.rate_limit_read_per_minute,
             WRITE: settings.rate_limit_write_per_minute,

@@ -189,7 +189,7 @@ async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
             call.actor(),
             call.path["fqdn"],
             command,
-            changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits == "on" else 0,
+            changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits else 0,
         )
     return await _provisioned(call, done)
 
