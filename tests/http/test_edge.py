@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import text as sql_text
 from sqlalchemy import update
 
+from sublet.http.idempotency_store import idempotency_keys
 from sublet.http.routes import ENDPOINTS
-from sublet.http.store import idempotency_keys
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 JSON = {"content-type": "application/json"}

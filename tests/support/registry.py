@@ -23,7 +23,7 @@ from sublet.credits.model import Outcome, Payable
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal
-from sublet.http.store import idempotency_keys  # noqa: F401 - the dump has every table
+from sublet.http.idempotency_store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.invariants import Violation
 from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode

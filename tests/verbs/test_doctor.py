@@ -25,7 +25,7 @@ from sublet.credits.refund_charge import refund_charge
 from sublet.credits.retire_package import retire_package
 from sublet.credits.store import ledger_accounts, transfers
 from sublet.db import Tx
-from sublet.http.store import claim_key, idempotency_keys, remember_outcome
+from sublet.http.idempotency_store import claim_key, idempotency_keys, remember_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer

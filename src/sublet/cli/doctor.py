@@ -8,7 +8,7 @@ from sublet.cli.session import Session, new_app, question
 from sublet.counted import counted
 from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
-from sublet.http.check_store import list_foreign_outcomes
+from sublet.http.idempotency_store import list_foreign_outcomes
 from sublet.invariants import Notice, Violation
 from sublet.mail.check_mail import check_mail
 from sublet.service.exit_codes import REFUSED

@@ -20,11 +20,11 @@ from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
+from sublet.http.idempotency_store import answers
 from sublet.http.observe import METRICS_TYPE, Metrics
 from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
-from sublet.http.store import answers
 from sublet.ids import new_request_id
 
 HOTTEST_PATH = "/subdomains/{fqdn}"

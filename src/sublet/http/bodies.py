@@ -1,10 +1,13 @@
-"""The wire shapes of what is sent: request bodies and query parameters.
+"""The shapes of what clients send: request bodies and query parameters, and what the verbs get of them.
 
-Types and limits here are for the documents and for reading JSON; whether a value is any good is for the rules to say (422),
-so that it is told together with everything else that is wrong. Only types are refused here (400). `UNSET` where
-leaving a member out means something else than null.
+Types and limits here are for reading JSON and for the documents. Only a wrong type is refused here (400); the rules check values, so that
+a client gets all wrong values together (422). `UNSET` is a member that was left out, where null means something else.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -13,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sublet.credits.fields import CREDITS_MAX
 from sublet.dns.delegation import GLUE_ENTRIES_MAX
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
-from sublet.errors import FieldError, validation_failed
+from sublet.errors import FieldError, ValidationFailed, validation_failed
 
 HostNameText = Annotated[
     str,
@@ -258,3 +261,64 @@ def _ds_input(entry: str | DsEntry) -> DsLike:
     if isinstance(entry, str):
         return entry
     raise TypeError("a DS entry is text, a DS record or a DNSKEY")
+
+
+_KEYS = ("ns1", "ns2", "ns3", "ns4")
+_IN_LIST = re.compile(r"nameservers(?:\[(?P<index>[0-9]+)\])?")
+
+
+def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | None:
+    """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None if neither was sent.
+
+    The keys stand for the whole list: a key that is left out or null is no nameserver any more. An empty text counts as sent, so the
+    verb refuses it as a host name.
+
+    Raises, in this order:
+        ValidationFailed: both forms at once (`value_invalid`).
+        ValidationFailed: a key is missing below one that was sent (`required`, for each missing key).
+    """
+    by_key = {key: getattr(body, key) for key in _KEYS}
+    hosts = _hosts(by_key)
+    # In a registration null means "not sent"; in a change it clears the list.
+    has_list = isinstance(body.nameservers, list) or (
+        isinstance(body, NameserversBody) and body.nameservers is None
+    )
+    if hosts and has_list:
+        sentence = "Both `nameservers` and `ns1` to `ns4` are given. Send one of the two forms."
+        raise validation_failed([FieldError(next(iter(hosts)), "value_invalid", sentence)])
+    if isinstance(body.nameservers, list):
+        return tuple(body.nameservers)
+    if missing := _missing_keys(hosts):
+        raise validation_failed(missing)
+    if isinstance(body, RegisterBody):
+        return tuple(hosts.values()) or None
+    sent = body.nameservers is not UNSET or any(host is not UNSET for host in by_key.values())
+    return tuple(hosts.values()) if sent else None
+
+
+@contextmanager
+def named_as_sent(body: RegisterBody | NameserversBody) -> Iterator[None]:
+    """Give the errors of nameservers that were sent as `ns1` to `ns4` under these keys, those of the whole list under `ns1`."""
+    try:
+        yield
+    except ValidationFailed as refusal:
+        if not _hosts({key: getattr(body, key) for key in _KEYS}):
+            raise
+        raise validation_failed([_renamed(error) for error in refusal.errors]) from refusal
+
+
+def _hosts(by_key: dict[str, object]) -> dict[str, str]:
+    return {key: host for key, host in by_key.items() if isinstance(host, str)}
+
+
+def _missing_keys(hosts: dict[str, str]) -> list[FieldError]:
+    if not hosts:
+        return []
+    last = max(hosts)
+    sentence = f"`{last}` is given and this is not. Send the nameservers as `ns1`, `ns2` … without a gap."
+    return [FieldError(key, "required", sentence) for key in _KEYS if key < last and key not in hosts]
+
+
+def _renamed(error: FieldError) -> FieldError:
+    found = _IN_LIST.fullmatch(error.field)
+    return error if found is None else replace(error, field=_KEYS[int(found["index"] or 0)])

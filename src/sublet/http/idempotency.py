@@ -19,8 +19,14 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http.endpoints import Call
 from sublet.http.errors import IdempotencyKeyReused
+from sublet.http.idempotency_store import (
+    KeyTaken,
+    claim_key,
+    key_is_running,
+    remember_outcome,
+    select_remembered,
+)
 from sublet.http.members import Reading
-from sublet.http.store import KeyTaken, claim_key, key_is_running, remember_outcome, select_remembered
 
 P = ParamSpec("P")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")

@@ -1,6 +1,7 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +12,9 @@ from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
-from sublet.errors import Unavailable
-from sublet.http import life_shapes, shapes
+from sublet.dns.parent_servers import ask_servers
+from sublet.errors import RateLimited, Unavailable
+from sublet.http import shapes
 from sublet.http.bodies import (
     AutoRenewBody,
     NameserversBody,
@@ -22,7 +24,9 @@ from sublet.http.bodies import (
     SubdomainsQuery,
     ds_inputs,
     glue_inputs,
+    named_as_sent,
     sent_ceiling,
+    sent_nameservers,
 )
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
@@ -30,11 +34,12 @@ from sublet.http.paging import read_page
 from sublet.http.render import (
     auto_renew_shape,
     coupon_shape,
+    delegation_answer,
     provisioning_shape,
     subdomain_shape,
     timeline_answer,
 )
-from sublet.http.sent_nameservers import named_as_sent, sent_nameservers
+from sublet.http.shapes import DelegationAnswer
 from sublet.ids import Position
 from sublet.subdomains import store, term_store
 from sublet.subdomains.delete import delete
@@ -58,9 +63,11 @@ from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.renew import list_price_of_renewal, renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
+from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
+from sublet.subdomains.view_delegation import view_delegation
 
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
@@ -99,7 +106,7 @@ async def get_timeline(call: Call[None, None]) -> Answer:
     user = call.registrant.user
     limit = quota_limit(user.free_quota, call.context.settings.free_quota)
 
-    def read(tx: Tx) -> life_shapes.TimelineAnswer:
+    def read(tx: Tx) -> shapes.TimelineAnswer:
         subdomain = find_in_account_or_trash(tx, user.id, call.path["fqdn"])
         events = timeline(
             subdomain,
@@ -124,9 +131,9 @@ async def get_timeline(call: Call[None, None]) -> Answer:
 async def get_auto_renew(call: Call[None, None]) -> Answer:
     """The automatic renewal of one of the user's own subdomains."""
 
-    def read(tx: Tx) -> life_shapes.AutoRenewAnswer:
+    def read(tx: Tx) -> shapes.AutoRenewAnswer:
         subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
-        return life_shapes.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
+        return shapes.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
 
     return Answer(await call.context.db.read(read))
 
@@ -143,9 +150,9 @@ async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
         may_spend=_may_spend(call),
     )
 
-    def read(tx: Tx) -> life_shapes.SetAutoRenewAnswer:
+    def read(tx: Tx) -> shapes.SetAutoRenewAnswer:
         subdomain = _find(tx, done.outcome.id)
-        return life_shapes.SetAutoRenewAnswer(
+        return shapes.SetAutoRenewAnswer(
             subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
         )
 
@@ -242,7 +249,7 @@ def _may_spend(call: Call[Any, Any]) -> bool:
     return "credits:spend" in call.registrant.token.scopes
 
 
-def _auto_renew(tx: Tx, subdomain: Subdomain) -> life_shapes.AutoRenewShape:
+def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
     terms = term_store.list_terms(tx, subdomain.id, BEHIND_MAX)
     attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
@@ -326,3 +333,62 @@ async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
         return shapes.RenewAnswer(subdomain=shape, renewal=renewal)
 
     return Answer(await call.context.db.read(read), done.headers, done.status)
+
+
+ASKING_MAX = 32
+"""How many requests of the process ask name servers at once: each is a connection to every server of a zone."""
+
+ASKING_MAX_OF_USER = 4
+"""How many of them may be one user's: a script must not take the places of all others."""
+
+
+async def get_delegation(call: Call[None, None]) -> Answer:
+    """One of the user's own delegations, live or in the trash: stored, published, as each name server answers now, and its provisioning."""
+    db, user_id, identifier = call.context.db, call.registrant.user.id, call.path["fqdn"]
+    before = await db.read(view_delegation, user_id, identifier)
+    with _place(call):
+        answers = await ask_servers(
+            call.context.name_servers(before.platform_domain),
+            before.platform_domain.domain,
+            before.subdomain.fqdn,
+            also_absent=before.also_absent,
+        )
+    # What was answered may be of before or after a change that was made while it was asked for.
+    view = await db.read(view_delegation, user_id, identifier)
+    report = report_served(
+        view.subdomain,
+        view.desired,
+        answers,
+        changed_meanwhile=view.desired != before.desired
+        or view.subdomain.generation != before.subdomain.generation
+        or view.subdomain.published_generation != before.subdomain.published_generation,
+    )
+    answer: DelegationAnswer = delegation_answer(view.subdomain, report, view.warnings)
+    return Answer(answer)
+
+
+@contextmanager
+def _place(call: Call[None, None]) -> Iterator[None]:
+    """Take one of the places of those that ask at once; nobody waits for one: a place is free again in seconds.
+
+    Raises:
+        RateLimited: the user has as many as one may.
+        Unavailable: all are taken.
+    """
+    asking, user_id = call.context.asking, call.registrant.user.id
+    if asking[user_id] >= ASKING_MAX_OF_USER:
+        raise RateLimited(
+            f"{ASKING_MAX_OF_USER} requests of yours ask the name servers already; wait for their answers.",
+            retry_after_seconds=1,
+        )
+    if asking.total() >= ASKING_MAX:
+        raise Unavailable(
+            "Too many requests ask the name servers right now; try again in a moment.", retry_after_seconds=1
+        )
+    asking[user_id] += 1
+    try:
+        yield
+    finally:
+        asking[user_id] -= 1
+        if not asking[user_id]:
+            del asking[user_id]

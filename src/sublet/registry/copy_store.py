@@ -17,8 +17,8 @@ import sublet.accounts.store
 import sublet.credits.coupon_store
 import sublet.credits.package_store
 import sublet.credits.store
+import sublet.http.idempotency_store
 import sublet.http.rate_store
-import sublet.http.store
 import sublet.mail.store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store

@@ -1,5 +1,6 @@
-"""The SQL of the HTTP edge: what was done under an `Idempotency-Key`, and whether the database answers."""
+"""All SQL of `Idempotency-Key`, its invariant included, and the question whether the database answers."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,17 +14,22 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
+    exists,
     insert,
     select,
     update,
 )
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from sublet.accounts.store import users
 from sublet.credits.model import Outcome
 from sublet.db import Prepared, Tx
 from sublet.http.errors import IdempotencyInProgress
+from sublet.invariants import Violation
 from sublet.processes.store import processes
 from sublet.schema import BIG_ID, Instant, metadata, violates
+from sublet.subdomains.store import subdomains
+from sublet.tickets.store import tickets
 
 KEPT_FOR = timedelta(hours=24)
 """How long a key is remembered (docs/spec-choices.md)."""
@@ -136,3 +142,24 @@ def _oldest(now: datetime) -> datetime:
 
 def _plain(outcome: Outcome) -> Any:
     return msgspec.to_builtins(Outcome(outcome.id, outcome.charged_credits, outcome.coupon))
+
+
+def list_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
+    """Which keys remember an outcome that is no subdomain and no ticket of their user, nor the user itself, or none at all?
+
+    Which of them it is is not stored, so it is enough that one is the user's.
+    """
+    keys = idempotency_keys.c
+    outcome_id = keys.outcome["id"].as_integer()
+    own = (
+        exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
+        for table in (subdomains, tickets)
+    )
+    of_somebody = exists().where(users.c.id == keys.user_id)
+    subdomain, ticket = own
+    query = select(keys.user_id, keys.key).where(
+        keys.outcome.is_(None) | ~of_somebody | ~(subdomain | ticket | (outcome_id == keys.user_id))
+    )
+    for user_id, key in tx.connection.execute(query):
+        sentence = f"what is remembered under the key {key} is not its user's"
+        yield Violation("rows_belong_together", "user", user_id, sentence)
