@@ -34,7 +34,7 @@ Page = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the status pages show: the database, the other parts of the process by name, whether it is stopping, and metrics."""
+    """The contents of the status pages: the database, the other parts of the process by name, whether it is stopping, and metrics."""
 
     db: Database
     metrics: Metrics

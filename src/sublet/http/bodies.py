@@ -91,13 +91,13 @@ class NoBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whether to get mail on dates of one's names."""
+    """Whether the user gets mail about dates of its names."""
 
     enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
 
 
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to register. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
+    """A registration. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 
     platform_domain_id: Annotated[int, Meta(ge=1)] | None = None
     domain: Annotated[str, Meta(max_length=254)] | None = None
@@ -119,7 +119,7 @@ class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to change: a member left out keeps what is stored, an empty list or null clears it. `ns1` to `ns4` stand for the whole list: sent at all, they replace it."""
+    """A change: a member that is left out keeps its stored value, an empty list or null clears it. `ns1` to `ns4` replace the whole list."""
 
     nameservers: Nameservers | UnsetType | None = UNSET
     ns1: HostNameText | UnsetType | None = UNSET
@@ -131,7 +131,7 @@ class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How to renew."""
+    """A renewal."""
 
     confirm: Confirm | None = None
     coupon_code: CouponCode | None = None
@@ -139,7 +139,7 @@ class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whether a name is renewed by itself, and for how much at most: `max_credits` belongs to `enabled`: true."""
+    """The automatic renewal of a name; `max_credits` belongs to `enabled`: true."""
 
     enabled: Annotated[bool, Meta(description="True turns it on, false off.")] | None = None
     max_credits: (
@@ -175,7 +175,7 @@ class ReplyBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class PageQuery(Struct, kw_only=True):
-    """What every list takes."""
+    """The query parameters of all lists."""
 
     limit: Annotated[int, Meta(ge=1, le=500, description="Most items of one page.")] = 100
     cursor: (
@@ -225,14 +225,18 @@ class TicketsQuery(PageQuery, kw_only=True):
 
 
 def sent_ceiling(body: AutoRenewBody) -> int | None:
-    """Return the most that a name may be renewed for by itself; None for not at all.
+    """Return the ceiling of the automatic renewal; None turns it off.
 
     Raises:
-        ValidationFailed: `enabled` is missing; `max_credits` is missing where it is true, or sent where it is false.
+        ValidationFailed: `enabled` is missing; `max_credits` is missing if it is true, or sent if it is false.
     """
     if body.enabled is None:
         raise validation_failed(
-            [FieldError("enabled", "required", "Say whether it is renewed by itself: true or false.")]
+            [
+                FieldError(
+                    "enabled", "required", "Say whether the name is renewed automatically: true or false."
+                )
+            ]
         )
     if body.enabled and body.max_credits is None:
         sentence = "Say how many credits a renewal may cost at most; 0 renews only while it is free."

@@ -57,7 +57,7 @@ PAGE_HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 }
-"""What the page is sent with: a browser then refuses everything but the page's own style, by its hash."""
+"""Headers of the page: the browser accepts only the page's own style, by its hash."""
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -244,7 +244,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _description(document: Document, schema: dict[str, Any]) -> str:
-    """Return what a member means: by its own words, or those of the first of its forms that has some."""
+    """Return the description of a member, or of the first of its forms that has one."""
     found = (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ()))
     return next((text for each in found if (text := _resolve(document, each).get("description"))), "")
 
@@ -257,7 +257,7 @@ def _resolve(document: Document, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return a table of cells that are HTML already; nothing where there are no rows."""
+    """Return a table of cells that are already HTML; an empty text if there are no rows."""
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     if not body:
         return ""

@@ -32,7 +32,7 @@ from sublet.subdomains.store import subdomains
 from sublet.tickets.store import tickets
 
 KEPT_FOR = timedelta(hours=24)
-"""How long a key is remembered (docs/spec-choices.md)."""
+"""The time that a key is remembered (docs/spec-choices.md)."""
 
 _LOCK_NOT_AVAILABLE = "55P03"
 idempotency_keys = Table(
@@ -53,7 +53,7 @@ class KeyTaken(Exception):  # noqa: N818 - no error: a new transaction sees what
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What was done under a key: the request's fingerprint, the status it was answered with, the outcome."""
+    """A used key: the request's fingerprint, the status of its answer, and the outcome."""
 
     fingerprint: str
     status: int
@@ -87,7 +87,7 @@ def key_is_running() -> IdempotencyInProgress:
 
 
 def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
-    """What did this user do under this key in the last 24 hours?"""
+    """Return the request of this user with this key in the last 24 hours, or None."""
     row = _REMEMBERED.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
     if row is None:
         return None
@@ -126,12 +126,12 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
 
 
 def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
-    """Keep what the verb did under the key that was claimed in this transaction."""
+    """Store the outcome under the key that was claimed in this transaction."""
     _KEPT.run(tx, of=user_id, under=key, done=_plain(outcome))
 
 
 def answers(tx: Tx) -> bool:
-    """Does the database answer, and does it have our tables? Asked of one that every role of `sublet grants` may read."""
+    """Return True if the database answers and has our tables. Reads a table that each role of `sublet grants` may read."""
     tx.connection.execute(select(processes.c.id).limit(1)).first()
     return True
 
@@ -145,7 +145,7 @@ def _plain(outcome: Outcome) -> Any:
 
 
 def list_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Which keys remember an outcome that is no subdomain and no ticket of their user, nor the user itself, or none at all?
+    """Yield the keys without an outcome, or whose outcome is neither their user nor a subdomain or ticket of it.
 
     Which of them it is is not stored, so it is enough that one is the user's.
     """
@@ -155,10 +155,10 @@ def list_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
         for table in (subdomains, tickets)
     )
-    of_somebody = exists().where(users.c.id == keys.user_id)
+    of_a_user = exists().where(users.c.id == keys.user_id)
     subdomain, ticket = own
     query = select(keys.user_id, keys.key).where(
-        keys.outcome.is_(None) | ~of_somebody | ~(subdomain | ticket | (outcome_id == keys.user_id))
+        keys.outcome.is_(None) | ~of_a_user | ~(subdomain | ticket | (outcome_id == keys.user_id))
     )
     for user_id, key in tx.connection.execute(query):
         sentence = f"what is remembered under the key {key} is not its user's"

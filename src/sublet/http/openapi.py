@@ -41,7 +41,7 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     ReplyBody.__name__: ("message",),
     RemindersBody.__name__: ("enabled",),
 }
-"""Members that the spec (part 4) or an extension requires. The Structs have them optional so that a missing one is told with the rest (422)."""
+"""Members that the spec (part 4) or an extension requires. The Structs have them optional so that a refusal (422) lists a missing one with the others."""
 _DS_FORMS = (DsRecord, Dnskey)
 
 Schema = dict[str, Any]
@@ -220,7 +220,7 @@ def envelope_schemas() -> dict[str, Schema]:
                     "errors_omitted": {
                         "type": "integer",
                         "minimum": 1,
-                        "description": "How many wrong fields `errors` leaves out; absent where it has them all.",
+                        "description": "How many wrong fields `errors` leaves out; absent if it has them all.",
                     }
                 },
                 "description": "Members that the code defines.",

@@ -1,4 +1,4 @@
-"""From the types of the nouns to the shapes on the wire: nothing is decided here, only named and put in order."""
+"""From the types of the nouns to the shapes of answers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -108,7 +108,7 @@ def subdomain_shape(
 
 
 def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.ProvisioningShape:
-    """Return how far the DNS is with a subdomain, and what was accepted and may hurt."""
+    """Return the state of a subdomain's publication, with warnings."""
     return shapes.ProvisioningShape(
         status=provisioning_status(subdomain),  # type: ignore[arg-type]
         generation=subdomain.generation,

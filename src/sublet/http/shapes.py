@@ -148,7 +148,7 @@ class PlatformDomainsAnswer(Struct, kw_only=True, frozen=True):
 
 
 class UsageShape(Struct, kw_only=True, frozen=True):
-    """How many free names the user holds, and may hold. Names in the trash do not count."""
+    """The number of free names that the user holds, and may hold. Names in the trash do not count."""
 
     used: Count
     limit: Count
@@ -262,7 +262,7 @@ class ProvisionAnswer(Struct, kw_only=True, frozen=True):
 
 
 class RenewalShape(Struct, kw_only=True, frozen=True):
-    """What a renewal did."""
+    """The result of a renewal."""
 
     expires_at: Moment
     renewal_available: bool
@@ -279,7 +279,7 @@ class RenewAnswer(Struct, kw_only=True, frozen=True):
 
 
 class DeletedShape(Struct, kw_only=True, frozen=True):
-    """What was moved to the trash."""
+    """The name that was moved to the trash."""
 
     id: Id
     fqdn: HostName
@@ -342,7 +342,7 @@ class TicketAnswer(Struct, kw_only=True, frozen=True):
 
 
 class QuoteShape(Struct, kw_only=True, frozen=True):
-    """What a paid operation will cost; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
+    """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
     action: Literal["register", "renew", "restore"]
     fqdn: HostName
@@ -371,7 +371,7 @@ Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zo
 
 
 class StoredDelegationShape(Struct, kw_only=True, frozen=True):
-    """What the registry stores; `generation` counts the changes that the DNS has to follow."""
+    """The stored delegation; `generation` counts the changes that the DNS has to follow."""
 
     nameservers: list[HostName]
     glue: list[GlueShape]
@@ -389,7 +389,7 @@ class PublishedDelegationShape(Struct, kw_only=True, frozen=True):
 
 
 class ParentServerShape(Struct, kw_only=True, frozen=True):
-    """What a name server of the parent zone answers now. Where it gives no answer `error` says why, and the rest is null.
+    """The present answer of a name server of the parent zone. Without an answer `error` says why, and the rest is null.
 
     `difference` is null where the answer is what is stored.
     """
@@ -431,10 +431,10 @@ Action = Literal["update_nameservers", "retry", "renew", "set_auto_renew", "dele
 
 
 class TimelineEventShape(Struct, kw_only=True, frozen=True):
-    """A dated event: behind where `past` is true, else what comes if nobody does anything.
+    """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
 
     `expires_at` and `charged_credits` are set where a term was added: the expiry after it, and what it cost. `by` is null
-    for a date, which nobody made.
+    for a date.
     """
 
     event: Literal[
@@ -465,7 +465,7 @@ class TimelineEventShape(Struct, kw_only=True, frozen=True):
 
 
 class TimelineAnswer(Struct, kw_only=True, frozen=True):
-    """The events behind and ahead of a subdomain, oldest first, and what can be done with it now."""
+    """The past and future events of a subdomain, oldest first, and the actions allowed now."""
 
     ok: Literal[True] = True
     timeline: list[TimelineEventShape]
@@ -474,7 +474,7 @@ class TimelineAnswer(Struct, kw_only=True, frozen=True):
 
 
 class AttemptShape(Struct, kw_only=True, frozen=True):
-    """An attempt to renew a subdomain by itself; `charged_credits` is null where it failed."""
+    """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
 
     at: Moment
     outcome: Literal["renewed", "failed"]

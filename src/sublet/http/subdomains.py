@@ -102,7 +102,7 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
 
 
 async def get_timeline(call: Call[None, None]) -> Answer:
-    """What is behind and ahead of one of the user's own subdomains, live or in the trash."""
+    """The timeline of one of the user's own subdomains, live or in the trash."""
     user = call.registrant.user
     limit = quota_limit(user.free_quota, call.context.settings.free_quota)
 
@@ -160,7 +160,7 @@ async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
 
 
 async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
-    """Register, then wait a short, bounded time for the DNS, and tell what is then true."""
+    """Register, wait for the publication (`publish_wait_ms`), and answer with the current state."""
     body = call.body
     command = Register(
         platform_domain_id=body.platform_domain_id,
@@ -181,7 +181,7 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
 
 
 async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
-    """Change nameservers, glue and DS records; what is left out is kept, an empty list or null clears it."""
+    """Change nameservers, glue and DS records; a member that is left out keeps its value, an empty list or null clears it."""
     body, settings = call.body, call.context.settings
     command = UpdateNameservers(
         nameservers=sent_nameservers(body),
@@ -215,7 +215,7 @@ async def renew_subdomain(call: Call[RenewBody, None]) -> Answer:
 
 
 async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
-    """Bring a name back from the trash: free within what is paid, else with a renewal."""
+    """Restore a name from the trash: free within the paid term, otherwise with a renewal."""
     done = await write_once(
         call,
         200,
@@ -261,7 +261,7 @@ def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> sh
 
 
 def _find(tx: Tx, subdomain_id: int) -> Subdomain:
-    """Return what was just written, as it is now.
+    """Return the subdomain that was just written, in its current state.
 
     Raises:
         Unavailable: it isn't there. Rows of subdomains are never removed, so the database went back to before the write, as when a
@@ -280,7 +280,7 @@ def _find(tx: Tx, subdomain_id: int) -> Subdomain:
 async def _settled(
     call: Call[Any, Any], done: Done
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
-    """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
+    """Wait for the publication, at most `publish_wait_ms`, and return the shapes of the current state."""
     db = call.context.db
     wait_seconds = call.context.settings.publish_wait_ms / 1000
     registered = done.outcome if isinstance(done.outcome, Registered) else None
@@ -298,7 +298,7 @@ async def _settled(
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:
-    """Return the warnings on what was sent and is not stored: the flags of DNSKEYs."""
+    """Return the warnings about sent values that aren't stored: the flags of DNSKEYs."""
     if not isinstance(call.body, (RegisterBody, NameserversBody)) or not call.body.ds_records:
         return ()
     return dnskey_warnings(subdomain.fqdn, ds_inputs(call.body.ds_records))
@@ -336,10 +336,10 @@ async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
 
 
 ASKING_MAX = 32
-"""How many requests of the process ask name servers at once: each is a connection to every server of a zone."""
+"""The most requests of a process that ask name servers at once; each opens a connection to every server of a zone."""
 
 ASKING_MAX_OF_USER = 4
-"""How many of them may be one user's: a script must not take the places of all others."""
+"""The most of them for one user, so that a script doesn't keep others out."""
 
 
 async def get_delegation(call: Call[None, None]) -> Answer:
@@ -353,7 +353,7 @@ async def get_delegation(call: Call[None, None]) -> Answer:
             before.subdomain.fqdn,
             also_absent=before.also_absent,
         )
-    # What was answered may be of before or after a change that was made while it was asked for.
+    # A change during the queries makes old answers possible.
     view = await db.read(view_delegation, user_id, identifier)
     report = report_served(
         view.subdomain,
@@ -369,7 +369,7 @@ async def get_delegation(call: Call[None, None]) -> Answer:
 
 @contextmanager
 def _place(call: Call[None, None]) -> Iterator[None]:
-    """Take one of the places of those that ask at once; nobody waits for one: a place is free again in seconds.
+    """Take one of the places for asking name servers; refuse at once if there is none.
 
     Raises:
         RateLimited: the user has as many as one may.
