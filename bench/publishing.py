@@ -12,7 +12,7 @@ import dns.update
 from servers import service_running
 from speed import WAITING, first_value, say
 
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.credits.model import Payable
 from sublet.db import Tx, open_database

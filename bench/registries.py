@@ -17,15 +17,15 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import text
 
-from sublet.accounts.edit_user import UserEdit, edit_user
-from sublet.accounts.issue_token import issue_token
+from sublet.accounts.tokens import issue_token
+from sublet.accounts.users import UserEdit, edit_user
 from sublet.audit import Actor
 from sublet.credits.model import Payable
-from sublet.credits.record_payment import PaymentMade, record_payment
+from sublet.credits.movements import PaymentMade, record_payment
 from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from support.grown_registry import OPERATOR, ZONE, grow, multiply
 from support.postgresql import fresh_database, run_postgresql
 

@@ -11,7 +11,7 @@ import sublet.cli.doctor
 import sublet.http.idempotency_store
 import sublet.http.rate_store
 import sublet.processes.store
-import sublet.subdomains.sweep_store
+import sublet.subdomains.sweep.store
 import sublet.tickets.store
 from sublet.db import sqlite_engine
 from sublet.db.connect import postgresql_engine
@@ -25,7 +25,7 @@ ALL_TABLES = (
     sublet.http.rate_store,
     sublet.http.idempotency_store,
     sublet.processes.store,
-    sublet.subdomains.sweep_store,
+    sublet.subdomains.sweep.store,
     sublet.tickets.store,
 )
 """Importing these declares every table there is."""

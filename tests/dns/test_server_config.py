@@ -1,4 +1,4 @@
-"""The generated configurations, tried on the real servers: what works, and what nobody may do."""
+"""The generated configurations on the real servers: permitted updates, and refused ones."""
 
 from collections.abc import Iterator
 
@@ -156,7 +156,7 @@ def test_no_other_key_may_update(server: NameServerProcess, who: str) -> None:
     keys = {
         "no key": None,
         "wrong secret": fresh_key(server.key.name),
-        "unknown key": fresh_key("somebody"),
+        "unknown key": fresh_key("stranger"),
         "the secondaries' key": server.transfer_key,
     }
     before = server.records()

@@ -8,7 +8,9 @@ from sublet.dns.primary import CAUSES
 from sublet.worker.judgement import SENTENCES
 
 ROOT = Path(__file__).parents[2]
-_NAMED = re.compile(r'(?:Violation|\bFault)\(\s*"([a-z_]+)"|\("([a-z_]+)", [a-z]+_problem\(')
+_NAMED = re.compile(
+    r'(?:Violation\(|\bFault\(|broken\(\s*tx,|yield)\s*\(?\s*"([a-z_]+)"|\("([a-z_]+)", [a-z]+_problem\('
+)
 
 
 def test_every_invariant_has_a_line_that_says_what_to_do() -> None:

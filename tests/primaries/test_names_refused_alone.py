@@ -9,7 +9,7 @@ import pytest
 from sublet.db import Tx
 from sublet.dns.primary import send_update
 from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains import owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.worker import primary_zone
 from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
 from support.name_servers import NameServerProcess
@@ -136,5 +136,5 @@ def test_what_was_never_sent_is_not_taken_out(on: ServiceOn, ada: Registrant) ->
 def _is_settled(tx: Tx, fqdn: str) -> bool:
     """Whether nothing is left to publish, nor any owner that would be taken for ours."""
     domain_id = find_platform_domain(tx, ZONE).id
-    owners = owner_store.list_published_owners_of_zone(tx, domain_id)
+    owners = store.list_published_owners_of_zone(tx, domain_id)
     return fqdn not in owners and not publish_store.list_waiting(tx, domain_id, 1)

@@ -16,4 +16,4 @@ def test_all_is_published_when_the_primary_is_back(kind: str, tmp_path: Path) ->
     missing = missing_programs(kind)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    primary_away(kind, tmp_path, names=share(100, whole=200), away_seconds=15)
+    primary_away(kind, tmp_path, names=share(100, whole=200), away_seconds=6)

@@ -1,4 +1,4 @@
-"""What comes back is believed only if it is signed with our key: a man in the middle spoils the answers of a real server."""
+"""The publisher believes an answer only if it is signed with our key: a proxy tampers with the answers of a real server."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,16 +10,16 @@ import pytest
 
 from sublet.config import PrimarySettings
 from sublet.worker import primary_zone
+from support.dns_proxy import DnsProxy, OnAnswer, dns_proxy, framed
 from support.primary_faults import fails_for, healed
 from support.running_service import Registrant
 from support.service_on_primary import ServiceOn, service_on
-from support.tampering_proxy import Middleman, Tamper, framed, middleman
 
 pytestmark = pytest.mark.slow
 
 
 def without_signature(wire: bytes) -> bytes:
-    """As `wire` without its TSIG record, which is the last one."""
+    """Return the message without its TSIG record, which is the last one."""
     message = dns.message.from_wire(wire, keyring=False)
     if message.tsig is None:
         return wire
@@ -66,16 +66,16 @@ def hung_up(wire: bytes) -> bytes | None:
 
 
 @pytest.fixture(scope="module")
-def between() -> Iterator[Middleman]:
-    with middleman() as found:
+def between() -> Iterator[DnsProxy]:
+    with dns_proxy() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def on(between: Middleman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
+def on(between: DnsProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
     def before(section: PrimarySettings) -> PrimarySettings:
-        between.server = (section.address, section.port)
-        return replace(section, port=between.port)
+        between.target = (section.address, section.port)
+        return replace(section, port=between.address[1])
 
     with service_on("knot", tmp_path_factory.mktemp("knot"), before=before, publish_wait_ms=0) as found:
         yield found
@@ -97,15 +97,15 @@ def on(between: Middleman, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_an_answer_that_was_spoiled(
     on: ServiceOn,
     ada: Registrant,
-    between: Middleman,
-    tamper: Tamper,
+    between: DnsProxy,
+    tamper: OnAnswer,
     cause: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(primary_zone, "TIMEOUT_SECONDS", 2.0)
-    between.tamper = tamper
+    between.on_answer = tamper
     try:
         fqdn = fails_for(on, ada, cause)
     finally:
-        between.tamper = framed
+        between.on_answer = framed
     healed(on, ada, fqdn)

@@ -56,13 +56,13 @@ def test_fixed_coupons_take_off_no_more_than_the_price(list_price: int, discount
     assert apply_coupon(FIXED, list_price).discount_credits == discount
 
 
-def test_what_was_applied_names_the_coupon() -> None:
+def test_an_applied_coupon_names_the_coupon() -> None:
     applied = apply_coupon(PERCENT, 10)
     assert (applied.code, applied.kind, applied.value) == ("SPRING", "percent", 30)
 
 
 @pytest.mark.parametrize("text", ["spring", " SPRING\t", "Spring\n"])
-def test_codes_are_the_same_in_any_case_and_with_spaces_around(text: str) -> None:
+def test_codes_ignore_case_and_surrounding_spaces(text: str) -> None:
     assert normalise_code(text) == "SPRING"
 
 
@@ -83,7 +83,7 @@ def test_a_coupon_that_fits_has_no_problem(changes: dict[str, Any]) -> None:
     assert coupon_problem(replace(PERCENT, **changes), **USE) is None
 
 
-# In the order in which they are checked: each one added to all that come after it is the one that is told.
+# In the order they are checked: of several errors the first one is reported.
 PROBLEMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("coupon_invalid", "no such", {"retired_at": NOW}, {}),
     ("coupon_invalid", "not valid yet", {"valid_from": NOW + TICK}, {}),
@@ -98,7 +98,7 @@ PROBLEMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("index", range(len(PROBLEMS)))
-def test_the_first_problem_is_told(index: int) -> None:
+def test_problems_are_checked_in_order(index: int) -> None:
     code, words, _, _ = PROBLEMS[index]
     for last in range(index, len(PROBLEMS)):
         changes: dict[str, Any] = {}
@@ -112,5 +112,5 @@ def test_the_first_problem_is_told(index: int) -> None:
         assert words in problem.message
 
 
-def test_a_coupon_that_never_was_and_a_retired_one_look_the_same() -> None:
+def test_a_retired_and_a_missing_coupon_give_the_same_answer() -> None:
     assert coupon_problem(None, **USE) == coupon_problem(replace(PERCENT, retired_at=NOW), **USE)

@@ -62,7 +62,7 @@ names = st.builds(
         (TRASHED, "trashed", "none"),
     ],
 )
-def test_every_state_from_its_facts(subdomain: Subdomain, status: str, provisioning: str) -> None:
+def test_the_state_is_derived_from_facts(subdomain: Subdomain, status: str, provisioning: str) -> None:
     assert (derive_status(subdomain, NOW), provisioning_status(subdomain)) == (status, provisioning)
 
 
@@ -82,7 +82,7 @@ def test_the_first_fact_that_holds_gives_the_state(subdomain: Subdomain) -> None
 
 
 @given(names)
-def test_what_is_shown_holds_together(subdomain: Subdomain) -> None:
+def test_the_shown_fields_are_consistent(subdomain: Subdomain) -> None:
     status, provisioning = derive_status(subdomain, NOW), provisioning_status(subdomain)
     if status == "active":
         assert is_delegated(subdomain)
@@ -107,7 +107,7 @@ def test_a_name_expires_at_its_instant(before: timedelta, status: str) -> None:
     assert derive_status(NAME, NAME.expires_at - before) == status
 
 
-def test_the_table_of_states_is_whole() -> None:
+def test_the_table_of_states_is_complete() -> None:
     changes = {"update_nameservers", "retry", "renew", "set_auto_renew", "delete"}
     assert tuple(STATUS_LABELS) == tuple(ALLOWED) == STATUSES
     for status in STATUSES:
@@ -132,7 +132,7 @@ def test_the_window_is_at_most_one_term(window_days: int, period_days: int, open
 
 
 @given(st.integers(1, 3650), st.integers(1, 3650))
-def test_right_after_a_renewal_it_is_not_open_again(window_days: int, period_days: int) -> None:
+def test_renewal_is_not_open_right_after_a_renewal(window_days: int, period_days: int) -> None:
     name = replace(NAME, renewal_window_days=window_days, period_days=period_days, expires_at=NOW + TICK)
     assert renewal_available(name, NOW)
     renewed = replace(name, expires_at=term_end(name.expires_at, period_days))
@@ -140,9 +140,7 @@ def test_right_after_a_renewal_it_is_not_open_again(window_days: int, period_day
 
 
 @given(st.integers(1, 3650), st.integers(1, 3650), st.integers(0, 3650))
-def test_no_renewal_follows_another_within_a_day_however_late_it_was(
-    window_days: int, period_days: int, late_days: int
-) -> None:
+def test_no_second_renewal_within_a_day(window_days: int, period_days: int, late_days: int) -> None:
     name = replace(
         NAME, renewal_window_days=window_days, period_days=period_days, expires_at=NOW - late_days * DAY
     )
@@ -154,7 +152,7 @@ def test_no_renewal_follows_another_within_a_day_however_late_it_was(
 # Suspension
 
 
-def test_the_time_of_a_held_name_stands_still_and_counts_anew_after() -> None:
+def test_the_dates_of_a_suspended_name_restart_after_the_suspension() -> None:
     expired = replace(NAME, expires_at=NOW)
     assert lost_at(expired) == NOW + 30 * DAY
     assert lost_at(replace(expired, suspended_at=NOW)) is None
@@ -167,7 +165,7 @@ def test_the_time_of_a_held_name_stands_still_and_counts_anew_after() -> None:
 
 
 @pytest.mark.parametrize("name", [TRASHED, replace(NAME, suspended_at=NOW)])
-def test_what_is_held_or_in_the_trash_is_not_renewed(name: Subdomain) -> None:
+def test_suspended_names_and_names_in_the_trash_are_not_renewed(name: Subdomain) -> None:
     assert not renewal_available(name, name.expires_at)
 
 
@@ -200,7 +198,7 @@ STANDING = replace(NAME, auto_renew_max_credits=0)
         (replace(STANDING, last_renewed_at=OPENS_AT + DAY), OPENS_AT + 2 * DAY),
     ],
 )
-def test_a_name_is_renewed_by_itself_when_renewal_opens_and_tried_again_daily(
+def test_automatic_renewal_starts_when_renewal_opens_and_is_retried_daily(
     name: Subdomain, at: datetime | None
 ) -> None:
     assert auto_renew_at(name) == at
@@ -233,7 +231,7 @@ def test_a_name_is_restorable_for_its_days_in_the_trash() -> None:
     assert not is_restorable(replace(TRASHED, trash_days=0), NOW)
 
 
-def test_what_is_not_in_the_trash_or_purged_is_not_restorable() -> None:
+def test_live_and_purged_names_are_not_restorable() -> None:
     for name in (NAME, replace(TRASHED, purged_at=NOW)):
         assert restorable_until(name) is None
         assert not is_restorable(name, NOW)

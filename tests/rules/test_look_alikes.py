@@ -29,16 +29,16 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)
-def test_what_looks_alike(one: str, other: str) -> None:
+def test_labels_that_look_alike(one: str, other: str) -> None:
     assert skeleton(parse_label(one)) == skeleton(parse_label(other))
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_what_does_not(one: str, other: str) -> None:
+def test_labels_that_do_not_look_alike(one: str, other: str) -> None:
     assert skeleton(parse_label(one)) != skeleton(parse_label(other))
 
 
-def test_joiners_are_not_seen() -> None:
+def test_joiners_are_ignored() -> None:
     label = parse_label(
         "\u0915\u094d\u200d\u0937"
     )  # Devanagari with a zero width joiner where IDNA takes one
@@ -69,7 +69,7 @@ def test_reserved_labels_by_name_are_all_reserved() -> None:
     assert not looks_reserved(skeleton("shop"))
 
 
-def test_the_table_is_whole_and_names_where_it_is_from() -> None:
+def test_the_table_is_complete_and_names_its_source() -> None:
     assert confusables.VERSION in (confusables.__doc__ or "")
     assert "Unicode License" in (confusables.__doc__ or "")
     assert (

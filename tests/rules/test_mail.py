@@ -7,11 +7,10 @@ from email.policy import default
 
 import pytest
 
-from sublet.mail.attempts import GIVEN_UP_AFTER, LEASE, back_off, is_given_up
 from sublet.mail.compose import compose, envelope_address, message_id, one_line
-from sublet.mail.model import Mail
-from sublet.tickets.mail_text import mail_subject, mail_text
+from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up
 from sublet.tickets.model import Ticket
+from sublet.tickets.staff import mail_subject, mail_text
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 MAIL = Mail(
@@ -39,7 +38,7 @@ def test_back_off_doubles_up_to_an_hour(attempts: int, minutes: int) -> None:
     assert back_off(attempts, 1) == timedelta(minutes=minutes) / 2
 
 
-def test_a_lease_outlasts_no_back_off_by_much() -> None:
+def test_the_lease_is_shorter_than_the_longest_back_off() -> None:
     assert timedelta(minutes=1) < LEASE < timedelta(hours=1)
 
 
@@ -52,11 +51,11 @@ def test_a_lease_outlasts_no_back_off_by_much() -> None:
         (timedelta(days=365), False, False),
     ],
 )
-def test_only_what_is_refused_for_good_is_given_up(age: timedelta, permanent: bool, given_up: bool) -> None:
+def test_only_a_permanent_refusal_is_given_up(age: timedelta, permanent: bool, given_up: bool) -> None:
     assert is_given_up(NOW, NOW + age, permanent=permanent) is given_up
 
 
-def test_a_message_is_plain_text_that_says_it_is_a_machines() -> None:
+def test_a_message_is_plain_text_and_marked_as_automatic() -> None:
     message = compose(MAIL, "Namen & Co", "names@example.net")
     raw = message.as_bytes()
     assert raw.isascii()
@@ -73,7 +72,7 @@ def test_a_message_is_plain_text_that_says_it_is_a_machines() -> None:
     assert read.get_content().splitlines() == MAIL.text.splitlines()
 
 
-def test_every_attempt_is_the_same_message_and_every_mail_another() -> None:
+def test_every_attempt_sends_the_same_message_and_every_mail_has_its_own() -> None:
     first = compose(MAIL, "", "names@example.net").as_bytes()
     later = replace(MAIL, attempts=9, next_attempt_at=NOW + timedelta(hours=3), error="500 no")
     assert compose(later, "", "names@example.net").as_bytes() == first
@@ -90,7 +89,7 @@ def test_every_attempt_is_the_same_message_and_every_mail_another() -> None:
 @pytest.mark.parametrize(
     "evil", ["a\r\nBcc: eve@example.com", "a\nBcc: eve", "a\u2028b", "a\x00b\x1b[2J", "a\rb\x85c"]
 )
-def test_nothing_that_a_user_wrote_adds_a_header(evil: str) -> None:
+def test_a_user_s_text_can_t_add_a_header(evil: str) -> None:
     message = compose(replace(MAIL, subject=evil), evil, "names@example.net")
     read = message_from_bytes(message.as_bytes(), policy=default)
     assert sorted(read.keys()) == sorted(
@@ -101,7 +100,7 @@ def test_nothing_that_a_user_wrote_adds_a_header(evil: str) -> None:
     )  # fmt: skip
     assert read["Subject"] == one_line(evil)
     assert read["To"] == "ada@example.org"
-    with pytest.raises(ValueError, match="no e-mail address"):
+    with pytest.raises(ValueError, match="not an e-mail address"):
         compose(replace(MAIL, recipient=evil + "@example.org"), "", "names@example.net")
 
 
@@ -115,7 +114,7 @@ def test_domains_of_recipients_are_a_labels() -> None:
     assert envelope_address("ada@bücher.example") == "ada@xn--bcher-kva.example"
     assert envelope_address("ädä@example.org") == "ädä@example.org"
     for bad in ("ada", "@example.org", "ada@", "ada@localhost"):
-        with pytest.raises(ValueError, match="no e-mail address"):
+        with pytest.raises(ValueError, match="not an e-mail address"):
             envelope_address(bad)
 
 
@@ -135,7 +134,7 @@ TICKET = Ticket(
 )
 
 
-def test_a_mail_about_a_ticket_reads_well() -> None:
+def test_the_text_of_a_mail_about_a_ticket() -> None:
     assert mail_subject(TICKET) == "Re: [T-000123] Wo ist mein Name?"
     assert mail_text(TICKET, "Olga", "\nDort.\n\nUnd hier.\n") == (
         "Olga wrote in your ticket T-000123, about blog.example.test:\n"

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain, default_settings
 from sublet.subdomains.model import Register
 from sublet.subdomains.naming import canonical_domain, label_of
@@ -13,6 +14,13 @@ NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DOMAIN = PlatformDomain(
     id=7, domain="example.test", created_at=NOW, updated_at=NOW, **default_settings("example.test")
 )
+
+
+def asked_for(
+    *, label: str | None = None, fqdn: str | None = None, platform_domain: PlatformDomain | None = DOMAIN
+) -> tuple[str | None, list[FieldError]]:
+    canonical = canonical_domain(fqdn) if fqdn is not None else None
+    return label_of(Register(label=label, fqdn=fqdn), canonical, platform_domain)
 
 
 @pytest.mark.parametrize(
@@ -27,8 +35,10 @@ DOMAIN = PlatformDomain(
         ("XN--STRAE-OQA", "straße.example.test", "xn--strae-oqa"),
     ],
 )
-def test_label_and_fqdn_in_any_form_mean_one_label(label: str | None, fqdn: str | None, meant: str) -> None:
-    assert label_of(Register(label=label, fqdn=fqdn), DOMAIN) == (meant, [])
+def test_a_label_is_taken_from_label_or_fqdn_in_any_form(
+    label: str | None, fqdn: str | None, meant: str
+) -> None:
+    assert asked_for(label=label, fqdn=fqdn) == (meant, [])
 
 
 @pytest.mark.parametrize(
@@ -50,31 +60,35 @@ def test_label_and_fqdn_in_any_form_mean_one_label(label: str | None, fqdn: str 
         ("a_b", "shop.example.org", [("label", "label_invalid"), ("fqdn", "fqdn_mismatch")]),
     ],
 )
-def test_why_a_name_is_none(label: str | None, fqdn: str | None, errors: list[tuple[str, str]]) -> None:
-    _, found = label_of(Register(label=label, fqdn=fqdn), DOMAIN)
+def test_errors_of_a_requested_name(
+    label: str | None, fqdn: str | None, errors: list[tuple[str, str]]
+) -> None:
+    _, found = asked_for(label=label, fqdn=fqdn)
     assert [(each.field, each.code) for each in found] == errors
 
 
 @pytest.mark.parametrize(("label", "fqdn", "field"), [("é", None, "label"), (None, "é.example.test", "fqdn")])
-def test_idn_only_where_the_platform_domain_takes_it(label: str | None, fqdn: str | None, field: str) -> None:
-    command = Register(label=label, fqdn=fqdn)
-    assert label_of(command, DOMAIN)[1] == []
-    _, errors = label_of(command, structs.replace(DOMAIN, idn=False))
+def test_an_idn_needs_a_platform_domain_that_takes_idns(
+    label: str | None, fqdn: str | None, field: str
+) -> None:
+    assert asked_for(label=label, fqdn=fqdn)[1] == []
+    ascii_only = structs.replace(DOMAIN, idn=False)
+    _, errors = asked_for(label=label, fqdn=fqdn, platform_domain=ascii_only)
     assert [(each.field, each.code) for each in errors] == [(field, "label_invalid")]
 
 
 @pytest.mark.parametrize(
     ("label", "short"), [("ab", True), ("abc", False), ("éé", True), ("ééé", False), ("xn--dmb", True)]
 )
-def test_lengths_count_the_characters_that_people_see(*, label: str, short: bool) -> None:
-    _, errors = label_of(Register(label=label), structs.replace(DOMAIN, label_length_min=3))
+def test_the_shortest_length_counts_unicode_characters(*, label: str, short: bool) -> None:
+    _, errors = asked_for(label=label, platform_domain=structs.replace(DOMAIN, label_length_min=3))
     assert [each.code for each in errors] == (["label_too_short"] if short else [])
 
 
-def test_without_a_platform_domain_the_label_itself_is_checked() -> None:
-    assert label_of(Register(label="Shop"), None) == ("shop", [])
-    assert [each.code for each in label_of(Register(label="-"), None)[1]] == ["label_invalid"]
-    assert [each.code for each in label_of(Register(), None)[1]] == ["label_required"]
+def test_without_a_platform_domain_only_the_label_is_checked() -> None:
+    assert asked_for(label="Shop", platform_domain=None) == ("shop", [])
+    assert [each.code for each in asked_for(label="-", platform_domain=None)[1]] == ["label_invalid"]
+    assert [each.code for each in asked_for(platform_domain=None)[1]] == ["label_required"]
 
 
 @pytest.mark.parametrize(
@@ -90,13 +104,13 @@ def test_without_a_platform_domain_the_label_itself_is_checked() -> None:
         ("192.0.2.1", None),
     ],
 )
-def test_names_in_their_stored_form(text: str, canonical: str | None) -> None:
+def test_the_canonical_form_of_a_domain_name(text: str, canonical: str | None) -> None:
     assert canonical_domain(text) == canonical
 
 
 @given(st.text(max_size=80), st.none() | st.text(max_size=80))
-def test_whatever_is_asked_for_is_a_good_label_or_has_errors(label: str, fqdn: str | None) -> None:
-    meant, errors = label_of(Register(label=label, fqdn=fqdn), DOMAIN)
+def test_any_text_gives_a_valid_label_or_errors(label: str, fqdn: str | None) -> None:
+    meant, errors = asked_for(label=label, fqdn=fqdn)
     assert errors or (
         meant is not None and canonical_domain(f"{meant}.example.test") == f"{meant}.example.test"
     )

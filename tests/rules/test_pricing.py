@@ -4,8 +4,8 @@ import pytest
 
 from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
+from sublet.subdomains.charge import registration_price, renewal_price
 from sublet.subdomains.modes import choose_mode
-from sublet.subdomains.pricing import registration_price, renewal_price
 from sublet.subdomains.quota import Quota
 
 OFFERS = {mode: Offer(1, mode, 10 * index, 10 * index + 1, 365, None) for index, mode in enumerate(MODES)}
@@ -31,7 +31,7 @@ def _expected(requested: str | None, label_class: str, offered: set[str], *, quo
 
 @pytest.mark.parametrize("label_class", LABEL_CLASSES)
 @pytest.mark.parametrize("requested", [None, *MODES, "admin"])
-def test_the_whole_table_of_modes(requested: str | None, label_class: str) -> None:
+def test_the_mode_for_each_class_of_label(requested: str | None, label_class: str) -> None:
     for offered in OFFERED:
         for used, limit in ((0, 5), (4, 5), (5, 5), (6, 5), (0, 0)):
             chosen = choose_mode(
@@ -52,14 +52,14 @@ def test_standard_labels_are_free_while_quota_lasts_then_plus(
     assert choose_mode(requested, "standard", OFFERS, quota=Quota(used, 5)) == OFFERS[mode]
 
 
-def test_admin_is_refused_whatever_is_offered() -> None:
+def test_admin_is_always_refused() -> None:
     for label_class in LABEL_CLASSES:
         refusal = choose_mode("admin", label_class, OFFERS, quota=Quota(0, 5))
         assert isinstance(refusal, RegistrationModeNotAllowed)
         assert "admin" in refusal.message
 
 
-def test_the_quota_is_told() -> None:
+def test_the_refusal_has_the_quota() -> None:
     refusal = choose_mode("free", "standard", OFFERS, quota=Quota(7, 5))
     assert isinstance(refusal, FreeQuotaExceeded)
     assert refusal.details == {"limit": 5, "used": 7}
@@ -67,7 +67,7 @@ def test_the_quota_is_told() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("own", "own_renewal"), [(None, None), (99, None), (None, 77), (99, 77), (0, 0)])
-def test_a_label_s_own_prices_win_where_anything_is_charged(
+def test_a_label_s_own_prices_replace_the_offer_s_unless_free(
     mode: str, own: int | None, own_renewal: int | None
 ) -> None:
     offer = OFFERS[mode]
@@ -80,6 +80,6 @@ def test_a_label_s_own_prices_win_where_anything_is_charged(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_labels_that_are_not_listed_cost_what_the_offer_says(mode: str) -> None:
+def test_labels_without_a_price_cost_the_offer_s(mode: str) -> None:
     assert registration_price(OFFERS[mode], None) == OFFERS[mode].price_credits
     assert renewal_price(OFFERS[mode], None) == OFFERS[mode].renewal_price_credits

@@ -78,7 +78,7 @@ ORDER: list[tuple[type[Refusal], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("count", range(1, len(ORDER) + 1))
-def test_the_first_fault_is_told(count: int) -> None:
+def test_errors_of_a_payment_are_checked_in_order(count: int) -> None:
     members: dict[str, Any] = {"confirm": True}
     for _, more in ORDER[:count]:
         members |= more
@@ -95,7 +95,7 @@ def test_the_first_fault_is_told(count: int) -> None:
     "payable",
     [Payable(), Payable(confirm=False, may_spend=False), Payable(max_credits=0), Payable(confirm=True)],
 )
-def test_what_costs_nothing_needs_no_word(payable: Payable) -> None:
+def test_a_free_operation_needs_no_confirmation(payable: Payable) -> None:
     check_payment(_quote(0, 0), payable)
     check_payment(_quote(10, 0, discount=10), payable)
 
@@ -105,7 +105,7 @@ def test_confirmed_within_its_bound_and_covered_passes(max_credits: int | None) 
     check_payment(_quote(10, 10), Payable(confirm=True, max_credits=max_credits))
 
 
-def test_the_quote_is_shown_even_where_the_balance_is_short() -> None:
+def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
     with pytest.raises(PaymentConfirmationRequired) as caught:
         check_payment(_quote(10, 3), Payable())
     assert caught.value.quote.shortfall == 7
@@ -141,7 +141,7 @@ def test_the_quote_is_shown_even_where_the_balance_is_short() -> None:
         ),
     ],
 )
-def test_a_balance_that_is_too_low_is_told_first(balance: int, payable: Payable, message: str) -> None:
+def test_a_message_mentions_a_low_balance_first(balance: int, payable: Payable, message: str) -> None:
     with pytest.raises(Refusal) as caught:
         check_payment(_quote(10, balance), payable)
     assert caught.value.message == message

@@ -1,4 +1,4 @@
-"""The life of a name told again: each step of the table, each that is none, and what the row must say in the end."""
+"""Replaying a name's life: each step of the table, each event that is no step, and the resulting row."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -44,7 +44,7 @@ def test_into_the_trash_and_out_of_it(action: str) -> None:
     assert _faults(_life(action, "restore"), replace(ROW, trashed_at=BEGAN + DAY)) == ["row_is_replayed"]
 
 
-def test_the_system_takes_nameservers_and_tells_of_it_while_a_name_is_held_too() -> None:
+def test_the_system_removes_and_announces_nameservers_of_suspended_names_too() -> None:
     removed = ("remove_nameservers", DELEGATION, NOTHING)
     for held in ([], ["suspend"], ["delete"]):
         events = _life(*held, "nameserver_notice", removed)
@@ -101,7 +101,7 @@ def test_a_renewal_and_a_paid_restore_take_a_term_each() -> None:
         {"created_at": BEGAN},
     ],
 )
-def test_a_term_that_is_not_the_renewal_s(changed: dict[str, Any]) -> None:
+def test_a_term_that_does_not_match_its_renewal(changed: dict[str, Any]) -> None:
     second = replace(PastTerm(2, "renew", BEGAN + 2 * YEAR, 10, BEGAN + DAY), **changed)
     after = {"expires_at": (BEGAN + 2 * YEAR).isoformat(), "charged_credits": 10}
     renewed = ("renew", {"expires_at": (BEGAN + YEAR).isoformat()}, after)
@@ -109,7 +109,7 @@ def test_a_term_that_is_not_the_renewal_s(changed: dict[str, Any]) -> None:
     assert _faults(_life(renewed), row, (TERM, second)) == ["term_is_audited"]
 
 
-def test_time_never_moves_back() -> None:
+def test_an_expiry_never_moves_back() -> None:
     second = PastTerm(2, "renew", BEGAN + YEAR - DAY, 0, BEGAN + DAY)
     after = {"expires_at": second.ends_at.isoformat(), "charged_credits": 0}
     renewed = ("renew", {"expires_at": (BEGAN + YEAR).isoformat()}, after)
@@ -117,7 +117,7 @@ def test_time_never_moves_back() -> None:
     assert _faults(_life(renewed), row, (TERM, second)) == ["term_is_audited"]
 
 
-def test_a_change_begins_with_what_was_there() -> None:
+def test_a_change_starts_from_the_delegation_before_it() -> None:
     other = {**DELEGATION, "nameservers": ["ns2.example.org"]}
     row = replace(ROW, delegation=other)
     assert _faults(_life(("update_nameservers", DELEGATION, other)), row) == []

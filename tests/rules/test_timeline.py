@@ -1,4 +1,4 @@
-"""The timeline: what is behind and ahead of a name, from its facts alone."""
+"""The timeline: the past and future events of a name, from its facts alone."""
 
 from datetime import datetime, timedelta
 from typing import get_args, get_type_hints
@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from sublet.audit import Change
 from sublet.http.shapes import TimelineAnswer, TimelineEventShape
 from sublet.subdomains.lifecycle import ACTIONS, lost_at
-from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
+from sublet.subdomains.sweep.store import PastMilestone
 from sublet.subdomains.timeline import BEHIND_MAX, EVENTS, last_attempt, timeline
 from support import sample_subdomain
 from support.sample_subdomain import DAY, NOW
@@ -62,7 +62,7 @@ TRASHED = replace(NAME, trashed_at=NOW + 100 * DAY)
         (replace(NAME, suspended_at=NOW), 0, [("expires", 365)]),
         (replace(NAME, suspended_at=NOW), 400, []),
         (replace(TRASHED, suspended_at=NOW), 200, [("expires", 365)]),
-        # Grace and trash count anew from the end of a suspension.
+        # Grace and trash restart at the end of a suspension.
         (
             replace(NAME, unsuspended_at=NOW + 400 * DAY),
             401,
@@ -96,14 +96,14 @@ TRASHED = replace(NAME, trashed_at=NOW + 100 * DAY)
         (replace(NAME, suspended_at=NOW, auto_renew_max_credits=5), 0, [("expires", 365)]),
     ],
 )
-def test_ahead_is_what_comes_if_nobody_does_anything(
+def test_future_events_are_those_that_happen_without_an_action(
     name: Subdomain, days: int, expected: list[tuple[str, int]]
 ) -> None:
     assert sorted(ahead(name, NOW + days * DAY)) == sorted(expected)
     assert [day for _, day in ahead(name, NOW + days * DAY)] == sorted(day for _, day in expected)
 
 
-def test_behind_is_what_was_done_and_the_dates_that_passed() -> None:
+def test_past_events_are_changes_and_dates_that_passed() -> None:
     renewed_at, expired_at = NOW + 380 * DAY, NAME.expires_at
     name = replace(NAME, expires_at=NOW + 730 * DAY, last_renewed_at=renewed_at)
     opened_at = expired_at - 60 * DAY
@@ -163,7 +163,7 @@ def test_a_restore_that_renews_is_one_event_and_a_plain_one_has_no_term() -> Non
     assert (plain[2].event, plain[2].expires_at, plain[2].charged_credits) == ("restored", None, None)
 
 
-def test_the_present_suspension_says_that_time_stands_still() -> None:
+def test_a_current_suspension_says_that_dates_do_not_advance() -> None:
     first, second = NOW + DAY, NOW + 3 * DAY
     changes = [
         Change(first, "subdomain.suspend", "operator", {"suspended_reason": None}),
@@ -173,11 +173,11 @@ def test_the_present_suspension_says_that_time_stands_still() -> None:
     held = replace(NAME, suspended_at=second)
     events = timeline(held, NOW + 4 * DAY, terms=[], milestones=[], changes=changes)
     assert behind(events) == [("suspended", 1), ("unsuspended", 2), ("suspended", 3)]
-    still = "While it is suspended it is neither renewed nor lost; open a ticket to have it looked at."
+    still = "While it is suspended it is neither renewed nor lost. Open a ticket to have it looked at."
     assert [each.detail for each in events if each.past] == [None, None, still]
 
 
-def test_the_reason_that_the_user_reads_is_told_of_each_suspension() -> None:
+def test_each_suspension_has_the_reason_for_the_user() -> None:
     first, second = NOW + DAY, NOW + 3 * DAY
     changes = [
         Change(first, "subdomain.suspend", "operator", {"suspended_reason": "Phishing, see T-000002"}),
@@ -191,7 +191,7 @@ def test_the_reason_that_the_user_reads_is_told_of_each_suspension() -> None:
     assert str(present).startswith("Reason: Serves malware. While it is suspended ")
 
 
-def test_time_s_trash_is_told_apart_from_the_user_s() -> None:
+def test_the_sweep_s_trash_and_the_user_s_are_different_events() -> None:
     at = NOW + 396 * DAY
     name = replace(NAME, trashed_at=at)
     events = timeline(
@@ -202,7 +202,7 @@ def test_time_s_trash_is_told_apart_from_the_user_s() -> None:
     assert behind(deleted) == [("registered", 0)], "it went to the trash before its window opened"
 
 
-def test_the_newest_events_behind_are_shown() -> None:
+def test_the_newest_past_events_are_shown() -> None:
     changes = [
         Change(NOW + number * timedelta(minutes=1), "subdomain.update_nameservers", "user")
         for number in range(BEHIND_MAX)
@@ -232,7 +232,7 @@ def test_the_newest_events_behind_are_shown() -> None:
         st.sampled_from([None, 0, 20]),
     )
 )
-def test_what_is_behind_has_passed_and_what_is_ahead_has_not(name: Subdomain) -> None:
+def test_past_events_are_past_and_future_ones_are_not(name: Subdomain) -> None:
     events = timeline(name, NOW, terms=[], milestones=[], changes=[])
     assert all((each.at <= NOW) if each.past else (each.at >= NOW) for each in events)
     assert [each.past for each in events] == sorted((each.past for each in events), reverse=True)
@@ -256,7 +256,7 @@ def test_the_last_attempt_is_the_newest_milestone() -> None:
     )
 
 
-def test_the_wire_has_the_rules_words() -> None:
+def test_the_api_has_the_same_event_names() -> None:
     """The shapes list what the rules may give: no event and no action can fail to be shown."""
     assert get_args(get_type_hints(TimelineEventShape)["event"]) == EVENTS
     (actions,) = get_args(get_type_hints(TimelineAnswer)["allowed_actions"])

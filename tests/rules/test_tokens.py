@@ -61,26 +61,26 @@ def test_two_neighbours_swapped_are_found(position: int) -> None:
         PREFIX + "\ud800" * 38,
     ],
 )
-def test_other_texts_are_no_tokens(text: str) -> None:
+def test_other_texts_are_not_tokens(text: str) -> None:
     assert not is_well_formed(text)
 
 
 @given(st.text(max_size=60))
-def test_whatever_is_sent_is_judged_without_a_fault(text: str) -> None:
+def test_any_text_is_checked_without_an_exception(text: str) -> None:
     assert not is_well_formed(text)
 
 
-def test_what_is_stored_tells_nothing_of_the_token() -> None:
+def test_the_stored_digest_does_not_reveal_the_token() -> None:
     assert re.fullmatch(r"[0-9a-f]{64}", digest(KNOWN))
     assert digest(KNOWN) != digest(KNOWN[:-1] + "0")
 
 
-def test_a_good_token_passes() -> None:
+def test_a_valid_token_is_returned() -> None:
     for token in (_token(), _token(expires_at=NOW + TICK)):
         assert check_token(token, NOW) is token
 
 
-def test_a_token_is_refused_for_the_first_reason_that_holds() -> None:
+def test_reasons_to_refuse_a_token_are_checked_in_order() -> None:
     with pytest.raises(TokenInvalid):
         check_token(None, NOW)
     with pytest.raises(TokenRevoked):

@@ -73,7 +73,7 @@ def running(**options: Any) -> Iterator[Server]:
 
 
 def everything(connection: socket.socket) -> bytes:
-    """Read until the other side closes; a reset counts as its end."""
+    """Read until the other side closes or resets the connection."""
     received = b""
     try:
         while chunk := connection.recv(65536):
@@ -84,7 +84,7 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def answered(connection: socket.socket) -> bool:
-    """Read one whole answer of the application; tell whether it is a success."""
+    """Read one whole answer of the application; return True if it is a success."""
     received = b""
     while not re.search(rb"\r\n\r\n[0-9]$", received):
         chunk = connection.recv(1000)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, text, update
 
-from sublet.cli.doctor import check_all
 from sublet.db import Tx
-from sublet.invariants import Violation
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from support.registry import FREE_QUOTA, Registry
 
 Spoil = Callable[[Tx], object]
@@ -87,7 +87,7 @@ def _without_triggers(tx: Tx) -> Iterator[None]:
 
 
 def without_unique(tx: Tx, table: str) -> None:
-    """Let a table hold what is to be unique twice: SQLite keeps that within the table, which is made anew without it."""
+    """Drop a unique constraint of a table; SQLite has to rebuild the table without it."""
     if tx.connection.dialect.name == "sqlite":
         run = tx.connection.exec_driver_sql
         last = run(f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'").scalar_one()

@@ -47,7 +47,7 @@ def suspend_it(service: RunningService, _who: Registrant) -> None:
 
 
 def zone_is_right(service: RunningService) -> bool:
-    """Tell whether `sublet zone check` finds the zone right and nothing under way."""
+    """Return True if `sublet zone check` finds no difference and no change waits."""
     found = check(service)
     return found.differences.ours_is_right and not found.waiting
 
@@ -58,7 +58,7 @@ def check(service: RunningService) -> ZoneCheck:
 
 
 def standing(service: RunningService, name: str = "example.test") -> set[tuple[str, str, str]]:
-    """Return what stands in the zone at or below a name, by default the whole: owner, type, rdata."""
+    """Return the records of the zone at or below a name, by default of the whole zone: owner, type, rdata."""
 
     def read(tx: Tx) -> list[Record]:
         return zone_store.list_zone_records(tx, find_platform_domain(tx, "example.test").id)

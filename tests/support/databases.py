@@ -22,7 +22,7 @@ VARIABLE = "TEST_DATABASE"
 
 
 def on_postgresql() -> bool:
-    """Tell whether services are to run on PostgreSQL."""
+    """Return True if services run on PostgreSQL."""
     return os.environ.get(VARIABLE, "sqlite") == "postgresql"
 
 
@@ -48,7 +48,7 @@ def server_address() -> str:
 
 
 def stop_server() -> None:
-    """Drop what is left on this process' PostgreSQL and stop it, if it was started."""
+    """Drop the databases of this process's PostgreSQL and stop it, if it was started."""
     drop_registries(Path("/"))
     _server.running.close()
     _server.url = ""
@@ -74,7 +74,7 @@ def driver_of(tx: Tx) -> sqlite3.Connection:
 
 
 def template(name: str) -> Path:
-    """Return a folder for a registry that others are copies of, for as long as this process runs."""
+    """Return a folder for a registry that is copied; it exists until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix=f"sublet-{name}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

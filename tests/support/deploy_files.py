@@ -1,4 +1,4 @@
-"""What the tests of the deployment files share: where they are, programs of the machine, and a command line parsed as `sublet` would."""
+"""The deployment files: their folder, the programs they need, and a parser of their `sublet` commands."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program; the test is skipped where it isn't installed."""
+    """Return the path of a program; skip the test if it isn't installed."""
     found = shutil.which(name) or shutil.which(name, path="/usr/bin:/usr/sbin:/bin:/sbin")
     if found is None:
         pytest.skip(f"{name} is not installed")

@@ -1,4 +1,4 @@
-"""A proxy for DNS over TCP between the service and a real server: holds messages back, changes answers."""
+"""A proxy for DNS over TCP before a real server, which can hold messages back and tamper with answers."""
 
 import socket
 import threading
@@ -9,29 +9,36 @@ from dataclasses import dataclass, field
 import dns.message
 import dns.opcode
 
-Change = Callable[[bytes], bytes | None]
-"""Gives what is passed on of a message's bytes; None: nothing, the connection is left hanging."""
+OnQuery = Callable[[bytes], bytes | None]
+"""Returns the message to pass on for a query; None passes nothing on, and the connection hangs."""
+OnAnswer = Callable[[bytes], bytes | None]
+"""Returns the bytes to pass on for an answer, with their length prefix; None closes the connection."""
+
+
+def framed(wire: bytes) -> bytes:
+    """Return a message with its length prefix for TCP."""
+    return len(wire).to_bytes(2, "big") + wire
 
 
 @dataclass
 class DnsProxy:
-    """A proxy to `target`; `on_query` and `on_answer` may be set while it runs."""
+    """A proxy to `target`; `target`, `on_query` and `on_answer` may be changed while it runs."""
 
     target: tuple[str, int]
     listening: socket.socket
-    on_query: Change = lambda wire: wire
-    on_answer: Change = lambda wire: wire
+    on_query: OnQuery = lambda wire: wire
+    on_answer: OnAnswer = framed
     held: list[bytes] = field(default_factory=list)
     """The messages that `hold_next_update` kept back."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address it listens on."""
         host, port = self.listening.getsockname()
         return host, port
 
     def hold_next_update(self) -> None:
-        """Keep the next UPDATE back, in `held`; whoever sent it hears nothing."""
+        """Hold the next UPDATE in `held`; its sender gets no answer."""
 
         def hold(wire: bytes) -> bytes | None:
             if (wire[2] >> 3) & 0xF != dns.opcode.UPDATE:
@@ -45,7 +52,7 @@ class DnsProxy:
     def deliver(self, wire: bytes) -> dns.message.Message:
         """Send a message to the server now, and return its answer (its signature unread)."""
         with socket.create_connection(self.target, 10) as connection:
-            connection.sendall(len(wire).to_bytes(2, "big") + wire)
+            connection.sendall(framed(wire))
             answer = _read(connection)
         assert answer is not None
         return dns.message.from_wire(answer, keyring=False, ignore_trailing=True)
@@ -63,12 +70,14 @@ class DnsProxy:
                 if passed is None:
                     _read(client)  # until the client gives up
                     return
-                server.sendall(len(passed).to_bytes(2, "big") + passed)
+                server.sendall(framed(passed))
                 answer = _read(server)
                 answered = None if answer is None else self.on_answer(answer)
                 if answered is None:
                     return
-                client.sendall(len(answered).to_bytes(2, "big") + answered)
+                client.sendall(answered)
+                if answered != framed(answered[2:]):
+                    return
 
 
 def _read(connection: socket.socket) -> bytes | None:
@@ -88,8 +97,8 @@ def _exactly(read: Callable[[int], bytes | None], size: int) -> bytes | None:
 
 
 @contextmanager
-def dns_proxy(target: tuple[str, int]) -> Iterator[DnsProxy]:
-    """A proxy that runs, on a free loopback port; connections that are open in the end are dropped."""
+def dns_proxy(target: tuple[str, int] = ("", 0)) -> Iterator[DnsProxy]:
+    """Run a proxy on a free loopback port; it drops its connections at the end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         proxy = DnsProxy(target, listening)
         threading.Thread(target=proxy._serve, daemon=True).start()

@@ -85,7 +85,7 @@ def remove(label: str) -> Build:
 
 
 def at(server: NameServerProcess, label: str) -> set[tuple[str, str, str]]:
-    """Return what stands at and below a label."""
+    """Return the records at and below a label."""
     top = f"{label}.{ZONE}"
     return {
         (each.owner, each.type, each.rdata)

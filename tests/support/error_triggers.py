@@ -1,7 +1,7 @@
-"""How each refusal is provoked over HTTP: the table that the tests of part 7 of the spec go through.
+"""One trigger for each error code over HTTP.
 
-A provocation prepares what it needs (users, names, coupons), then gives a function that sends the one request that is
-refused; what comes after the `yield` tidies up. So a test may look at the database between preparing and sending.
+A trigger is a context manager: it prepares users, names and coupons, yields the function that sends the one refused request, and
+cleans up. So a test can compare the database before and after the request.
 """
 
 import itertools
@@ -15,7 +15,7 @@ import httpx
 import psycopg
 from sqlalchemy import func, literal_column, select, update
 
-from sublet.credits.package_store import packages
+from sublet.credits.store import packages
 from support.running_service import DS, Registrant, RunningService
 from support.serve_process import wait_until
 
@@ -29,8 +29,9 @@ SETTINGS: dict[str, Any] = {
     "rate_limit_ticket_per_minute": 4,
     "rate_limit_failed_auth_per_minute": 100_000,
 }
-"""What a service needs for all of these: limits that only `rate_limited` reaches. Besides, its writers wait for a lock for
-`BUSY_TIMEOUT_SECONDS` only (`sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` is to be set before it starts)."""
+"""The settings that all triggers need: only `rate_limited` reaches these limits. Before the service starts, also set
+`sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` to `BUSY_TIMEOUT_SECONDS`.
+"""
 
 _NUMBERS = itertools.count(1)
 REFUSALS: dict[str, Provocation] = {}
@@ -51,13 +52,13 @@ def newcomer(service: RunningService, credit_count: int = 0, **options: str) -> 
 
 
 def fresh(domain: str = "example.test") -> str:
-    """Return a name that nobody holds."""
+    """Return an unused name."""
     return f"name{next(_NUMBERS)}.{domain}"
 
 
 @contextmanager
 def locked(service: RunningService) -> Iterator[None]:
-    """Keep registrations waiting, as another process would: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
+    """Block registrations like another process: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
     with _other_hand(service) as hand:
         hand.execute("LOCK TABLE subdomains IN SHARE MODE" if _is_postgresql(service) else "BEGIN IMMEDIATE")
         try:
@@ -68,7 +69,7 @@ def locked(service: RunningService) -> Iterator[None]:
 
 @contextmanager
 def away(service: RunningService) -> Iterator[None]:
-    """Have the database refuse to write: by SQLite's write lock, or by ending PostgreSQL's connections and letting nobody in."""
+    """Block all writes: by SQLite's write lock, or by closing PostgreSQL's connections and refusing new ones."""
     if not _is_postgresql(service):
         with locked(service):
             yield
@@ -150,7 +151,7 @@ def unsupported_media_type(service: RunningService) -> Iterator[Send]:
     )
 
 
-# Who is asking
+# Authentication
 
 
 @_refused
@@ -409,7 +410,7 @@ def clock_implausible(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     wait_until(lambda: service.operator("sweep", "status")["seen_at"] is not None)
     if not service.operator("sweep", "status")["stopped"]:
-        service.operator("sweep", "stop")  # else the sweep's own brake leaves a trace meanwhile
+        service.operator("sweep", "stop")  # else the sweep stops and leaves a trace
     days = service.clock.ahead.days + 2  # others have put it forward since
     service.clock.advance(days=-days)
     yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh()})

@@ -1,7 +1,7 @@
-"""Ports for servers that are started a moment later: nobody listens there, and no connection of anybody's may come to be there meanwhile.
+"""Free ports for servers that a test starts a moment later.
 
-The system gives connections ports of a range of its own (`ip_local_port_range`, from 32768 on Linux). Of that range a port that is free now may
-be some client's when the server starts, or starts anew; and who asks a port of it where nobody listens may, rarely, get connected with himself.
+The ports are below Linux's range for outgoing connections (`ip_local_port_range`, from 32768): a port of that range could be taken by a
+client before the server starts or restarts.
 """
 
 import errno
@@ -13,7 +13,7 @@ _DRAWS = random.SystemRandom()  # several processes draw at once, and Hypothesis
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port of an address of this host at which nobody listens, over TCP or UDP."""
+    """Return a port that no server of this host listens on, over TCP or UDP."""
     for port in _DRAWS.sample(range(_FIRST, _END), 1000):
         with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
             try:

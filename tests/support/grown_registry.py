@@ -1,8 +1,6 @@
-"""A registry of any size, grown by the registry's own verbs from a seed: names with their ledger, trash, tickets, mail, zone.
+"""Grow a registry of any size from a seed: names with their ledger, trash, tickets, mail and zone.
 
-For tests and figures alike: `PYTHONPATH=tests python -m support.grown_registry FILE NAMES TIMES [SEED]` grows one in an SQLite file, and then adds
-all of its users with their names again under other names and numbers, so that it has TIMES as many: verbs take minutes for
-ten thousand names, copies of rows seconds.
+The registry's verbs create ten thousand names in minutes. `multiply` then copies all users with their names, which takes seconds.
 """
 
 import asyncio
@@ -10,7 +8,6 @@ import hashlib
 import random
 import re
 import sqlite3
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,13 +18,13 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from sublet.accounts.add_user import add_user
-from sublet.accounts.issue_token import issue_token
+from sublet.accounts.tokens import issue_token
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.add_package import add_package
+from sublet.credits.coupons import CouponTerms, add_coupon
 from sublet.credits.model import Payable
-from sublet.credits.record_payment import PaymentMade, record_payment
+from sublet.credits.movements import PaymentMade, record_payment
+from sublet.credits.packages import add_package
 from sublet.db import Database, Tx, open_database
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.names import owner_key
@@ -45,7 +42,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.store import list_names_held
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
@@ -88,7 +85,7 @@ class Growing:
             self.now[0] += timedelta(seconds=1)
 
     async def furnish(self, names: int) -> None:
-        """Add the platform domain, a package, a coupon, and users who pay."""
+        """Add the platform domain, a package, a coupon, and paying users."""
 
         def offer(tx: Tx) -> None:
             added = add_platform_domain(tx, OPERATOR, ZONE, {}, names_held=list_names_held)
@@ -189,9 +186,9 @@ def _ask(tx: Tx, actor: Actor, fqdn: str, text: str) -> None:
 
 
 def grow(url: str, names: int, seed: int = 1, start: datetime = START) -> None:
-    """Fill an empty database with a registry of `names` names; its 340 days begin at `start`.
+    """Fill an empty database with `names` names; their 340 days begin at `start`.
 
-    The same seed gives the same registry, but for tokens.
+    The same seed gives the same registry, except for tokens.
     """
     upgrade(url)
 
@@ -212,7 +209,7 @@ def grow(url: str, names: int, seed: int = 1, start: datetime = START) -> None:
 
 
 SHARED = ("platform_domains", "offers", "labels", "coupons", "packages", "clockwork", "forecasts")
-"""Tables that stay as they are, but for what is counted in them."""
+"""The tables without copies; only their counters change."""
 OBJECTS = {
     "user": "users",
     "organization": "organizations",
@@ -229,7 +226,7 @@ _NUMBER = re.compile(r'"(user|organization|subdomain|message|mail)_id": (\d+)')
 
 
 def multiply(path: Path, times: int) -> None:
-    """Add everything of every user to a grown registry again, so often that there is `times` as much in the end."""
+    """Copy the rows of every user until the registry is `times` as large."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         tables = [table for table in list_copied() if table.name not in SHARED]
@@ -265,7 +262,7 @@ def _columns(table: Table) -> str:
 def _again(
     table: Table, row: tuple[Any, ...], again: int, last: dict[str, int], house: int
 ) -> tuple[Any, ...] | None:
-    """Return a row under other names and numbers, or None where it is not to be there again."""
+    """Return the copy of a row, or None if the row is not copied."""
     values = dict(zip(table.columns.keys(), row, strict=True))
     if table.name == "ledger_accounts" and values["kind"] != "user":
         return None
@@ -303,9 +300,3 @@ def _again(
     if table.name == "tokens":
         values["digest"] = hashlib.sha256(f"{values['digest']}{again}".encode()).hexdigest()
     return tuple(values.values())
-
-
-if __name__ == "__main__":
-    file, number, factor = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    grow(f"sqlite:///{file}", number, int(sys.argv[4]) if len(sys.argv) > 4 else 1)
-    multiply(file, factor)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sublet.audit import Actor
-from sublet.cli.doctor import check_running
+from sublet.doctor.checks import check_running
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.model import UpdateNameservers
@@ -21,7 +21,7 @@ NOT_PUBLIC = {
 
 
 def check_active_is_what_answers(outage: Outage) -> None:
-    """A name whose delegation the name server doesn't answer with is not called active; once it does, by itself."""
+    """Check that a name becomes active only when the name server answers with its delegation, and then without help."""
     service = outage.service
     ada = service.add_user()
     outage.down()
@@ -63,7 +63,7 @@ def check_former_glue_leaves(service: RunningService, seconds: float = 10) -> No
 
 
 def check_others_names_are_hidden(service: RunningService) -> None:
-    """Whatever a user asks of another's name, by name or id, is answered as for a name that there is not."""
+    """Check that another user's name is answered like a missing one, by name and by id."""
     ada, bob = (service.add_user(f"{name}@example.org", credit_count=100) for name in ("ada", "bob"))
     subdomain = service.register(ada, NAME, nameservers=["ns1.provider.example"])["subdomain"]
     requests: list[tuple[str, str, Any]] = [
@@ -120,7 +120,7 @@ def check_stale_change_is_refused(outage: Outage) -> None:
 
 
 WRONG_CLOCK_NAMES = 30
-"""Of so many names the user is to lose none."""
+"""How many names the user has; none may be lost."""
 
 
 def check_wrong_clock_loses_nothing(service: RunningService) -> None:

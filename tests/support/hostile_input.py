@@ -1,4 +1,4 @@
-"""What the tests of hostile input share: what is stored, what a refusal must look like, and HTTP by hand over a socket."""
+"""Tools for tests of hostile input: a target, checks of refusals and of stored rows, and raw HTTP over a socket."""
 
 import json
 import socket
@@ -19,7 +19,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running service with a user who has credits, a platform domain, a name and a ticket."""
+    """A running service, and a user with credits, a platform domain, a name and a ticket."""
 
     service: RunningService
     user: Registrant
@@ -27,12 +27,12 @@ class Target:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where the API listens."""
+        """The address of the API."""
         url = httpx.URL(self.service.base_url)
         return url.host, url.port or 0
 
     def send(self, body: bytes, path: str = "/subdomains", **headers: str) -> httpx.Response:
-        """POST these octets as JSON."""
+        """Send these octets as the JSON body of a POST."""
         sent = {"authorization": f"Bearer {self.user.token}", "content-type": "application/json"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         return self.service.client.post(self.service.base_url + path, content=body, headers=sent)
@@ -126,9 +126,9 @@ def codes(members: dict[str, Any]) -> set[tuple[str, str]]:
 
 
 def exchange(target: Target, octets: bytes, *, ends: bool = False) -> bytes:
-    """Send octets over a connection of its own, and return what comes back until the service closes it.
+    """Send octets on a new connection, and return the octets received until the service closes it.
 
-    With `ends` our side is ended after the octets, as by a client that goes away in the middle; a reset ends it too.
+    With `ends` the client's side is closed after the octets. A reset ends it too.
     """
     with socket.create_connection(target.address, timeout=15) as connection:
         received = b""

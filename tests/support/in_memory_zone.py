@@ -87,7 +87,7 @@ RECORDS = [
     Record("ns1.foo.zone.example", "AAAA", 300, "2001:db8::11"),
     # a sibling's host, no DS
     Record("bar.zone.example", "NS", 300, "ns1.foo.zone.example."),
-    # a delegation that hides what is below it, another delegation included
+    # a delegation that hides the records below it, another delegation included
     Record("deep.foo.zone.example", "NS", 300, "ns.hidden.example."),
     Record("text.foo.zone.example", "TXT", 300, '"occluded"'),
     # data of our own

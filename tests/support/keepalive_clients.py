@@ -23,7 +23,7 @@ class Hammer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait_for_more(self, answers: int) -> None:
-        """Wait until so many more requests were answered, or one failed."""
+        """Wait until `answers` more requests were answered, or one failed."""
         wanted = self.answers + answers
         wait_until(lambda: self.answers >= wanted or bool(self.failures), 60)
 
@@ -52,7 +52,7 @@ class Hammer:
 
 @contextmanager
 def hammering(url: str, token: str, *, clients: int = 4, pause_seconds: float = 0.02) -> Iterator[Hammer]:
-    """Ask `url` with so many clients at once until the block ends; each but the first pauses, the more the later it is."""
+    """Send requests to `url` from several clients until the block ends; client n pauses n times `pause_seconds` between two."""
     hammer = Hammer()
     threads = [
         threading.Thread(target=hammer._ask, args=(url, token, pause_seconds * number), daemon=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_tool(command: str | Sequence[str], text: str | None, folder: Path) -> str:
-    """Run a command that has to work, and return what it printed; a line is split as the shell would."""
+    """Run a command, which must succeed, and return its output; a string is split like a shell line."""
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
     done = subprocess.run(
         shlex.split(command) if isinstance(command, str) else command,
@@ -46,11 +46,11 @@ class Program(Protocol):
     programs: tuple[str, ...]
 
     def configure_primary(self, site: Site) -> ServerConfig:
-        """Return the configuration of a primary, as it is shipped."""
+        """Return the configuration of a primary that `sublet zone config` prints."""
         ...
 
     def configure_secondary(self, site: SecondarySite) -> ServerConfig:
-        """Return the configuration of a secondary, as it is shipped."""
+        """Return the configuration of a secondary that `sublet zone config` prints."""
         ...
 
     def start_command(self, server: "NameServerProcess") -> str:
@@ -66,7 +66,7 @@ class Program(Protocol):
         ...
 
     def load(self, server: "NameServerProcess", zone_file: str) -> None:
-        """Take a zone file, where the start alone doesn't; it is not running."""
+        """Load a zone file, if a start doesn't do it; the server is stopped."""
         ...
 
 
@@ -139,7 +139,7 @@ class PowerDns:
         raise NotImplementedError
 
     def start_command(self, server: "NameServerProcess") -> str:
-        # As Debian's unit starts it.
+        # like Debian's unit
         return (
             f"pdns_server --config-dir={shlex.quote(str(server.folder / 'c'))} "
             "--guardian=no --daemon=no --disable-syslog --write-pid=no"
@@ -172,7 +172,7 @@ class PowerDns:
         server.run(["pdnsutil", f"--config-dir={server.folder}/c", *words])
 
     def forget(self, server: "NameServerProcess") -> None:
-        """A loaded zone replaces what was there."""
+        """A loaded zone replaces the old one."""
 
     def load(self, server: "NameServerProcess", zone_file: str) -> None:
         self._tool(server, "load-zone", server.zone, zone_file)
@@ -202,7 +202,7 @@ class Nsd:
 
 
 def _inside(server: "NameServerProcess", name: str) -> str:
-    """Return a name as pdnsutil takes it: what stands before the zone."""
+    """Return a name in pdnsutil's form: the labels before the zone."""
     return "@" if name == server.zone else name.removesuffix(f".{server.zone}")
 
 

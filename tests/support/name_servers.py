@@ -34,7 +34,7 @@ TRANSFER_TRIES = 5
 READY_SECONDS = 60.0
 """How long a start may take on a loaded machine."""
 OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
-"""What the servers add by themselves; the last one is BIND's note on how far its signing is."""
+"""The record types that signing adds; the last one is BIND's progress note."""
 
 
 def missing_programs(*kinds: str) -> list[str]:
@@ -44,12 +44,12 @@ def missing_programs(*kinds: str) -> list[str]:
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program; a user's PATH often lacks where servers are."""
+    """Return the path of a program; a user's PATH often lacks the folders of servers."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def fresh_key(name: str, algorithm: str = "hmac-sha256") -> TsigKey:
-    """Return a key that nobody had before."""
+    """Return a new random key."""
     return TsigKey(name, algorithm, Secret(b64encode(secrets.token_bytes(32)).decode()))
 
 
@@ -82,7 +82,7 @@ class NameServerProcess:
     port: int
     zone: str
     key: TsigKey
-    """The one that may update; of a secondary: the one for transfers."""
+    """The key that may update; on a secondary, the key for transfers."""
     transfer_key: TsigKey
     folder: Path
     program: Program
@@ -109,10 +109,6 @@ class NameServerProcess:
         """Return it as the settings would name it."""
         return Primary(name, self.address, self.port, self.key)
 
-    def as_secondary(self, host: str) -> Secondary:
-        """Return it as a platform domain would name it."""
-        return Secondary(host, self.address, self.port)
-
     def install(self) -> None:
         """Put the files at their places and run the printed commands, but for those about the machine."""
         for name in ("c", "s", "r"):
@@ -126,7 +122,7 @@ class NameServerProcess:
                 self.run(step.command)
 
     def run(self, command: str | Sequence[str], text: str | None = None) -> str:
-        """Run a command that has to work, and return what it printed."""
+        """Run a command, which must succeed, and return its output."""
         return run_tool(command, text, self.folder)
 
     def start(self, *, wait: bool = True) -> None:
@@ -148,7 +144,7 @@ class NameServerProcess:
         return [find_program(words[0]) or words[0], *words[1:]]
 
     def is_ready(self) -> bool:
-        """Tell whether it answers for its zone, with signatures."""
+        """Return True if it answers for its zone, with signatures."""
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text(errors="replace")[-4000:]
         try:
@@ -180,13 +176,13 @@ class NameServerProcess:
             query.use_tsig(ring)
             with suppress(
                 EOFError
-            ):  # Knot closes the connection on who takes half a second for a part, as a busy machine may
+            ):  # Knot closes the connection of a client that needs half a second for a part, on a busy machine
                 dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=10, lifetime=60)
                 return zone
         raise EOFError(f"{self.kind} ends each transfer of {self.zone} too early")
 
     def records(self) -> set[Record]:
-        """Return all records of the zone as it serves it, but for those that signing makes, and the SOA."""
+        """Return all records of the served zone, without the SOA and the records of signing."""
         found = set()
         for name, ttl, rdata in self.transfer().iterate_rdatas():
             kind = dns.rdatatype.to_text(rdata.rdtype)
@@ -206,9 +202,9 @@ class NameServerProcess:
         return "\n".join(lines) + "\n"
 
     def nsupdate(self, lines: Sequence[str]) -> None:
-        """Change the zone on the server's own side, with full rights, as its operator could.
+        """Change the zone on the server itself, like its operator.
 
-        Lines as nsupdate takes them, with full names: `add NAME TTL TYPE RDATA`, `delete NAME [TYPE [RDATA]]`.
+        Lines are nsupdate's, with full names: `add NAME TTL TYPE RDATA`, `delete NAME [TYPE [RDATA]]`.
         """
         self.program.change_by_hand(self, [shlex.split(line, posix=False) for line in lines])
 
@@ -220,7 +216,7 @@ class NameServerProcess:
         )
 
     def rebuild(self, zone_text: str | None = None) -> None:
-        """Start it anew as after a loss: from this zone file, or from the first one; without journal, with its signing keys."""
+        """Restart it like after a loss of its files: from this zone file, or the first one; without a journal, with its signing keys."""
         self.kill()
         self.program.forget(self)
         zone_file = next(Path(each.path) for each in self.config.files if each.path.endswith(".zone"))
@@ -234,7 +230,7 @@ class NameServerProcess:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a power cut would, as far as the process goes."""
+        """End its processes like a power cut."""
         self._end(signal.SIGKILL)
 
     def _end(self, number: int) -> None:
@@ -250,7 +246,7 @@ class NameServerProcess:
         wait_until(self._is_stopped)
 
     def _is_stopped(self) -> bool:
-        """Tell whether every thread of its processes stands still, by the kernel's account."""
+        """Return True if the kernel reports every thread of its processes as stopped."""
         states = set()
         for task in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
             try:
@@ -263,7 +259,7 @@ class NameServerProcess:
         return states == {"T"}
 
     def thaw(self) -> None:
-        """Have it go on where it was."""
+        """Let it continue."""
         self._send(signal.SIGCONT)
 
     def _send(self, number: int) -> None:
@@ -306,10 +302,10 @@ def primary(
 def secondary(
     kind: str, folder: Path, *, of: NameServerProcess, address: tuple[str, int] | None = None
 ) -> Iterator[NameServerProcess]:
-    """A secondary that runs and has its primary's zone; ended in any case.
+    """Run a secondary that has its primary's zone.
 
-    The primary has to know it: choose its address first (`free_address("127.0.0.2")`), name it in `primary(secondaries=…)`,
-    and start it here at the same address.
+    The primary must know its address: choose it first (`free_address("127.0.0.2")`), name it in `primary(secondaries=…)`,
+    and start the secondary here at the same address.
     """
     host, port = address or free_address("127.0.0.2")
     folder.mkdir(parents=True, exist_ok=True)
@@ -339,7 +335,7 @@ def resolver(
     trust_anchors: Sequence[str] = (),
     options: Sequence[str] = (),
 ) -> Iterator[tuple[str, int]]:
-    """A validating unbound that runs: where each zone of `stubs` is asked, which keys are trusted; gives its address.
+    """Run a validating unbound and yield its address; `stubs` are the name servers of zones.
 
     `options` are more lines of its server clause.
     """

@@ -1,6 +1,6 @@
-"""A test in a network of its own, where loopback has public addresses: as glue must be, and port 53 is free.
+"""Run a test in a network namespace (Linux), where loopback has public addresses, as glue must have, and port 53 is free.
 
-The test runs again as a pytest of its own, in a new namespace of the network (Linux): nothing of it is seen outside.
+The test runs again in another pytest process inside the namespace.
 """
 
 import os
@@ -37,7 +37,7 @@ def runs_outside(request: pytest.FixtureRequest, addresses: Sequence[str], secon
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {_INSIDE: "yes", "ADDRESSES": " ".join(addresses)}
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
-    # Root needs no namespace of users, in which there would be nobody else, such as the user that PostgreSQL runs as.
+    # Root needs no user namespace, which would lack other users, such as PostgreSQL's.
     users = [] if os.getuid() == 0 else ["--map-root-user"]
     inside = ["unshare", *users, "--net", "sh", "-euc", _SET_UP, "sh"]
     if find_program("unshare") is None:
@@ -45,7 +45,7 @@ def runs_outside(request: pytest.FixtureRequest, addresses: Sequence[str], secon
     tried = subprocess.run([*inside, "true"], env=environment, capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         pytest.skip(f"nobody can have a network of one's own here: {tried.stderr.strip()}")
-    # A short path, as pytest makes long ones: a socket's has 107 characters at most.
+    # A short path: a socket's path has at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="sublet-") as folder:
         pytest_again = [sys.executable, "-m", "pytest", "-q", *_WITHOUT, f"--basetemp={folder}/t"]
         done = subprocess.run(

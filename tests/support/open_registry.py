@@ -30,7 +30,7 @@ def opened(folder: Path, **settings: Any) -> Iterator[RunningService]:
 
 
 def occupy(service: RunningService, fqdn: str, *, free: bool = False) -> None:
-    """Put a record at a name past the registry, or take it away: publishing a first delegation there fails meanwhile."""
+    """Add a record to a zone without the registry, or remove it: until then, a first delegation at that name fails."""
     domain_id = service.operator("domain", "show", fqdn.partition(".")[2])["id"]
 
     def change(tx: Tx) -> None:

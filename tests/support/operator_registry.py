@@ -1,4 +1,4 @@
-"""A real registry for the tests of the operator's verbs and commands, with a clock that stands still."""
+"""A registry for tests of the operator's verbs and commands, with a clock that only the test moves."""
 
 import asyncio
 import shutil
@@ -11,10 +11,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import select
 
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.credits.grant_credits import grant_credits
 from sublet.credits.model import Payable
+from sublet.credits.movements import grant_credits
 from sublet.db import Database, Tx, open_database
 from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode
@@ -83,7 +83,7 @@ class Registry:
         return self.use(lambda database: database.write(fn, *args, **kwargs))
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table: what a refusal must leave as it was."""
+        """Return every row of every table, to prove that a refusal changed nothing."""
 
         def ask(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
             return {

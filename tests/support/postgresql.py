@@ -37,7 +37,7 @@ def hand_over(folder: Path) -> dict[str, Any]:
     """Make PostgreSQL's user the owner of a folder; return the arguments with which `subprocess` runs as that user."""
     if os.getuid() != 0:
         return {}
-    # PostgreSQL refuses to run as root.
+    # PostgreSQL doesn't run as root.
     user = pwd.getpwnam("postgres")
     for each in (folder, *folder.parents):
         if each.stat().st_uid == 0 and each != Path("/") and str(each).startswith("/tmp"):  # noqa: S108

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Rule:
-    """What is done with the first message that has `text` in it: `before`, `after` or `hold`."""
+    """What to do with the first message that contains `text`: `before`, `after` or `hold`."""
 
     text: bytes
     point: str
@@ -28,14 +28,14 @@ class Rule:
 
 @dataclass
 class Proxy:
-    """The proxy's `url`, and what it is to do."""
+    """A running proxy: its `url` and its rules."""
 
     url: str
     rules: list[Rule] = field(default_factory=list)
     connections: int = 0
 
     def lose(self, text: bytes, point: str) -> Rule:
-        """Lose the connection before a message is sent on, after it was answered (which nobody hears), or hold the message."""
+        """Lose the connection before the message is sent, or after its answer (which the client never gets); or hold the message."""
         rule = Rule(text, point)
         self.rules.append(rule)
         return rule
@@ -115,7 +115,7 @@ class _Link:
         _end(self._server)
 
     def _pass_on(self, message: bytes) -> bool:
-        """Send a message on, by the rule for it; tell whether the client is listened to any more."""
+        """Send a message by its rule; return True if the connection still lives."""
         rule = None if self._rule else self._proxy.take(message)
         if rule is None:
             self._server.sendall(message)

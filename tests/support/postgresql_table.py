@@ -108,5 +108,5 @@ def has_standby(url: str, names: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
         connection.execute("SELECT pg_reload_conf()")
-    # Once a new connection has it all others were told, and hear it before their next command.
+    # When a new connection has the setting, all others apply it before their next command.
     wait_until(lambda: _standby_names(url) == names)

@@ -69,7 +69,7 @@ def no_rights(server: NameServerProcess) -> tuple[str, str]:
 
 @contextmanager
 def changed(server: NameServerProcess, *changes: tuple[str, str], all_files: bool = False) -> Iterator[None]:
-    """The server with other text in its configuration, started anew; at the end as it was."""
+    """Restart the server with another text in its configuration; restore it at the end."""
     files = [Path(each.path) for each in server.config.files if "/c/" in each.path]
     good = {path: path.read_text(encoding="utf-8") for path in (files if all_files else files[:1])}
     server.kill()

@@ -1,4 +1,4 @@
-"""What the built-in name server has to answer, made of dnspython's own messages: slow, and written apart from the service's."""
+"""The expected answers of the built-in name server, built with dnspython's messages: slow, and independent of the service's code."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ class _Content:
 
 
 def key_of(name: dns.name.Name) -> str:
-    """A name as `ZoneView` writes it."""
+    """A name in the form of `ZoneView`."""
     return "" if name == dns.name.root else name.to_text(omit_final_dot=True).lower()
 
 
 def read(wire: bytes) -> dns.message.Message | dns.rcode.Rcode | None:
-    """The query in a message; the code where only the header is answered; None where nothing is."""
+    """Return the query in a message, or the response code if only a header is answered, or None if there is no answer."""
     if len(wire) < 12 or wire[2] & 0x80:
         return None
     if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:

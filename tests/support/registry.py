@@ -1,6 +1,6 @@
-"""A registry for the tests of verbs: a fresh database on either engine with a clock that stands still until it is moved.
+"""A registry for tests of verbs: a fresh database with a clock that only the test moves.
 
-There is no service: nothing publishes unless the test says so (`publish`), and no verb runs but those that the test calls.
+There is no service: only the verbs that the test calls run, and only `publish` publishes.
 """
 
 import asyncio
@@ -14,28 +14,29 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pytest
 from sqlalchemy import func, select
 
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.cli.doctor import check_all
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.grant_credits import grant_credits
+from sublet.credits.coupons import CouponTerms, add_coupon
 from sublet.credits.model import Outcome, Payable
+from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from sublet.errors import Refusal
 from sublet.http.idempotency_store import idempotency_keys  # noqa: F401 - the dump has every table
-from sublet.invariants import Violation
 from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
+from sublet.subdomains.milestones import Dates
 from sublet.subdomains.model import Register, Subdomain
 from sublet.subdomains.publishing import Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
-from sublet.subdomains.sweep import Swept, sweep
+from sublet.subdomains.sweep.sweep import Swept, sweep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -114,24 +115,30 @@ class Registry:
         return self.subdomain(outcome.id)
 
     def subdomain(self, subdomain_id: int) -> Subdomain:
-        """A subdomain as it is stored."""
+        """Return a stored subdomain."""
         found = self.read(store.find_subdomain, subdomain_id)
         assert found is not None
         return found
+
+    def dates(self) -> dict[int, Dates]:
+        """The stored dates of all names that aren't released, by id."""
+        columns = (store.subdomains.c.id, store.subdomains.c.due_at, store.subdomains.c.loss_at)
+        query = select(*columns).where(store.subdomains.c.released_at.is_(None))
+        return self.read(lambda tx: {row[0]: Dates(*row[1:]) for row in tx.connection.execute(query)})
 
     def balance(self, name: str = "ann") -> int:
         """A user's credits."""
         return self.read(find_balance, self.users[name])
 
     def sweep(self) -> Swept:
-        """Do what the clockwork does until nothing is due; gives all that was done, or why it is stopped."""
+        """Sweep until no name is due; return the sum of the steps, or the reason of a stop."""
         done: Counter[str] = Counter()
         while (swept := self.write(sweep)).more:
             done += swept.done
         return Swept(done + swept.done, stopped_reason=swept.stopped_reason)
 
     def live(self, *, days: int, step_days: int = 6) -> Counter[str]:
-        """Let days pass, with a sweep and a publishing whenever a name is due, and after each step; gives what the sweeps did."""
+        """Advance the clock by days; sweep and publish whenever a name is due, and after each step. Return the sum of the sweeps' steps."""
         done: Counter[str] = Counter()
         end = self.now + timedelta(days=days)
         while self.now < end:
@@ -176,7 +183,7 @@ class Registry:
         return list(results)
 
     def dump(self) -> Dump:
-        """All rows of all tables, but the marks of commits: each write has one, also one that changes nothing."""
+        """Return all rows of all tables without the commit marks, which each write adds."""
 
         def rows(tx: Tx) -> Dump:
             return {
@@ -189,7 +196,7 @@ class Registry:
 
     @contextmanager
     def refuses(self, refusal: type[Refusal]) -> Iterator[list[Refusal]]:
-        """Expect a refusal of exactly this class, which leaves no trace in any table; gives a list that it is put into."""
+        """Expect exactly this refusal, which must change no row; yield a list that receives it."""
         before = self.dump()
         caught: list[Refusal] = []
         with pytest.raises(Refusal) as raised:
@@ -225,7 +232,7 @@ def _opened(url: str) -> Iterator[Registry]:
 
 
 def prepare(url: str) -> Prepared:
-    """Make a registry in an empty database: `ann` who has 100 credits, `ben` who has none, and example.test."""
+    """Create a registry in an empty database: `ann` with 100 credits, `ben` without, and example.test."""
     upgrade(url)
     with _opened(url) as registry:
         registry.add_user("ann", credit_count=100)

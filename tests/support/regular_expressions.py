@@ -40,7 +40,7 @@ def modules() -> dict[str, ModuleType]:
 
 
 def expressions() -> list[Expression]:
-    """Return the expressions that the source has as calls of `re`."""
+    """Return the expressions in calls of `re` in the source."""
     found = []
     for path in sorted(ROOT.rglob("*.py")):
         text = path.read_text(encoding="utf-8")

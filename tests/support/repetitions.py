@@ -1,4 +1,4 @@
-"""How much `make test` does of what can be repeated: a share. `make test-whole` does all of it (TESTS_WHOLE=yes), as `make soak` does more."""
+"""How many repetitions `make test` runs: a share of those of `make test-whole` (TESTS_WHOLE=yes)."""
 
 import os
 from typing import TypeVar
@@ -8,5 +8,5 @@ WHOLE = os.environ.get("TESTS_WHOLE", "no") == "yes"
 
 
 def share(part: T, *, whole: T) -> T:
-    """Return a part, or the whole where that was asked for."""
+    """Return `part`, or `whole` in `make test-whole`."""
     return whole if WHOLE else part

@@ -1,4 +1,4 @@
-"""The roles as processes of their own over one PostgreSQL: `sublet api`, `sublet worker`, `sublet dns`; all ended in any case."""
+"""The roles in processes of their own over one PostgreSQL: `sublet api`, `sublet worker`, `sublet dns`."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ class RoleProcess:
         return self.log.read_text()
 
     def has_said(self, text: str) -> bool:
-        """Tell whether it has logged a text; it must run, then."""
+        """Return True if it has logged a text; it must be running."""
         assert self.process.poll() is None, self.text
         return text in self.text
 

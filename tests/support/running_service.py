@@ -1,7 +1,7 @@
-"""A whole Sublet for a test: the real service on loopback ports over a real database, stopped at the end.
+"""A whole Sublet for a test: the real service on loopback ports over a real database.
 
-`RunningService` gives its API (`call`), its DNS (`dig`), the operator's command line (`operator`), its database (`read`), and a
-clock that the test moves. Everything is real: HTTP over a socket, the built-in name server, the worker.
+`RunningService` offers its API (`call`), its DNS (`dig`), the operator's commands (`operator`), its database (`read`), and a
+clock that the test moves.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ import httpx
 import structlog
 from typer.testing import CliRunner
 
-from sublet.cli.doctor import check_all
 from sublet.cli.main import app as command_line
 from sublet.config import Settings
 from sublet.db import Tx, open_database
-from sublet.invariants import Violation
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from sublet.service.roles import Addresses, run_service
-from sublet.subdomains import sweep_store
+from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 PUBLISH_WAIT_MS = 10_000
-"""How long requests wait for their publication on PostgreSQL, where a test doesn't say."""
+"""How long requests wait for their publication on PostgreSQL by default."""
 STARTED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
@@ -56,12 +56,12 @@ class MovableClock:
         self.ahead += timedelta(**by)
 
     def pass_time(self, **by: float) -> None:
-        """Let time pass for the service, by both of its clocks; what is due by then is done."""
+        """Advance both clocks of the service; its worker then does what is due."""
         self._passed += timedelta(**by)
         self.ahead += timedelta(**by)
 
     def monotonic(self) -> float:
-        """Return the seconds of the clock that nobody sets."""
+        """Return the seconds of the monotonic clock."""
         return time.monotonic() + self._passed.total_seconds()
 
 
@@ -92,7 +92,7 @@ class RunningService:
 
     def operator(self, *words: str, expect: int | None = 0) -> Any:
         """Run a command of the operator's with --json and return its value; `expect` is the exit code it must have, None for any."""
-        # The service logs from its own thread; while the runner stands in for stdout, that is the answer's alone.
+        # The service logs from its own thread; while the runner replaces stdout, only the answer may go there.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         result = CliRunner().invoke(
             command_line,
@@ -210,11 +210,11 @@ class RunningService:
         return self._run("read", fn)
 
     def write(self, fn: Callable[[Tx], R]) -> R:
-        """Change the database past the service: for faults that nobody is meant to make."""
+        """Change the database without the service, to make faults that no verb makes."""
         return self._run("write", fn)
 
     def believe_clock(self) -> None:
-        """Store that the sweep ran just now, as if it had run all the time; what is due by its clock stays undone."""
+        """Store that the sweep ran just now, but leave due steps undone."""
         self.write(lambda tx: sweep_store.update_clockwork(tx, seen_at=tx.now))
 
     def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
@@ -228,7 +228,7 @@ class RunningService:
         return asyncio.run(run())
 
     def doctor(self) -> list[Violation]:
-        """Return every broken invariant, as `sublet doctor` finds them, at the service's time."""
+        """Return every broken invariant that `sublet doctor` finds, at the service's time."""
         return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
 
 
@@ -257,7 +257,7 @@ def _initialise(service: RunningService) -> None:
 
 @contextmanager
 def running_service(database_url: str, **settings: Any) -> Iterator[RunningService]:
-    """Run a service over a database that is initialised first, on free loopback ports; stop it as SIGTERM would."""
+    """Initialise a database and run a service over it on free loopback ports; stop it gracefully."""
     if database_url.startswith("postgresql"):  # slower than SQLite, and more so on a loaded machine
         settings.setdefault("publish_wait_ms", PUBLISH_WAIT_MS)
     chosen = Settings(

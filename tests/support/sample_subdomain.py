@@ -1,4 +1,4 @@
-"""A name as it is stored, for the tests of rules: registered at `NOW` for a year, free, published with one nameserver."""
+"""A stored name for tests of rules: free, registered at `NOW` for a year, published with one nameserver."""
 
 from datetime import UTC, datetime, timedelta
 

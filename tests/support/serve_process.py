@@ -67,7 +67,7 @@ class ServeProcess:
         return answer.status_code == 200
 
     def ended(self) -> bool:
-        """Tell whether it runs no more."""
+        """Return True if it has ended."""
         assert self.process is not None
         return self.process.poll() is not None
 
@@ -100,7 +100,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
 
 
 def _named(condition: Callable[[], bool]) -> str:
-    """Return where a condition stands, for whoever reads nothing but the last line."""
+    """Return the place of a condition in the source, for the message of a failure."""
     code = getattr(getattr(condition, "__func__", condition), "__code__", None)
     return (
         f"{condition}" if code is None else f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
@@ -108,7 +108,7 @@ def _named(condition: Callable[[], bool]) -> str:
 
 
 def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
-    """Return a loopback address with a port that nobody listens on, over TCP or UDP."""
+    """Return a loopback address with a free port, over TCP and UDP."""
     return host, free_port(host)
 
 

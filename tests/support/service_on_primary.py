@@ -1,4 +1,4 @@
-"""A running service whose platform domain stands on a real primary server: Knot, BIND, PowerDNS, or the built-in one."""
+"""A running service whose platform domain's zone is on Knot, BIND, PowerDNS, or the built-in name server."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ ZONE = "example.test"
 
 @dataclass(slots=True)
 class ServiceOn:
-    """A service, and the server that its zone stands on; None is the built-in one."""
+    """A service and the primary of its zone; None is the built-in name server."""
 
     service: RunningService
     server: NameServerProcess | None
@@ -30,12 +30,12 @@ class ServiceOn:
 
     @property
     def primary(self) -> NameServerProcess:
-        """The server, where it is one of its own."""
+        """The primary; the test fails if it is the built-in one."""
         assert self.server is not None
         return self.server
 
     def records(self) -> set[tuple[str, str, str]]:
-        """What stands in the zone beyond what was there at first and the fence: owner, type, rdata; by transfer."""
+        """Return the zone's records by transfer, without the first ones and the fence: owner, type, rdata."""
         if self.server is None:
             found = self.service.read(
                 lambda tx: zone_store.list_zone_records(tx, find_platform_domain(tx, ZONE).id)

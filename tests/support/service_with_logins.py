@@ -1,4 +1,4 @@
-"""A service whose processes each have a login of their own in PostgreSQL, with the privileges that `sublet grants` gives, no more."""
+"""A service whose processes have a PostgreSQL login each, with exactly the privileges of `sublet grants`."""
 
 import asyncio
 import itertools

@@ -86,7 +86,7 @@ def smtp_server(
     tls: bool = False,
     auth: bool = False,
 ) -> Iterator[int]:
-    """Run a server on loopback; gives its port. With a certificate it demands STARTTLS, or speaks TLS from the first byte."""
+    """Run a server on loopback; yield its port. With a certificate it requires STARTTLS, or speaks TLS from the first byte."""
     context = None
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

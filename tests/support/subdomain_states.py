@@ -1,6 +1,6 @@
-"""Every state that a name can be in: the product of the facts that make it, as rows, and who may ask.
+"""Every state of a name, as the product of its facts, stored as rows; and the users who ask.
 
-Facts are written past the verbs: no request brings a name to the end of its grace, or makes its publication fail, at once.
+The verbs are bypassed: no request ends the grace of a name, or fails its publication, at once.
 """
 
 from collections.abc import Iterable
@@ -50,11 +50,11 @@ class State:
 
     @property
     def exists(self) -> bool:
-        """Whether there can be such a name: one that was just renewed is not past its grace, nor long in the trash."""
+        """Return True if such a name can exist: a name just renewed is not past its grace, nor long in the trash."""
         return not (self.renewed and (self.term == "lapsed" or self.trash == "over"))
 
     def columns(self, now: datetime) -> dict[str, Any]:
-        """Return the row's columns at an instant, those that the sweep looks for empty: it leaves the name as it is."""
+        """Return the row's columns at an instant, without due dates, so that the sweep leaves the name."""
         expires_in = {"early": 300 * DAY, "open": 10 * DAY, "expired": -5 * DAY, "lapsed": -50 * DAY}[
             self.term
         ]
@@ -110,7 +110,7 @@ ASKERS = [Asker(*facts) for facts in product((False, True), repeat=3)]
 
 
 def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], platform_domain_id: int, domain: str) -> None:
-    """Store names (user id, label, state) as rows: thousands of them are many more than can be registered one by one."""
+    """Store names (user id, label, state) as rows: there are thousands, too many to register."""
     rows = [
         {
             "user_id": user_id,

@@ -1,4 +1,4 @@
-"""What a page of the documents says of tests: each that it names, as `tests/FILE.py::FUNCTION`, has to be there."""
+"""The tests that pages name as `tests/FILE.py::FUNCTION`, and the check that they exist."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ A_TEST = re.compile(r"`(tests/[\w/]+\.py::test_\w+)`")
 
 
 def named_in(page: str) -> list[str]:
-    """Return what a page names as tests, in order."""
+    """Return the tests that a page names, sorted."""
     return sorted(set(re.findall(r"`(tests/[^`]+::[^`]+)`", page)))
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FACTOR = 3.0
-"""Linear work takes twice as long for twice the input, quadratic work four times."""
+"""Linear work takes twice the time for twice the input, quadratic work four times."""
 TRIES = 6
 RUNS = 3
 LEAST_SECONDS = 0.002
 """How long one measurement takes at least: short calls are repeated."""
 LONG_SECONDS = 0.1
-"""A call that takes this long is measured twice: what is far from linear would take minutes."""
+"""A call that takes this long is measured only twice: a quadratic one would take minutes."""
 
 
 class Growth(NamedTuple):
@@ -23,7 +23,7 @@ class Growth(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """Return how many times as long the full length takes."""
+        """Return how many times longer the full length takes."""
         return self.full_seconds / self.half_seconds
 
 
@@ -36,7 +36,7 @@ def seconds(run: Callable[[], object], number: int = 1) -> float:
 
 
 def growth(half: Callable[[], object], full: Callable[[], object]) -> Growth:
-    """Measure both in turn, again as long as they seem to be worse than linear, and return the last comparison."""
+    """Measure both in turn, again while they seem worse than linear, and return the last comparison."""
     once = seconds(full)
     number = max(1, int(LEAST_SECONDS / max(once, 1e-9)))
     runs, tries_max = (1, 2) if once > LONG_SECONDS else (RUNS, TRIES)
@@ -49,7 +49,7 @@ def growth(half: Callable[[], object], full: Callable[[], object]) -> Growth:
 
 
 def reference_seconds() -> float:
-    """Return how long this machine takes, now, for work in pure Python that took 50 ms on the one where the bound was set."""
+    """Return the seconds that this machine takes now for work that took 50 ms on the machine where the bound was set."""
     return min(seconds(_reference) for _ in range(3))
 
 

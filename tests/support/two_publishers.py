@@ -1,4 +1,4 @@
-"""Two publishers over one database, each with a database object of its own, as two worker processes have them."""
+"""Two publishers over one database, each with its own database object, like two worker processes."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ WAIT_SECONDS = 40.0
 
 @dataclass
 class Worker:
-    """A publisher that can be started and killed; `begun_anew` counts batches that somebody else's had overtaken."""
+    """A publisher that can be started and killed; `begun_anew` counts batches restarted because the other publisher was first."""
 
     db: Database
     publisher: Publisher
@@ -32,7 +32,7 @@ class Worker:
         self.task = asyncio.create_task(self.publisher.run())
 
     async def kill(self) -> None:
-        """End it without a word: its leases stay as they are."""
+        """Kill it; its leases stay."""
         assert self.task is not None
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -73,7 +73,7 @@ async def two_publishers(
 
 
 def _watched(worker: Worker) -> Worker:
-    """Have what a publisher does counted: how many names it changed in which zone, and how often it had to begin anew."""
+    """Count what a publisher does: names changed by zone, and batches restarted."""
     publisher = worker.publisher
     begin_anew, change = publisher._begin_anew, publisher._change
 

@@ -1,4 +1,4 @@
-"""Registrations, changes and deletions from several threads, which remember what was acknowledged: what has to stand in the end."""
+"""A load of registrations, changes and deletions that remembers acknowledged writes, to compare with the registry at the end."""
 
 import random
 import threading
@@ -30,9 +30,9 @@ class Shown:
 
 @dataclass(slots=True)
 class Load:
-    """The names of one registrant. Each thread has names of its own, so what was acknowledged last is what is to be.
+    """The names of one registrant. No two threads share a name, so the last acknowledged write is the expected state.
 
-    `doubtful` are requests whose answer was lost, with what they asked for: they may have been done or not.
+    `doubtful` are requests whose answer was lost: they may have been executed or not.
     """
 
     service: RunningService
@@ -95,7 +95,7 @@ class Load:
     def _send(
         self, client: httpx.Client, fqdn: str, records: Records, method: str, path: str, body: Any
     ) -> bool:
-        """Send a request, and tell whether it was acknowledged; after a lost answer the name is left alone."""
+        """Send a request; return True if it was acknowledged. A name whose answer was lost is not used again."""
         with self._lock:
             self.touched[fqdn] = self.touched.get(fqdn, 0) + 1
             self.doubtful[fqdn] = records
@@ -129,7 +129,7 @@ class Load:
         return {each["fqdn"]: Shown(each["status"], records_of(each)) for each in listed}
 
     def untouched_active(self) -> dict[str, tuple[int, Records]]:
-        """Return the names shown as active while nothing was asked of them: how often something was, and their records."""
+        """Return the names that are active while no request changes them: their number of requests, and their records."""
         with self._lock:
             before = {
                 fqdn: times for fqdn, times in self.touched.items() if fqdn not in self.doubtful
@@ -167,7 +167,7 @@ def records_of(subdomain: dict[str, Any]) -> Records:
 
 
 def draw_delegation(draws: random.Random, fqdn: str) -> tuple[dict[str, Any], Records]:
-    """Draw a delegation as it is sent, and return it with the records that it means."""
+    """Draw a delegation; return its request and its records."""
     hosts = [f"ns{draws.randrange(1000)}.provider.example" for _ in range(2)]
     records = {(fqdn, "NS", f"{host}.") for host in hosts}
     body: dict[str, Any] = {"nameservers": sorted(set(hosts)), "glue": [], "ds_records": []}

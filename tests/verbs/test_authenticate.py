@@ -32,7 +32,7 @@ def ask(token: Secret) -> None:
 
 
 @pytest.mark.parametrize("change", ["", "x", "last", "first"])
-def test_what_is_no_token_asks_the_database_nothing(change: str) -> None:
+def test_a_malformed_token_makes_no_query(change: str) -> None:
     token = new_token().reveal()
     other = "a" if token[-1] != "a" else "b"
     text = {"": "", "x": token + "x", "last": token[:-1] + other, "first": "Sublet_" + token[7:]}[change]
@@ -40,6 +40,6 @@ def test_what_is_no_token_asks_the_database_nothing(change: str) -> None:
         ask(Secret(text))
 
 
-def test_what_may_be_one_does() -> None:
+def test_a_well_formed_token_makes_a_query() -> None:
     with pytest.raises(NotAskedError):
         ask(new_token())

@@ -58,7 +58,7 @@ def done(tx: Tx, actor: Actor, name: str, action: str) -> bool:
     return True
 
 
-def test_what_is_allowed_is_what_the_verbs_do(registry: Registry) -> None:
+def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
     """A balance doesn't enter the rule, so it is gone through over HTTP alone."""
     ids = {
         mode: registry.register(f"{mode}.example.test", registration_mode=mode).id
@@ -94,7 +94,7 @@ def test_what_is_allowed_is_what_the_verbs_do(registry: Registry) -> None:
             registry.write(compare_some, asker, STATES[first : first + CHUNK])
 
 
-def test_the_states_are_all_there_are(registry: Registry) -> None:
+def test_the_test_covers_every_state(registry: Registry) -> None:
     """Each status, and each further condition, comes with and without every action that it lets through."""
     ids = registry.register("a.example.test").id
     seen: dict[str, set[tuple[str, ...]]] = {}
@@ -118,7 +118,7 @@ def test_the_states_are_all_there_are(registry: Registry) -> None:
     assert seen["over"] == {()}
 
 
-def test_a_name_in_a_state_is_found_as_the_state_says(registry: Registry) -> None:
+def test_a_name_is_found_as_its_state_says(registry: Registry) -> None:
     """The rows that are written past the verbs are such as the verbs read."""
     subdomain = registry.register("a.example.test")
 

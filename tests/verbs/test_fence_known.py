@@ -6,7 +6,7 @@ from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.subdomains import owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import (
@@ -85,7 +85,7 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     on_primary.write(record_refusal, on_primary.domains[ZONE], result)
     # That one takes its records out, and then the lost update is applied after all.
     assert _settle(on_primary, lost.fence, lost.next_fence) == "applied"
-    owners = on_primary.read(owner_store.list_owners, [item.subdomain_id])
+    owners = on_primary.read(store.list_owners, [item.subdomain_id])
     assert owners == {item.subdomain_id: {SHOP: True}}
     on_primary.advance(minutes=2)
     assert _begin(on_primary).items[0].new_owners == frozenset()

@@ -19,9 +19,8 @@ from sublet.platform_domains.store import (
     platform_domains,
 )
 from sublet.subdomains.lifecycle import derive_status, is_restorable, renewal_available
-from sublet.subdomains.list_store import list_all, list_own
 from sublet.subdomains.model import STATUSES, ShownSubdomain, Subdomain, SubdomainFilter
-from sublet.subdomains.store import subdomains
+from sublet.subdomains.store import list_all, list_own, subdomains
 from support.registry import OPERATOR, START, Registry
 
 TICK = timedelta(microseconds=1)
@@ -137,7 +136,7 @@ def test_the_other_filters_and_the_order(registry: Registry) -> None:
         assert registry.read(list_own, ann, wanted, COUNT, None) == shown, wanted
 
 
-def test_of_the_trash_only_what_can_be_restored_is_listed(registry: Registry) -> None:
+def test_only_restorable_names_of_the_trash_are_listed(registry: Registry) -> None:
     _fill(registry)
     ann = registry.users["ann"]
     in_trash = registry.read(list_all, SubdomainFilter(status="trashed"), COUNT, user_id=ann)
@@ -151,7 +150,7 @@ def test_of_the_trash_only_what_can_be_restored_is_listed(registry: Registry) ->
     assert listed == [_shown(each) for each in expected]
 
 
-def test_lists_work_with_as_many_platform_domains_as_there_are(registry: Registry) -> None:
+def test_lists_work_with_many_platform_domains(registry: Registry) -> None:
     # More than a thousand, each with days of its own: SQLite allows no condition of a thousand parts.
     many = 1100
     chance = random.Random(20261123)  # noqa: S311 - the same rows each time
@@ -186,7 +185,7 @@ def test_lists_work_with_as_many_platform_domains_as_there_are(registry: Registr
     assert len(renewable) == len(range(500, many, 2))  # those whose window is that long
 
 
-def test_the_platform_domains_that_are_listed_are_those_that_the_rule_shows(registry: Registry) -> None:
+def test_the_listed_platform_domains_are_the_visible_ones(registry: Registry) -> None:
     for n, (hidden, restricted, granted) in enumerate(product((False, True), repeat=3)):
         registry.add_domain(f"d{n}.test", hidden=hidden, restricted=restricted)
         if granted:
@@ -207,7 +206,7 @@ def test_the_platform_domains_that_are_listed_are_those_that_the_rule_shows(regi
     assert len(granted_ids) == 4
 
 
-def test_a_text_finds_the_unicode_form_too(registry: Registry) -> None:
+def test_a_search_finds_the_unicode_form_too(registry: Registry) -> None:
     """Whatever is typed, in whatever form; page by page as without a filter."""
     registry.add_user("carl", free_quota=100)
     unicode_names = ["bücher", "bücherei", "büro", "straße", "日本", "über-cher"]

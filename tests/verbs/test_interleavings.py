@@ -8,15 +8,15 @@ from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput
 from sublet.errors import RenewalNotAvailable
 from sublet.platform_domains import zone_store
-from sublet.subdomains import owner_store, store
+from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import Batch, Result, begin_publication, record_publication
 from sublet.subdomains.purge import purge
 from sublet.subdomains.renew import renew
-from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.suspend import suspend
+from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import OPERATOR, Registry
 
@@ -48,7 +48,7 @@ def test_a_late_record_of_one_publisher_forgets_nothing_of_another(registry: Reg
     second = _change_zone(registry)
     _record(registry, first)
     _record(registry, second)
-    assert registry.read(owner_store.list_published_owners, held.id) == {SHOP, HOST}
+    assert registry.read(store.list_published_owners, held.id) == {SHOP, HOST}
     registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((OUTSIDE,)))
     registry.publish()
     records = registry.read(zone_store.list_zone_records, registry.domains["example.test"])

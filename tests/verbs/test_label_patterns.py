@@ -1,4 +1,4 @@
-"""Patterns of labels that nobody may register: what they refuse, what they leave, what the operator sees."""
+"""Blocked patterns of labels: which registrations they refuse, and what the operator sees."""
 
 import pytest
 

@@ -20,7 +20,7 @@ MODERN, DIAERESIS = f"modern.{ZONE}", f"m\u043edern.{ZONE}"
 @pytest.mark.parametrize(
     ("held", "alike"), [(PAYPAL, CYRILLIC), (MODERN, DIAERESIS), (CYRILLIC, f"\u0440aypal.{ZONE}")]
 )
-def test_a_look_alike_of_anothers_name_is_refused(registry: Registry, held: str, alike: str) -> None:
+def test_a_look_alike_of_another_user_s_name_is_refused(registry: Registry, held: str, alike: str) -> None:
     registry.register(held)
     with registry.refuses(SubdomainUnavailable) as caught:
         registry.register(alike, "ben")
@@ -29,12 +29,12 @@ def test_a_look_alike_of_anothers_name_is_refused(registry: Registry, held: str,
     assert registry.doctor() == []
 
 
-def test_ones_own_names_may_look_alike(registry: Registry) -> None:
+def test_a_user_s_own_names_may_look_alike(registry: Registry) -> None:
     registry.register(PAYPAL)
     registry.register(CYRILLIC)
 
 
-def test_a_name_that_was_let_go_counts_until_it_is_free(registry: Registry) -> None:
+def test_a_deleted_name_counts_until_it_is_released(registry: Registry) -> None:
     held = registry.register(PAYPAL)
     registry.write(delete, registry.actor(), PAYPAL)
     with registry.refuses(SubdomainUnavailable):
@@ -45,7 +45,7 @@ def test_a_name_that_was_let_go_counts_until_it_is_free(registry: Registry) -> N
     assert registry.doctor() == []
 
 
-def test_each_platform_domain_is_by_itself_and_may_be_without(registry: Registry) -> None:
+def test_the_check_is_per_platform_domain_and_can_be_turned_off(registry: Registry) -> None:
     registry.add_domain(OTHER)
     registry.register(PAYPAL)
     registry.register(f"p\u0430ypal.{OTHER}", "ben")
@@ -67,7 +67,7 @@ def test_a_look_alike_of_a_reserved_label_is_refused(registry: Registry, label: 
     assert caught[0].details["reason"] == "reserved"
 
 
-def test_a_label_that_the_operator_listed_by_itself_is_not_asked_what_it_looks_like(
+def test_a_label_that_the_operator_listed_may_look_alike(
     registry: Registry,
 ) -> None:
     registry.register(PAYPAL)
@@ -75,12 +75,12 @@ def test_a_label_that_the_operator_listed_by_itself_is_not_asked_what_it_looks_l
     registry.register(CYRILLIC, "ben")
 
 
-def test_ascii_labels_are_not_held_against_others(registry: Registry) -> None:
+def test_ascii_labels_are_not_checked(registry: Registry) -> None:
     registry.register(PAYPAL)
     registry.register(f"paypa1.{ZONE}", "ben")
 
 
-def test_the_skeleton_is_stored_where_it_is_another_than_the_label(registry: Registry) -> None:
+def test_the_skeleton_is_stored_if_it_differs_from_the_label(registry: Registry) -> None:
     found = [registry.register(name).id for name in (PAYPAL, CYRILLIC)]
     found.append(registry.register(MODERN, "ben").id)
 

@@ -7,31 +7,21 @@ from typing import Any
 
 import pytest
 
-from sublet.accounts.add_user import add_user
-from sublet.accounts.edit_user import UserEdit, edit_user
-from sublet.accounts.issue_token import issue_token
-from sublet.accounts.revoke_token import revoke_token
 from sublet.accounts.store import insert_user
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.add_package import add_package
-from sublet.credits.adjust_credits import adjust_credits
-from sublet.credits.grant_credits import grant_credits
-from sublet.credits.record_payment import PaymentMade, record_payment
-from sublet.credits.refund_charge import refund_charge
-from sublet.credits.retire_coupon import retire_coupon
-from sublet.credits.retire_package import retire_package
+from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
+from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.packages import add_package, retire_package
 from sublet.errors import Conflict, NotFound, Refusal, ValidationFailed
 from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
 from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
-from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge
+from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_names_held
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 DOMAIN, ALPHA = "example.test", "alpha.example.test"
@@ -70,7 +60,7 @@ ACCOUNTS: list[Case] = [
         ValidationFailed,
         "organization",
     ),
-    ("edit: nobody", lambda r: r.do(edit_user, "no@example.net", UserEdit(name="N")), NotFound, ""),
+    ("edit: unknown", lambda r: r.do(edit_user, "no@example.net", UserEdit(name="N")), NotFound, ""),
     ("edit: nothing", lambda r: r.do(edit_user, ANNA, UserEdit()), ValidationFailed, ""),
     ("edit: another's address", lambda r: r.do(edit_user, ANNA, UserEdit(email=BOB)), Conflict, ""),
     (
@@ -85,10 +75,10 @@ ACCOUNTS: list[Case] = [
         ValidationFailed,
         "free_quota",
     ),
-    ("suspend: nobody", lambda r: r.do(suspend_user, "99", "r"), NotFound, ""),
+    ("suspend: unknown", lambda r: r.do(suspend_user, "99", "r"), NotFound, ""),
     ("suspend: long reason", lambda r: r.do(suspend_user, ANNA, "r" * 501), ValidationFailed, "reason"),
     ("unsuspend: not suspended", lambda r: r.do(unsuspend_user, ANNA), Conflict, ""),
-    ("token: nobody", lambda r: r.do(issue_token, "99", "t"), NotFound, ""),
+    ("token: unknown", lambda r: r.do(issue_token, "99", "t"), NotFound, ""),
     ("token: blank name", lambda r: r.do(issue_token, ANNA, ""), ValidationFailed, "name"),
     ("token: scope", lambda r: r.do(issue_token, ANNA, "t", scopes=["root"]), ValidationFailed, "scopes"),
     (
@@ -160,7 +150,7 @@ DOMAINS: list[Case] = [
         "grace_days",
     ),
     ("grant: no domain", lambda r: r.do(grant_platform_domain, "o.test", "acme"), NotFound, ""),
-    ("grant: nobody", lambda r: r.do(grant_platform_domain, DOMAIN, "none"), NotFound, ""),
+    ("grant: unknown", lambda r: r.do(grant_platform_domain, DOMAIN, "none"), NotFound, ""),
     ("revoke: not granted", lambda r: r.do(revoke_platform_domain, DOMAIN, "acme"), NotFound, ""),
     ("offer: mode", lambda r: r.do(offer_mode, DOMAIN, "admin", price_credits=1), ValidationFailed, "mode"),
     ("offer: no price", lambda r: r.do(offer_mode, DOMAIN, "premium"), ValidationFailed, "price_credits"),
@@ -198,7 +188,7 @@ DOMAINS: list[Case] = [
         "organizations",
     ),
     (
-        "label: nobody",
+        "label: unknown",
         lambda r: r.do(set_label, DOMAIN, "a", "special", organizations=["none"]),
         NotFound,
         "",
@@ -206,7 +196,7 @@ DOMAINS: list[Case] = [
     ("unset: not listed", lambda r: r.do(unset_label, DOMAIN, "a"), NotFound, ""),
 ]
 CREDITS: list[Case] = [
-    ("grant: nobody", lambda r: r.do(grant_credits, "99", 5, "r"), NotFound, ""),
+    ("grant: unknown", lambda r: r.do(grant_credits, "99", 5, "r"), NotFound, ""),
     ("grant: 0", lambda r: r.do(grant_credits, ANNA, 0, "r"), ValidationFailed, "credits"),
     ("grant: below 0", lambda r: r.do(grant_credits, ANNA, -5, "r"), ValidationFailed, "credits"),
     ("grant: too much", lambda r: r.do(grant_credits, ANNA, 10**12 + 1, "r"), ValidationFailed, "credits"),
@@ -259,7 +249,7 @@ SUBDOMAINS: list[Case] = [
 
 
 @pytest.mark.parametrize("case", [*ACCOUNTS, *DOMAINS, *CREDITS, *SUBDOMAINS], ids=lambda case: case[0])
-def test_a_refusal_names_what_is_wrong_and_leaves_no_trace(case: Case, tmp_path: Path) -> None:
+def test_a_refusal_names_the_field_and_leaves_no_trace(case: Case, tmp_path: Path) -> None:
     _, attempt, refusal, field = case
     registry = small_registry(tmp_path)
     before = registry.rows()
@@ -309,7 +299,7 @@ def test_a_retired_coupon_keeps_its_code(tmp_path: Path) -> None:
     assert registry.rows() == before
 
 
-def test_all_wrong_fields_are_told_at_once(tmp_path: Path) -> None:
+def test_all_invalid_fields_are_reported_together(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     with pytest.raises(ValidationFailed) as raised:
         registry.do(add_user, "x", "", free_quota=-1)
@@ -328,7 +318,7 @@ def test_a_name_of_several_organizations_is_a_conflict(tmp_path: Path) -> None:
     assert registry.do(grant_platform_domain, DOMAIN, "anna-example-net-2").organization == again.organization
 
 
-def test_the_database_holds_one_user_an_address(tmp_path: Path) -> None:
+def test_the_database_keeps_addresses_unique(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     before = registry.rows()
     with pytest.raises(Conflict):

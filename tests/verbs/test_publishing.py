@@ -13,7 +13,7 @@ from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.delete import delete
@@ -50,7 +50,7 @@ def _change(registry: Registry, *nameservers: str) -> None:
 
 
 def _owners(registry: Registry, subdomain_id: int) -> frozenset[str]:
-    return registry.read(owner_store.list_published_owners, subdomain_id)
+    return registry.read(store.list_published_owners, subdomain_id)
 
 
 def _zone(registry: Registry) -> list[tuple[str, str, str]]:
@@ -258,7 +258,7 @@ def _leave_behind(registry: Registry, count: int) -> None:
     held = registry.register(SHOP, nameservers=NS)
     registry.publish()
     owners = [f"h{index}.example.test" for index in range(count)]
-    registry.write(owner_store.insert_published_owners, [(held.id, owner) for owner in owners])
+    registry.write(store.insert_published_owners, [(held.id, owner) for owner in owners])
     registry.write(
         zone_store.insert_records,
         registry.domains["example.test"],

@@ -12,17 +12,11 @@ from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains import (
-    dependent_store,
-    free_name_store,
-    look_alike_store,
-    publish_store,
-    store,
-    sweep_store,
-)
-from sublet.subdomains.list_store import list_own
+from sublet.subdomains import delegation_store, publish_store, store
 from sublet.subdomains.model import SubdomainFilter
-from sublet.subdomains.plausible_clock import find_implausible_reason
+from sublet.subdomains.store import list_own
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
 from support.databases import driver_of
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
@@ -59,12 +53,12 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     ),
     "which zones have names that wait": lambda tx, _: publish_store.list_waiting_platform_domain_ids(tx),
     "which names of a zone wait": lambda tx, of: publish_store.list_waiting(tx, of, 100),
-    "is this name free": lambda tx, of: free_name_store.is_free(tx, of, f"fresh.{ZONE}", 1),
-    "do names depend on this name": lambda tx, _: dependent_store.list_dependents(tx, f"copy7.{ZONE}", 25),
+    "is this name free": lambda tx, of: delegation_store.is_free(tx, of, f"fresh.{ZONE}", 1),
+    "do names depend on this name": lambda tx, _: delegation_store.list_dependents(tx, f"copy7.{ZONE}", 25),
     "does anything else of a zone wait": lambda tx, of: publish_store.is_any_waiting(tx, of, [1, 2]),
     "does a row of this name wait": lambda tx, of: publish_store.is_waiting(tx, of, f"copy7.{ZONE}"),
     "who holds this name": lambda tx, _: store.find_unreleased(tx, f"copy7.{ZONE}"),
-    "does somebody else hold a look-alike": lambda tx, of: look_alike_store.is_held_by_another(
+    "does somebody else hold a look-alike": lambda tx, of: store.is_look_alike_held(
         tx, _platform_domain(tx, of), "copy7", 2
     ),
     "how many free names has somebody else": lambda tx, _: store.count_free(tx, 2),

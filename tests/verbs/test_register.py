@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
-from sublet.credits.coupon_store import coupon_uses
 from sublet.credits.model import AppliedCoupon, Payable
-from sublet.credits.store import list_payments
+from sublet.credits.store import coupon_uses, list_payments
 from sublet.dns.types import Delegation, GlueEntry, GlueInput, Record
 from sublet.errors import (
     AccountSuspended,
@@ -129,14 +128,14 @@ def test_free_while_quota_lasts_then_plus_by_quote(registry: Registry) -> None:
     assert registry.register("more.example.test").registration_type == "plus"
 
 
-def test_a_name_in_the_trash_leaves_its_place_in_the_quota(registry: Registry) -> None:
+def test_a_name_in_the_trash_does_not_count_against_the_quota(registry: Registry) -> None:
     first = registry.register("n0.example.test")
     registry.register("n1.example.test")
     registry.write(delete, registry.actor(), str(first.id))
     assert registry.register("n2.example.test").registration_type == "free"
 
 
-def test_a_coupon_of_all_completes_at_once_and_counts(registry: Registry) -> None:
+def test_a_coupon_over_the_full_price_completes_at_once_and_counts(registry: Registry) -> None:
     registry.add_coupon("ALL", percent=100, max_uses=1)
     command = replace(PAID, payable=Payable(coupon_code="ALL"))
     outcome = ask(registry, command, "ben")
@@ -186,7 +185,7 @@ FAULTS: list[Fault] = [
 
 
 @pytest.mark.parametrize("count", range(1, len(FAULTS) + 1), ids=lambda count: FAULTS[count - 1][0].__name__)
-def test_of_several_faults_the_first_is_told(registry: Registry, count: int) -> None:
+def test_errors_are_checked_in_order(registry: Registry, count: int) -> None:
     command = PAID
     for _, prepare, change in FAULTS[:count]:
         if prepare:
@@ -196,7 +195,7 @@ def test_of_several_faults_the_first_is_told(registry: Registry, count: int) -> 
         ask(registry, command, "ben")
 
 
-def test_an_unavailable_name_is_told_before_the_quota(registry: Registry) -> None:
+def test_an_unavailable_name_is_refused_before_the_quota(registry: Registry) -> None:
     for index in range(FREE_QUOTA):
         registry.register(f"n{index}.example.test")
     with registry.refuses(FreeQuotaExceeded) as caught:
@@ -222,7 +221,7 @@ def test_registering_is_for_users(registry: Registry) -> None:
 # Wrong fields
 
 
-def test_all_wrong_fields_are_told_at_once(registry: Registry) -> None:
+def test_all_invalid_fields_are_reported_together(registry: Registry) -> None:
     command = Register(
         domain="example.test",
         label="-",
@@ -239,7 +238,7 @@ def test_all_wrong_fields_are_told_at_once(registry: Registry) -> None:
     }
 
 
-def test_a_wrong_coupon_is_told_beside_the_other_fields(registry: Registry) -> None:
+def test_an_invalid_coupon_is_reported_with_the_other_fields(registry: Registry) -> None:
     command = replace(PAID, nameservers=("-",), payable=Payable(coupon_code="NONE"))
     with registry.refuses(ValidationFailed) as caught:
         ask(registry, command)
@@ -267,7 +266,7 @@ def test_which_field_is_wrong(registry: Registry, command: Register, codes: list
     assert [each.code for each in caught[0].errors] == codes
 
 
-def test_ids_and_domains_that_select_two_platform_domains_are_told(registry: Registry) -> None:
+def test_ids_and_domains_that_select_two_platform_domains_are_refused(registry: Registry) -> None:
     registry.add_domain("other.test")
     with registry.refuses(ValidationFailed) as caught:
         ask(
@@ -280,12 +279,12 @@ def test_ids_and_domains_that_select_two_platform_domains_are_told(registry: Reg
 @pytest.mark.parametrize(
     "command", [Register(platform_domain_id=99), Register(domain="no.test"), Register(fqdn="a.no.test")]
 )
-def test_what_does_not_exist_is_not_found(registry: Registry, command: Register) -> None:
+def test_an_unknown_platform_domain_is_not_found(registry: Registry, command: Register) -> None:
     with registry.refuses(PlatformDomainNotFound):
         ask(registry, replace(command, label="shop"))
 
 
-def test_a_restricted_platform_domain_is_there_for_those_it_was_granted_to(registry: Registry) -> None:
+def test_a_restricted_platform_domain_is_found_with_a_grant_only(registry: Registry) -> None:
     edit(registry, restricted=True)
     with registry.refuses(PlatformDomainNotFound) as restricted:
         ask(registry, Register(fqdn="shop.example.test"))
@@ -296,7 +295,7 @@ def test_a_restricted_platform_domain_is_there_for_those_it_was_granted_to(regis
     assert registry.register("shop.example.test").fqdn == "shop.example.test"
 
 
-def test_the_longest_platform_domain_that_is_seen_wins(registry: Registry) -> None:
+def test_the_longest_visible_platform_domain_is_selected(registry: Registry) -> None:
     registry.add_domain("deep.example.test")
     assert registry.register("shop.deep.example.test").domain == "deep.example.test"
     edit(registry, "deep.example.test", hidden=True)
@@ -337,7 +336,7 @@ def test_taken_then_in_the_trash_then_cooling_off_then_free(registry: Registry) 
     assert registry.doctor() == []
 
 
-def test_a_name_that_stands_in_the_zone_already_is_taken(registry: Registry) -> None:
+def test_a_name_that_the_zone_already_has_is_taken(registry: Registry) -> None:
     record = Record("old.shop.example.test", "A", 300, "192.0.2.1")
     registry.write(zone_store.insert_records, registry.domains["example.test"], [record])
     assert _reason(registry) == {"reason": "taken", "owned": False}
@@ -365,7 +364,7 @@ def test_premium_and_special_labels(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("mode", ["admin", "premium", "special"])
-def test_modes_that_do_not_take_the_label(registry: Registry, mode: str) -> None:
+def test_modes_that_do_not_fit_the_label(registry: Registry, mode: str) -> None:
     with registry.refuses(RegistrationModeNotAllowed):
         ask(registry, replace(PAID, registration_mode=mode))
 
@@ -379,7 +378,7 @@ def test_a_withdrawn_offer_takes_no_new_names(registry: Registry) -> None:
 # Cycles
 
 
-def test_nameservers_that_can_only_be_found_through_the_name_itself(registry: Registry) -> None:
+def test_nameservers_found_only_through_the_name_itself_are_refused(registry: Registry) -> None:
     one = registry.register("one.example.test")
     # As a registry from before names that aren't registered were refused has it.
     registry.write(store_unchecked, one, "ns.two.example.test")

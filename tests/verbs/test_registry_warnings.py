@@ -8,7 +8,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.zone_signing import is_zone_signed
 from sublet.subdomains.check_zone import check_zone
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.registry_warnings import registry_warnings
+from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.repair_zone import begin_repair
 from support.registry import OPERATOR, Registry
 
@@ -22,7 +22,7 @@ ROLLED = Record(ZONE, "DNSKEY", 3600, "257 3 13 BBBB")
 
 @pytest.fixture
 def signed_name(registry: Registry) -> Subdomain:
-    """A name with a DS record, below a zone that is said to stand on a primary."""
+    """A name with a DS record, below a zone on a primary (by its settings)."""
     found = registry.register(f"shop.{ZONE}", nameservers=NS, ds_records=(DS,))
     edit(registry, primary="main")
     return found
@@ -79,14 +79,14 @@ def test_a_key_elsewhere_signs_nothing(registry: Registry, signed_name: Subdomai
     assert warned(registry, signed_name)
 
 
-def test_the_operators_word_counts_before_the_check(registry: Registry, signed_name: Subdomain) -> None:
+def test_the_operator_s_setting_overrides_the_check(registry: Registry, signed_name: Subdomain) -> None:
     """Another server may sign behind the primary that the registry sees."""
     check(registry)
     edit(registry, dnssec_signed=True)
     assert not warned(registry, signed_name)
 
 
-def test_the_noted_keys_take_no_name_and_are_not_judged(registry: Registry, signed_name: Subdomain) -> None:
+def test_noted_keys_take_no_name_and_are_not_judged(registry: Registry, signed_name: Subdomain) -> None:
     check(registry, KEY)
     found = registry.register(f"other.{ZONE}", "ben", nameservers=NS, ds_records=(DS,))
     assert not warned(registry, found)

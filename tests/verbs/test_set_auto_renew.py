@@ -1,11 +1,11 @@
-"""Automatic renewal is set: one test a refusal, what is stored, what the audit has; on both engines."""
+"""Setting automatic renewal: its errors, the stored values and the audit; on both databases."""
 
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.model import Payable
@@ -58,7 +58,7 @@ def test_it_is_off_until_it_is_set_and_each_change_is_audited_once(registry: Reg
     assert registry.doctor() == []
 
 
-def test_the_same_again_changes_nothing_and_another_ceiling_is_tried_at_once(registry: Registry) -> None:
+def test_the_same_ceiling_changes_nothing_and_a_changed_one_is_tried_at_once(registry: Registry) -> None:
     shop = registry.register(SHOP)
     set_(registry, 5)
     registry.advance(days=330)
@@ -76,7 +76,7 @@ def test_the_same_again_changes_nothing_and_another_ceiling_is_tried_at_once(reg
     assert next_at <= registry.now
 
 
-def test_the_setting_outlives_the_trash(registry: Registry) -> None:
+def test_the_setting_is_kept_in_the_trash(registry: Registry) -> None:
     shop = registry.register(SHOP)
     set_(registry, 7)
     registry.write(delete, registry.actor(), SHOP)
@@ -110,7 +110,7 @@ def test_a_suspended_user(registry: Registry) -> None:
         set_(registry, -1)
 
 
-def test_another_s_name_and_one_in_the_trash_are_not_found(registry: Registry) -> None:
+def test_another_user_s_name_and_one_in_the_trash_are_not_found(registry: Registry) -> None:
     registry.register(SHOP)
     with registry.refuses(SubdomainNotFound) as caught:
         set_(registry, -1, "ben")

@@ -9,14 +9,14 @@ from sqlalchemy.pool import NullPool
 from sublet.db import Tx
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import Record
+from sublet.doctor.running import check_watch
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.subdomains import owner_store, publish_store, store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.check_zone import ZoneCheck, check_zone
-from sublet.subdomains.check_zones import check_watch
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.publishing import Result, begin_publication, record_publication, record_refusal
@@ -162,7 +162,7 @@ def test_who_holds_the_name_now_takes_the_former_delegation_out(moved: Registry)
     moved.publish()
     records = moved.read(zone_store.list_zone_records, domain_id)
     assert [(each.owner, each.rdata) for each in records] == [(OLD, "ns1.example.org.")]
-    assert moved.read(owner_store.list_published_owners, ben.id) == {OLD}
+    assert moved.read(store.list_published_owners, ben.id) == {OLD}
 
 
 def _once_published(registry: Registry) -> list[Record]:
@@ -174,7 +174,7 @@ def _once_published(registry: Registry) -> list[Record]:
     registry.publish()
     # As if they had been deleted, taken out, purged and released.
     gone = {"trashed_at": registry.now, "purged_at": registry.now, "released_at": registry.now}
-    owned = owner_store.published_owners
+    owned = store.published_owners
 
     def let_go(tx: Tx) -> None:
         for subdomain_id in ids:
@@ -286,7 +286,7 @@ def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
     ben = registry.register(OLD, "ben", nameservers=NS)
     # As the repair has it that saw no holder yet: on PostgreSQL neither of the two sees the other.
     for each in found.leftovers:
-        registry.write(owner_store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id)
+        registry.write(store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id)
     registry.write(publish_store.republish, {each.subdomain_id for each in found.leftovers})
     return domain_id, ben
 
@@ -304,7 +304,7 @@ def test_of_two_rows_of_a_name_only_its_holder_publishes(moved: Registry, *, is_
     assert moved.publish() == [], "nothing of the former row is left that could be tried again"
     records = moved.read(zone_store.list_zone_records, domain_id)
     assert [(each.owner, each.rdata) for each in records] == [(OLD, "ns1.example.org.")]
-    assert moved.read(owner_store.list_published_owners_of_zone, domain_id)[OLD] == ben.id
+    assert moved.read(store.list_published_owners_of_zone, domain_id)[OLD] == ben.id
     _move(moved, "")
     assert {each.invariant for each in moved.doctor()} <= {
         "zone_is_registry"

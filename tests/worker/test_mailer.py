@@ -15,8 +15,7 @@ from sublet.accounts.store import find_user
 from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
 from sublet.mail import store
-from sublet.mail.attempts import LEASE
-from sublet.mail.model import Mail
+from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
 from sublet.worker import mailer as mailer_module
 from sublet.worker import smtp
@@ -159,7 +158,7 @@ def test_a_certificate_that_is_not_good_is_refused(
     found = mails(registry)["a"]
     assert found.state == "waiting"
     assert found.error is not None
-    assert "its certificate is not good" in found.error
+    assert "its certificate is invalid" in found.error
 
 
 def test_without_starttls_nothing_is_sent(registry: Registry) -> None:

@@ -1,1 +1,1 @@
-"""Users, organizations and tokens: who may ask."""
+"""Users, organizations and tokens."""

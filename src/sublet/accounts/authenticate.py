@@ -1,4 +1,4 @@
-"""Authenticate: from a bearer token to the registrant it stands for (spec, part 5)."""
+"""Authenticate a bearer token (spec, part 5)."""
 
 from sublet.accounts import store
 from sublet.accounts.model import Registrant
@@ -9,15 +9,15 @@ from sublet.secret import Secret
 
 
 async def authenticate(db: Database, secret: Secret) -> Registrant:
-    """Return the user, organization and token that a token stands for: as they are stored when it is asked, at each request.
+    """Return the user, organization and token that a bearer token belongs to, as they are stored at this request.
 
     Raises:
-        TokenInvalid: a typing error (found without the database), or never issued.
+        TokenInvalid: the token has a typing error (found without the database), or was never issued.
         TokenRevoked: the operator revoked it.
-        TokenExpired: its time is over.
+        TokenExpired: it has expired.
         Unavailable: the database can't be read.
 
-    Not checked here: scopes (the edge knows which one a route needs) and the user's suspension (the verbs do).
+    Not checked: scopes (the HTTP edge checks the one that a route needs), and whether the user is suspended (the verbs do).
     """
     token_text = secret.reveal()
     if not is_well_formed(token_text):

@@ -1,4 +1,4 @@
-"""What the operator may write into an account: e-mail addresses, names, reasons (rules; no SQL)."""
+"""Checks of what the operator enters for an account: e-mail addresses, names, reasons, quotas (rules; no SQL)."""
 
 from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.errors import FieldError
@@ -11,15 +11,15 @@ REASON_LENGTH_MAX = 500
 
 
 def normalise_email(text: str) -> str:
-    """Return an e-mail address as it is stored and looked up: without spaces around it, in lower case."""
+    """Return an e-mail address as it is stored: in lower case, without surrounding spaces."""
     return text.strip().lower()
 
 
 def check_email(text: str) -> tuple[str, list[FieldError]]:
-    """Return an address as it is stored, with why it can't be one.
+    """Return an address as it is stored, and the error in it if it is invalid.
 
-    Plausible is enough: one `@`, something printable without spaces before it, a host name behind it, within the lengths of
-    RFC 5321. Not checked: that mail arrives there, and the finer syntax of local parts (quoted ones are refused).
+    Valid: one `@`, printable characters without spaces before it, a host name after it, lengths as in RFC 5321. Quoted local parts are
+    refused. Not checked: whether mail arrives there.
     """
     email = normalise_email(text)
     local, at, domain = email.rpartition("@")
@@ -27,7 +27,7 @@ def check_email(text: str) -> tuple[str, list[FieldError]]:
     if not at or not local or "@" in local:
         problem = f"`{shown(text)}` is not an e-mail address. Give one such as name@example.net."
     elif not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
-        problem = f"`{shown(text)}` has a character before the @ that no plain e-mail address has. Remove it."
+        problem = f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. Remove it."
     elif len(email) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
         problem = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. Give a shorter one."
     else:
@@ -41,7 +41,7 @@ def check_email(text: str) -> tuple[str, list[FieldError]]:
 def check_text(
     field: str, text: str | None, *, length_max: int = NAME_LENGTH_MAX
 ) -> tuple[str, list[FieldError]]:
-    """Return a line of text without spaces around it, with what is wrong: `required`, `too_long`, `value_invalid`."""
+    """Return a line of text without surrounding spaces, and the error in it: `required`, `too_long` or `value_invalid`."""
     line = (text or "").strip()
     if not line:
         return line, [FieldError(field, "required", "Give a text that is not blank.")]
@@ -59,14 +59,14 @@ def check_text(
 
 
 def check_reason(reason: str | None, *, required: bool = False) -> tuple[str | None, list[FieldError]]:
-    """Return the reason of an operator's change, None where there is none, with what is wrong with it."""
+    """Return the reason for an operator's change (None if none is given), and the error in it."""
     if reason is None and not required:
         return None, []
     return check_text("reason", reason, length_max=REASON_LENGTH_MAX)
 
 
 def check_free_quota(free_quota: int | None) -> list[FieldError]:
-    """Return why a user's own free quota can't be this; None stands for the setting's."""
+    """Return the error in a user's own free quota, if any. None means the quota of the setting."""
     if free_quota is not None and not 0 <= free_quota <= 1_000_000:
         return [
             FieldError(

@@ -1,19 +1,20 @@
-"""From what the operator types to the user that is meant."""
+"""Find the user that an operator names, or the user who sends a request."""
 
 from sublet.accounts import store
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.model import Member, User
+from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import NotFound
+from sublet.errors import AccountSuspended, NotFound
 from sublet.ids import parse_id
 
 
 def find_user(tx: Tx, identifier: str) -> User:
-    """Return the user that an e-mail address (any case) or an id means.
+    """Return the user with this e-mail address (in any case) or id.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such user.
     """
     user_id = parse_id(identifier)
     user = (
@@ -27,18 +28,39 @@ def find_user(tx: Tx, identifier: str) -> User:
 
 
 def lock_user(tx: Tx, identifier: str) -> User:
-    """Return the user as `find_user` does, locked: everything of one user happens one after the other.
+    """Return the user as `find_user` does, and lock the row, so that changes of one user run one after the other.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such user.
     """
     user = store.lock_user(tx, find_user(tx, identifier).id)
     assert user is not None  # noqa: S101 - users are never deleted
     return user
 
 
-def member_of(tx: Tx, user: User) -> Member:
-    """Return a user together with its organization."""
+def find_member(tx: Tx, user_id: int) -> Member:
+    """Return the user with this id, who must exist, with the user's organization."""
+    user = store.find_user(tx, user_id)
+    assert user is not None  # noqa: S101 - users are never deleted
     organization = store.find_organization(tx, user.organization_id)
-    assert organization is not None  # noqa: S101 - the foreign key holds it
+    assert organization is not None  # noqa: S101 - the foreign key ensures it
     return Member(user, organization)
+
+
+def lock_acting_user(tx: Tx, actor: Actor) -> User:
+    """Return the user who sent the request, and lock the row, so that changes of one user run one after the other.
+
+    Every verb of a registrant that changes something calls this first.
+
+    Raises:
+        NotFound: the actor is not a user.
+        AccountSuspended: the user is suspended, and may only read and open tickets.
+    """
+    user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
+    if user is None:
+        raise NotFound("There is no such user. Check the token.")
+    if user.suspended_at is not None:
+        raise AccountSuspended(
+            "This account is suspended: it may read and open tickets, nothing else. Open a ticket to ask why."
+        )
+    return user

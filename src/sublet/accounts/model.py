@@ -1,4 +1,4 @@
-"""The types of accounts: a user, the organization it belongs to, a token, and who is asking."""
+"""The types of accounts: user, organization, token, and the registrant who sends a request."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +13,12 @@ SCOPES = (
     "tickets:read",
     "tickets:write",
 )
-"""What a token may be allowed to do (docs/spec-choices.md, "Tokens"); a token without a choice has all."""
+"""The operations that a token may be restricted to (docs/spec-choices.md, "Tokens"); a token issued without scopes has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """An organization: carries what was granted to it (restricted platform domains, special labels)."""
+    """An organization. Grants (restricted platform domains, special labels) belong to it."""
 
     id: int
     name: str
@@ -28,9 +28,9 @@ class Organization:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user: names, credits, free quota and tickets belong to it. `free_quota` None means the setting's.
+    """A user. Names, credits, free quota and tickets belong to it. `free_quota` None means that the setting applies.
 
-    `reminders` tells whether it wants mail on dates of its names.
+    `reminders` is true if the user wants mail about the dates of names.
     """
 
     id: int
@@ -46,7 +46,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user with the organization that it belongs to."""
+    """A user with the user's organization."""
 
     user: User
     organization: Organization
@@ -54,7 +54,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token without its secret, of which only the digest is stored."""
+    """A token without its secret; only the secret's digest is stored."""
 
     id: int
     user_id: int
@@ -68,12 +68,12 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """Who a request's token stands for (spec, part 5): the user, its organization, the token with its scopes."""
+    """The user, organization and token of a request (spec, part 5)."""
 
     user: User
     organization: Organization
     token: Token
 
     def actor(self, request_id: str) -> Actor:
-        """Return the actor that the audit names for this request."""
+        """Return the actor that the audit records for this request."""
         return Actor(kind="user", user_id=self.user.id, token_id=self.token.id, request_id=request_id)

@@ -1,4 +1,4 @@
-"""Organizations as the operator names them: by name, slug or id."""
+"""Organizations, as the operator refers to them: by name, slug or id."""
 
 import re
 import unicodedata
@@ -17,18 +17,18 @@ SLUG_LENGTH_MAX = 64
 
 
 def slug_of(name: str) -> str:
-    """Return the slug that a name gives: ASCII letters and digits in lower case, hyphens between; never empty."""
+    """Return the slug of a name: ASCII letters and digits in lower case, separated by hyphens; never empty."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     return slug[:SLUG_LENGTH_MAX].strip("-") or "organization"
 
 
 def find_organization(tx: Tx, identifier: str) -> Organization:
-    """Return the organization that a name (any case), slug or id means.
+    """Return the organization with this name (in any case), slug or id.
 
     Raises:
-        NotFound: none.
-        Conflict: several; the message gives their ids.
+        NotFound: there is none.
+        Conflict: there are several; the message gives their ids.
     """
     found = _candidates(tx, identifier)
     if not found:
@@ -37,21 +37,21 @@ def find_organization(tx: Tx, identifier: str) -> Organization:
 
 
 def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
-    """Return the organization that a name, slug or id means, or a new one of this name.
+    """Return the organization with this name, slug or id, or add one with this name.
 
     Raises:
-        Conflict: several are meant.
-        ValidationFailed: none is, and the text is no good name.
+        Conflict: there are several.
+        ValidationFailed: there is none, and the text is not a valid name.
     """
     found = _candidates(tx, name)
     return _only(found, name) if found else add_organization(tx, actor, name)
 
 
 def add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
-    """Add an organization of this name, whatever others are called; its slug gets a number where it is taken.
+    """Add an organization, even if others have the same name. Its slug gets a number if the plain slug is taken.
 
     Raises:
-        ValidationFailed: no good name.
+        ValidationFailed: the name is invalid.
     """
     name, errors = check_text("organization", name)
     if errors:
@@ -82,7 +82,7 @@ def _only(found: list[Organization], identifier: str) -> Organization:
     if len(found) > 1:
         choices = "; ".join(f"id {each.id}: {shown(each.name)} (slug {each.slug})" for each in found[:5])
         raise Conflict(
-            f"`{shown(identifier)}` means {len(found)} organizations; name one by its id or slug: {choices}."
+            f"`{shown(identifier)}` matches {len(found)} organizations. Give the id or slug of one: {choices}."
         )
     return found[0]
 

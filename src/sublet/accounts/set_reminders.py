@@ -1,23 +1,22 @@
-"""Turn mail on dates of one's names on or off (PUT /me/reminders; docs/spec-choices.md, "Mail")."""
+"""Turn reminders by mail on or off (PUT /me/reminders; docs/spec-choices.md, "Mail")."""
 
 from sublet import audit
 from sublet.accounts import store
-from sublet.accounts.find import find_user, member_of
+from sublet.accounts.find import find_member, lock_acting_user
 from sublet.accounts.model import Member
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 
 
 def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa: FBT001 - it is the request's one member
-    """Store whether the acting user wants reminders, from now on; the same again leaves no event.
+    """Store whether the acting user wants reminders. The same value again leaves no audit event.
 
-    Mail that waits in the outbox already is sent all the same. Answers to tickets don't ask for it.
+    Mail that is already in the outbox is still sent. Answers to tickets are sent either way.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        ValidationFailed: `enabled` was not sent.
+        ValidationFailed: `enabled` is missing.
     """
     user = lock_acting_user(tx, actor)
     if enabled is None:
@@ -33,4 +32,4 @@ def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa
             before={"reminders": user.reminders},
             after={"reminders": enabled},
         )
-    return member_of(tx, find_user(tx, str(user.id)))
+    return find_member(tx, user.id)

@@ -1,4 +1,4 @@
-"""All SQL of accounts: one function a question, columns listed."""
+"""All SQL of accounts: users, organizations and tokens."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -88,11 +88,11 @@ _TOKEN = (
     tokens.c.last_used_at,
     tokens.c.created_at,
 )
-# Asked at every request, so they are built once: building a statement takes longer than running it.
+# Built once, because they run at every request: building a statement takes longer than running it.
 _BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
 _USER_BY_ID = Prepared(_BY_ID)
-# FOR NO KEY UPDATE, as with every row that is locked: whoever writes a row that refers to this one locks it FOR KEY SHARE (also when
-# changing such a row twice), without regard to the order of our locks. That must not wait for this, or they would deadlock.
+# FOR NO KEY UPDATE, as for all our row locks. A transaction that writes a row which refers to this one takes FOR KEY SHARE on it,
+# regardless of the order of our locks. FOR UPDATE would make it wait, and the two could deadlock.
 _USER_LOCKED = Prepared(_BY_ID.with_for_update(key_share=True))
 _USERS_LOCKED = Prepared(
     select(*_USER)
@@ -129,45 +129,45 @@ REGISTRANT_BY_DIGEST = Query(
     .where(tokens.c.digest == bindparam("token_digest")),
     _registrant,
 )
-"""Which user, organization and token belong to the `token_digest`? None if no token has it."""
+"""The user, organization and token with the digest `token_digest`; None if there is no such token."""
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
-    """Who is this user? Locked, so that everything of one user happens in order (PostgreSQL; SQLite has one writer)."""
+    """Return the user with this id and lock the row, so that changes of one user run one after the other (SQLite has one writer anyway)."""
     return _user(_USER_LOCKED.one_or_none(tx, user_id=user_id))
 
 
 def lock_users(tx: Tx, user_ids: Iterable[int]) -> dict[int, User]:
-    """Who are these users, by id? Locked as by `lock_user`, in the one order in which whoever locks several of them does."""
+    """Return these users by id, and lock their rows in order of id. Every caller that locks several users does so in this order."""
     found = (User(*row) for row in _USERS_LOCKED.all(tx, ids=sorted(user_ids)))
     return {user.id: user for user in found}
 
 
 def find_user(tx: Tx, user_id: int) -> User | None:
-    """Who is the user with this id?"""
+    """Return the user with this id, or None."""
     return _user(_USER_BY_ID.one_or_none(tx, user_id=user_id))
 
 
 def find_user_by_email(tx: Tx, email: str) -> User | None:
-    """Who is the user with this address? Addresses are stored in lower case."""
+    """Return the user with this address, or None. Addresses are stored in lower case."""
     return _user(tx.connection.execute(select(*_USER).where(users.c.email == email.lower())).one_or_none())
 
 
 def count_users(tx: Tx) -> int:
-    """How many users are there?"""
+    """Return the number of users."""
     return int(tx.connection.execute(select(func.count()).select_from(users)).scalar_one())
 
 
 def list_users(tx: Tx) -> list[User]:
-    """Which users are there? Oldest first."""
+    """Return all users, the oldest first."""
     return [User(*row) for row in tx.connection.execute(select(*_USER).order_by(users.c.id))]
 
 
 def insert_user(tx: Tx, email: str, name: str, organization_id: int, free_quota: int | None) -> int:
-    """Add a user.
+    """Add a user, and return the id.
 
     Raises:
-        Conflict: another process was faster with the same address, which is the database's to hold (`uq_users_email`).
+        Conflict: another transaction added this address first (`uq_users_email`).
     """
     added = insert(users).values(
         email=email,
@@ -192,7 +192,7 @@ def update_user(tx: Tx, user_id: int, **values: object) -> None:
 
 
 def find_organization(tx: Tx, organization_id: int) -> Organization | None:
-    """Which organization has this id?"""
+    """Return the organization with this id, or None."""
     row = tx.connection.execute(
         select(*_ORGANIZATION).where(organizations.c.id == organization_id)
     ).one_or_none()
@@ -200,7 +200,7 @@ def find_organization(tx: Tx, organization_id: int) -> Organization | None:
 
 
 def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
-    """Which organizations have this name or slug (any case; beyond ASCII, SQLite knows only the case that is written)?"""
+    """Return the organizations with this name or slug, in any case. On SQLite, non-ASCII letters match only in the case as stored."""
     wanted = text.lower()
     rows = tx.connection.execute(
         select(*_ORGANIZATION)
@@ -215,19 +215,19 @@ def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
 
 
 def is_slug_taken(tx: Tx, slug: str) -> bool:
-    """Does an organization have this slug?"""
+    """True if an organization has this slug."""
     query = select(organizations.c.id).where(organizations.c.slug == slug)
     return tx.connection.execute(query).first() is not None
 
 
 def list_organizations(tx: Tx) -> dict[int, Organization]:
-    """Which organizations are there? By id."""
+    """Return all organizations by id."""
     rows = tx.connection.execute(select(*_ORGANIZATION).order_by(organizations.c.id))
     return {row[0]: Organization(*row) for row in rows}
 
 
 def insert_organization(tx: Tx, name: str, slug: str) -> Organization:
-    """Add an organization; the unique slug is the database's to hold (`uq_organizations_slug`)."""
+    """Add an organization. The database keeps slugs unique (`uq_organizations_slug`)."""
     organization_id = tx.connection.execute(
         insert(organizations).values(name=name, slug=slug, created_at=tx.now).returning(organizations.c.id)
     ).scalar_one()
@@ -237,7 +237,7 @@ def insert_organization(tx: Tx, name: str, slug: str) -> Organization:
 def insert_token(
     tx: Tx, user_id: int, name: str, token_digest: str, scopes: tuple[str, ...], expires_at: datetime | None
 ) -> int:
-    """Add a token's digest."""
+    """Add a token's digest, and return the token's id."""
     return int(
         tx.connection.execute(
             insert(tokens)
@@ -255,19 +255,19 @@ def insert_token(
 
 
 def find_token(tx: Tx, token_id: int) -> Token | None:
-    """Which token has this id?"""
+    """Return the token with this id, or None."""
     row = tx.connection.execute(select(*_TOKEN).where(tokens.c.id == token_id)).one_or_none()
     return _token(row) if row is not None else None
 
 
 def list_tokens(tx: Tx, user_id: int) -> list[Token]:
-    """Which tokens does this user have? Oldest first."""
+    """Return a user's tokens, the oldest first."""
     rows = tx.connection.execute(select(*_TOKEN).where(tokens.c.user_id == user_id).order_by(tokens.c.id))
     return [_token(row) for row in rows]
 
 
 def revoke_token(tx: Tx, token_id: int) -> None:
-    """Mark a token as revoked from now on."""
+    """Mark a token as revoked."""
     tx.connection.execute(update(tokens).where(tokens.c.id == token_id).values(revoked_at=tx.now))
 
 
@@ -275,5 +275,5 @@ _TOUCHED = Prepared(update(tokens).where(tokens.c.id == bindparam("of")).values(
 
 
 def touch_tokens(tx: Tx, used_at: dict[int, datetime]) -> None:
-    """Store when tokens were last used; called now and then with what was gathered, not at each request."""
+    """Store when tokens were last used. Called now and then for many tokens, not at each request."""
     _TOUCHED.run_many(tx, [{"of": token_id, "at": at} for token_id, at in used_at.items()])

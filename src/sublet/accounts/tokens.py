@@ -1,15 +1,31 @@
-"""What a token looks like and when it is good (docs/spec-choices.md, "Tokens")."""
+"""Tokens: their form, when they are valid, and how the operator issues and revokes them (docs/spec-choices.md, "Tokens")."""
 
 import hashlib
 import re
 import secrets
 import string
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sublet.accounts.model import Token
-from sublet.errors import TokenExpired, TokenInvalid, TokenRevoked
+from sublet import audit
+from sublet.accounts import store
+from sublet.accounts.fields import check_text
+from sublet.accounts.find import find_user
+from sublet.accounts.model import SCOPES, Token, User
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.dns.names import shown
+from sublet.errors import (
+    Conflict,
+    FieldError,
+    NotFound,
+    TokenExpired,
+    TokenInvalid,
+    TokenRevoked,
+    validation_failed,
+)
 from sublet.secret import Secret
 
 PREFIX = "sublet_"
@@ -22,7 +38,7 @@ _LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What in a text looks like a token, or like the digest of one (a DS record's digest does too)."""
+    """The substrings of a text that look like a token, or like the digest of one (the digest of a DS record does too)."""
 
     tokens: frozenset[str]
     digests: frozenset[str]
@@ -32,20 +48,20 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 
 
 def _base62(number: int) -> str:
-    """Return six digits, by pairs: each request's token is looked at."""
+    """Return a number as six base62 digits. Works in pairs of digits, because each request's token is checked."""
     rest, last = divmod(number, 3844)
     first, middle = divmod(rest, 3844)
     return _PAIRS[first] + _PAIRS[middle] + _PAIRS[last]
 
 
 def new_token() -> Secret:
-    """Return a fresh token: the prefix, 32 random base62 characters (190 bits), six of their CRC-32."""
+    """Return a new token: the prefix, 32 random base62 characters (190 bits), and six of their CRC-32."""
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH))
     return Secret(PREFIX + secret + _base62(zlib.crc32(secret.encode())))
 
 
 def is_well_formed(text: str) -> bool:
-    """Tell whether a text has the form and the check characters of a token; needs no database."""
+    """True if a text has the form and the check characters of a token. Needs no database."""
     if len(text) != len(PREFIX) + _SECRET_LENGTH + _CHECK_LENGTH or not text.startswith(PREFIX):
         return False
     secret, check = text[len(PREFIX) : -_CHECK_LENGTH], text[-_CHECK_LENGTH:]
@@ -53,22 +69,22 @@ def is_well_formed(text: str) -> bool:
 
 
 def digest(text: str) -> str:
-    """Return what is stored of a token: its SHA-256 in hex."""
+    """Return the SHA-256 of a token in hex: the form in which it is stored."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def find_secrets(text: str) -> Secrets:
-    """Return what in a text looks like a secret of ours: to find what should never have been written there."""
+    """Return the tokens and digests in a text, to find secrets where they must not be."""
     return Secrets(frozenset(_LOOKS_LIKE_ONE.findall(text)), frozenset(_LOOKS_LIKE_DIGEST.findall(text)))
 
 
 def check_token(token: Token | None, now: datetime) -> Token:
-    """Return the token when it is good now.
+    """Return the token if it is valid now.
 
     Raises:
         TokenInvalid: there is no such token.
         TokenRevoked: it was revoked.
-        TokenExpired: its time is over.
+        TokenExpired: it has expired.
     """
     if token is None:
         raise TokenInvalid("This token was never issued here; ask the operator for one.")
@@ -77,3 +93,92 @@ def check_token(token: Token | None, now: datetime) -> Token:
     if token.expires_at is not None and token.expires_at <= now:
         raise TokenExpired("This token has expired; ask the operator for a new one.")
     return token
+
+
+EXPIRES_IN_DAYS_MAX = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token with its secret. The secret is shown once, and can't be read again."""
+
+    secret: Secret
+    token: Token
+    user: User
+
+
+def issue_token(
+    tx: Tx,
+    actor: Actor,
+    identifier: str,
+    name: str,
+    *,
+    scopes: Sequence[str] = (),
+    expires_in_days: int | None = None,
+) -> IssuedToken:
+    """Issue a token to a user. A suspended user's token can only read and open tickets.
+
+    No `scopes` means all of them; without `expires_in_days` the token doesn't expire. Only the secret's digest is stored, and the audit has
+    neither.
+
+    Raises, in this order:
+        NotFound: there is no such user.
+        ValidationFailed: all invalid fields: name, scopes, expires_in_days.
+    """
+    user = find_user(tx, identifier)
+    name, errors = check_text("name", name)
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown:
+        message = f"`{shown(unknown[0])}` is not a scope. Give one of {', '.join(SCOPES)}."
+        errors = [*errors, FieldError("scopes", "value_invalid", message)]
+    if expires_in_days is not None and not 1 <= expires_in_days <= EXPIRES_IN_DAYS_MAX:
+        message = f"Give 1 to {EXPIRES_IN_DAYS_MAX} days, or leave it out for a token that doesn't expire."
+        errors = [*errors, FieldError("expires_in_days", "value_invalid", message)]
+    if errors:
+        raise validation_failed(errors)
+    secret = new_token()
+    allowed = tuple(scope for scope in SCOPES if scope in scopes) if scopes else SCOPES
+    expires_at = tx.now + timedelta(days=expires_in_days) if expires_in_days is not None else None
+    token_id = store.insert_token(tx, user.id, name, digest(secret.reveal()), allowed, expires_at)
+    audit.record(
+        tx,
+        actor,
+        "token.issue",
+        "token",
+        token_id,
+        after={
+            "user_id": user.id,
+            "name": name,
+            "scopes": list(allowed),
+            "expires_at": expires_at.isoformat() if expires_at else None,
+        },
+    )
+    token = store.find_token(tx, token_id)
+    assert token is not None  # noqa: S101 - just added
+    return IssuedToken(secret, token, user)
+
+
+def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
+    """Revoke a token permanently, from the next request on.
+
+    Raises, in this order:
+        NotFound: there is no such token.
+        Conflict: it is revoked already.
+    """
+    token = store.find_token(tx, token_id)
+    if token is None:
+        raise NotFound(f"There is no token {token_id}. See `sublet token list`.")
+    if token.revoked_at is not None:
+        raise Conflict(f"The token {token_id} was revoked already. No action needed.")
+    store.revoke_token(tx, token_id)
+    audit.record(
+        tx,
+        actor,
+        "token.revoke",
+        "token",
+        token_id,
+        after={"user_id": token.user_id, "name": token.name, "revoked_at": tx.now.isoformat()},
+    )
+    revoked = store.find_token(tx, token_id)
+    assert revoked is not None  # noqa: S101 - tokens are never deleted
+    return revoked

@@ -11,16 +11,11 @@ from sublet.cli.options import Limit, OnlyDomain, ReasonForUser, User
 from sublet.cli.output import Answer, Columns, as_object, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
-from sublet.credits import coupon_store, package_store, store
-from sublet.credits.add_coupon import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon
-from sublet.credits.add_package import add_package
-from sublet.credits.adjust_credits import adjust_credits
-from sublet.credits.grant_credits import grant_credits
+from sublet.credits import store
+from sublet.credits.coupons import COUPON_ACTIONS, COUPON_MODES, CouponTerms, add_coupon, retire_coupon
 from sublet.credits.model import Movement, Payment
-from sublet.credits.record_payment import PaymentMade, record_payment
-from sublet.credits.refund_charge import refund_charge
-from sublet.credits.retire_coupon import retire_coupon
-from sublet.credits.retire_package import retire_package
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.packages import add_package, retire_package
 from sublet.db import Tx
 
 credits_app = new_app("Grant, correct and refund credits.")
@@ -121,7 +116,7 @@ def list_packages(
     session: Session, retired: Annotated[bool, typer.Option("--retired", help="Retired ones too.")] = False
 ) -> Answer:
     """List the packages that are offered."""
-    packages = session.read(package_store.list_packages, retired=retired)
+    packages = session.read(store.list_packages, retired=retired)
     columns = {
         "id": "id",
         "name": "name",
@@ -211,7 +206,7 @@ def add_coupon_(
 @question(coupon_app, "list")
 def list_coupons(session: Session) -> Answer:
     """List all coupons, newest first."""
-    coupons = session.read(coupon_store.list_coupons)
+    coupons = session.read(store.list_coupons)
     columns: Columns = {
         "code": "code",
         "takes off": lambda each: (

@@ -154,7 +154,7 @@ def edit(
     settings = _settings_from(session.settings, options)
     edited = session.write(edit_zone_settings, domain, settings, force=force)
     found = session.read(_look_up, edited)
-    return Answer(found.describe(), (f"The platform domain {edited.domain} is changed.",))
+    return Answer(found.describe(), (f"The platform domain {edited.domain} is saved.",))
 
 
 @question(app, "list")

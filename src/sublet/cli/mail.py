@@ -11,7 +11,7 @@ from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
 from sublet.ids import MAX_ID
 from sublet.mail.model import Mail
-from sublet.mail.retry import retry as retry_verb
+from sublet.mail.outbox import retry as retry_verb
 from sublet.mail.store import list_mails
 
 app = new_app("List mails, and send them again.")

@@ -15,12 +15,12 @@ from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import auto_renew_at, derive_status, provisioning_status, restorable_until
-from sublet.subdomains.list_store import list_all
 from sublet.subdomains.model import STATUSES, Subdomain, SubdomainFilter
-from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge as purge_verb
+from sublet.subdomains.restore import operator_restore
+from sublet.subdomains.store import list_all
 from sublet.subdomains.suspend import suspend as suspend_verb
-from sublet.subdomains.unsuspend import unsuspend as unsuspend_verb
+from sublet.subdomains.suspend import unsuspend as unsuspend_verb
 
 app = new_app("Registered names: look, suspend, restore, purge.")
 

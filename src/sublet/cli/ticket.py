@@ -14,9 +14,7 @@ from sublet.errors import FieldError, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.store import find_by_reference
 from sublet.subdomains.naming import canonical_domain
-from sublet.tickets.close import close as close_verb
 from sublet.tickets.find import show_for_staff
-from sublet.tickets.mail_requester import mail_reference
 from sublet.tickets.model import (
     MESSAGE_FORMATS,
     PRIORITIES,
@@ -25,9 +23,8 @@ from sublet.tickets.model import (
     Ticket,
     TicketFilter,
 )
-from sublet.tickets.set_priority import set_priority
-from sublet.tickets.staff_open import staff_open
-from sublet.tickets.staff_reply import staff_reply
+from sublet.tickets.staff import close as close_verb
+from sublet.tickets.staff import mail_reference, set_priority, staff_open, staff_reply
 from sublet.tickets.store import list_tickets
 
 app = new_app("Open, read, answer, edit and close tickets.")

@@ -5,13 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from sublet.accounts import store
-from sublet.accounts.add_user import add_user
-from sublet.accounts.edit_user import UserEdit, edit_user
-from sublet.accounts.find import find_user, member_of
-from sublet.accounts.issue_token import issue_token
+from sublet.accounts.find import find_member, find_user
 from sublet.accounts.model import SCOPES, Member, Token
-from sublet.accounts.revoke_token import revoke_token
-from sublet.accounts.suspend_user import suspend_user
+from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
 from sublet.cli.options import User
 from sublet.cli.output import Answer, Columns, facts, members, table_of
@@ -19,10 +16,8 @@ from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
-from sublet.subdomains.store import count_free
-from sublet.subdomains.suspend_with_names import suspend_with_names
-from sublet.subdomains.suspension_store import list_suspensions
-from sublet.subdomains.unsuspend_with_names import unsuspend_with_names
+from sublet.subdomains.store import count_free, list_suspensions
+from sublet.subdomains.suspend import suspend_with_names, unsuspend_with_names
 
 user_app = new_app("Add, edit and suspend users.")
 token_app = new_app("Issue and revoke the users' tokens.")
@@ -86,7 +81,7 @@ def edit(
     """Change a user's e-mail address, name, organization, free quota or reminders."""
     wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
     member = session.write(edit_user, user, wanted)
-    return Answer(_describe(member), (f"The user {member.user.email} is changed.",))
+    return Answer(_describe(member), (f"The user {member.user.email} is saved.",))
 
 
 @question(user_app, "list")
@@ -114,7 +109,7 @@ def show(session: Session, user: User) -> Answer:
 
     def ask(tx: Tx) -> tuple[Member, int, int]:
         found = find_user(tx, user)
-        return member_of(tx, found), find_balance(tx, found.id), count_free(tx, found.id)
+        return find_member(tx, found.id), find_balance(tx, found.id), count_free(tx, found.id)
 
     member, balance, used = session.read(ask)
     own = member.user.free_quota

@@ -1,1 +1,1 @@
-"""Credits: the ledger, coupons, packages, and what is shown of them."""
+"""Credits: the ledger, quotes, coupons and packages."""

@@ -1,18 +1,27 @@
-"""What a coupon does to a price, and when it may be used (docs/spec-choices.md, "Modes and prices")."""
+"""Coupons: when they apply, what they deduct, and how the operator adds and retires them (docs/spec-choices.md, "Modes and prices")."""
 
+import re
+from dataclasses import dataclass
 from datetime import datetime
 
+from sublet import audit
+from sublet.audit import Actor
+from sublet.credits import store
+from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.model import AppliedCoupon, Coupon
-from sublet.errors import FieldError
+from sublet.db import Tx
+from sublet.dns.names import shown
+from sublet.errors import Conflict, FieldError, NotFound, validation_failed
+from sublet.platform_domains.find import find_platform_domain
 
 
 def normalise_code(text: str) -> str:
-    """Return a coupon's code as it is stored: without surrounding spaces, in capitals."""
+    """Return a coupon's code as it is stored: in capitals, without surrounding spaces."""
     return text.strip().upper()
 
 
 def apply_coupon(coupon: Coupon, list_price: int) -> AppliedCoupon:
-    """Return what a coupon takes off a price in credits: floor(price x percent / 100), or up to its fixed value."""
+    """Return the discount of a coupon on a price in credits: floor(price x percent / 100), or up to its fixed value."""
     discount = list_price * coupon.value // 100 if coupon.kind == "percent" else min(coupon.value, list_price)
     return AppliedCoupon(coupon.code, coupon.kind, coupon.value, discount)
 
@@ -27,10 +36,10 @@ def coupon_problem(
     registration_mode: str,
     list_price: int,
 ) -> FieldError | None:
-    """Return why a coupon can't be used for this, or None when it can.
+    """Return the reason why a coupon can't be used here, or None if it can.
 
-    Checked in this order: it exists, is not retired, its time, its limits in all and per user (`coupon_invalid`);
-    then operation, platform domain, mode and a price to take something off (`coupon_not_applicable`).
+    Checked in this order: it exists and is not retired, its time, its limits in total and per user (`coupon_invalid`); then operation,
+    platform domain, mode, and that there is a price to reduce (`coupon_not_applicable`).
     """
     if coupon is None or coupon.retired_at is not None:
         return FieldError(
@@ -63,5 +72,128 @@ def _time_or_limit_problem(coupon: Coupon, now: datetime, uses_by_user: int) -> 
     if coupon.max_uses is not None and coupon.uses >= coupon.max_uses:
         return "This coupon is used up. Send the request without it."
     if coupon.max_uses_per_user is not None and uses_by_user >= coupon.max_uses_per_user:
-        return "You have used this coupon as often as it may be. Send the request without it."
+        return "You have used this coupon as often as you may. Send the request without it."
     return None
+
+
+COUPON_ACTIONS = ("register", "renew", "restore")
+COUPON_MODES = ("plus", "premium", "special")
+"""The modes that cost credits. A coupon for `free` could never be used."""
+USES_MAX = 2**31 - 1
+_CODE = re.compile(r"[A-Z0-9][A-Z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class CouponTerms:
+    """The terms of a new coupon: either percent or credits off. None means no limit or restriction.
+
+    `valid_until` is the first instant at which the coupon is no longer valid.
+    """
+
+    percent: int | None = None
+    fixed_credits: int | None = None
+    max_uses: int | None = None
+    max_uses_per_user: int | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    action: str | None = None
+    domain: str | None = None
+    registration_mode: str | None = None
+
+
+def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
+    """Add a coupon. Codes are stored in capitals, and the code of a retired coupon can't be used again.
+
+    Raises, in this order:
+        ValidationFailed: all invalid fields.
+        NotFound: there is no such platform domain.
+        Conflict: a coupon with this code exists, retired or not.
+    """
+    code = normalise_code(code)
+    errors = _errors(tx, code, terms)
+    if errors:
+        raise validation_failed(errors)
+    platform_domain = find_platform_domain(tx, terms.domain) if terms.domain is not None else None
+    if store.lock_coupon(tx, code) is not None:
+        raise Conflict(f"A coupon {code} exists, or existed. Take another code.")
+    coupon_id = store.insert_coupon(
+        tx,
+        code=code,
+        kind="percent" if terms.percent is not None else "fixed",
+        value=terms.percent if terms.percent is not None else terms.fixed_credits,
+        max_uses=terms.max_uses,
+        max_uses_per_user=terms.max_uses_per_user,
+        valid_from=terms.valid_from,
+        valid_until=terms.valid_until,
+        action=terms.action,
+        platform_domain_id=platform_domain.id if platform_domain else None,
+        registration_mode=terms.registration_mode,
+    )
+    coupon = store.find_coupon_by_id(tx, coupon_id)
+    assert coupon is not None  # noqa: S101 - just added
+    audit.record(tx, actor, "coupon.add", "coupon", coupon_id, after=_described(coupon))
+    return coupon
+
+
+def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
+    errors = []
+    if not _CODE.fullmatch(code):
+        message = f"`{shown(code)}` is not a valid code. Give 1 to 64 ASCII letters, digits, hyphens and underscores."
+        errors.append(FieldError("code", "value_invalid", message))
+    errors += _value_errors(terms)
+    for field, value in (("max_uses", terms.max_uses), ("max_uses_per_user", terms.max_uses_per_user)):
+        if value is not None and not 1 <= value <= USES_MAX:
+            errors.append(FieldError(field, "value_invalid", "Give 1 or more; leave it out for no limit."))
+    if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
+        errors.append(
+            FieldError(
+                "valid_until",
+                "value_invalid",
+                "The coupon would end before it begins. Give a later valid_until.",
+            )
+        )
+    for field, text, allowed in (
+        ("action", terms.action, COUPON_ACTIONS),
+        ("registration_mode", terms.registration_mode, COUPON_MODES),
+    ):
+        if text is not None and text not in allowed:
+            errors.append(FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}."))
+    return errors
+
+
+def _value_errors(terms: CouponTerms) -> list[FieldError]:
+    if (terms.percent is None) == (terms.fixed_credits is None):
+        return [FieldError("percent", "required", "Give either percent or credits.")]
+    if terms.percent is not None and not 1 <= terms.percent <= 100:
+        return [FieldError("percent", "value_invalid", "Give 1 to 100 percent.")]
+    if terms.fixed_credits is not None and not 1 <= terms.fixed_credits <= CREDITS_MAX:
+        return [FieldError("fixed_credits", "value_invalid", f"Give 1 to {CREDITS_MAX} credits.")]
+    return []
+
+
+def _described(coupon: Coupon) -> dict[str, object]:
+    described: dict[str, object] = {}
+    for name in Coupon.__slots__:
+        value = getattr(coupon, name)
+        if name not in ("id", "uses", "retired_at", "created_at") and value is not None:
+            described[name] = value.isoformat() if isinstance(value, datetime) else value
+    return described
+
+
+def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
+    """Retire a coupon, so that it can no longer be used. Discounts that it gave stay.
+
+    Raises, in this order:
+        NotFound: there is no such coupon.
+        Conflict: it is retired already.
+    """
+    coupon = store.lock_coupon(tx, normalise_code(code))
+    if coupon is None:
+        raise NotFound(f"There is no coupon `{shown(code)}`. See `sublet coupon list`.")
+    if coupon.retired_at is not None:
+        raise Conflict(f"The coupon {coupon.code} is retired already. No action needed.")
+    store.retire_coupon(tx, coupon.id)
+    audit.record(tx, actor, "coupon.retire", "coupon", coupon.id, after={"retired_at": tx.now.isoformat()})
+    retired = store.find_coupon_by_id(tx, coupon.id)
+    assert retired is not None  # noqa: S101 - coupons are never deleted
+    return retired

@@ -1,14 +1,17 @@
-"""The rules of the ledger: double entry in credits, transfers that are only ever added.
+"""The rules of the ledger: double entry in credits; transfers are inserted and never changed.
 
-Every transfer takes credits from one account and gives them to another, so each sums to 0 and so do all accounts together.
-A user's balance is what was given to its account less what was taken from it, and never below 0. The house's accounts say
-where credits come from and where they go.
+Every transfer takes credits from one account and gives them to another, so each transfer sums to 0, and so do all accounts.
+A user's balance is what the user's account received minus what it gave, and is never below 0. The house's accounts record where credits
+come from and where they go.
 """
 
+import re
 from dataclasses import dataclass
 
+from sublet.credits.fields import check_amount, check_currency, check_reference
+
 HOUSE_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
-"""Purchases come from sales, grants from grants, corrections from adjustments; charges go to revenue."""
+"""Purchases come from sales, grants from grants, corrections from adjustments. Charges go to revenue."""
 
 _HOUSE_BY_KIND = {
     "purchase": "sales",
@@ -17,13 +20,16 @@ _HOUSE_BY_KIND = {
     "charge": "revenue",
     "refund": "revenue",
 }
+GIVES = {"charge": False, "purchase": True, "grant": True, "refund": True}
+"""True if a kind adds credits to the user. An adjustment may do either."""
+KINDS = (*GIVES, "adjustment")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One movement of a user's balance: `credits` signed (a charge is negative), `reference` unique for ever.
+    """One movement of a user's balance. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
 
-    `refunded_transfer_id` names the charge that a refund gives back. `amount` is a decimal string in `currency`, of purchases.
+    `refunded_transfer_id` is the charge that a refund gives back. Purchases have an `amount`, a decimal string in `currency`.
     """
 
     user_id: int
@@ -39,16 +45,93 @@ class Entry:
 
 
 def house_account(kind: str) -> str:
-    """Return the house's account that stands on the other side of a user's movement of this kind."""
+    """Return the house's account on the other side of a user's movement of this kind."""
     return _HOUSE_BY_KIND[kind]
 
 
 def check_entry(entry: Entry) -> None:
-    """Assert that an entry makes sense: a fault of the caller's if not, no refusal.
+    """Raise ValueError if an entry is impossible, which is a bug of the caller.
 
-    Charges take; purchases, grants and refunds give; an adjustment may do either; none moves nothing.
+    Charges deduct; purchases, grants and refunds add; adjustments do either; no movement is 0.
     """
     gives = entry.credits > 0
-    wanted = {"charge": False, "purchase": True, "grant": True, "refund": True}.get(entry.kind, gives)
-    if entry.credits == 0 or gives is not wanted or entry.kind not in _HOUSE_BY_KIND:
+    wanted = GIVES.get(entry.kind, gives)
+    if entry.credits == 0 or gives is not wanted or entry.kind not in KINDS:
         raise ValueError(f"no such movement: {entry.kind} of {entry.credits}")
+
+
+_CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A transfer as it is stored, with the kinds and users of its two accounts. `sublet doctor` checks each with the rules below."""
+
+    id: int
+    reference: str
+    kind: str
+    credits: int
+    user_id: int
+    debit_account_id: int
+    credit_account_id: int
+    debit_kind: str | None
+    debit_user_id: int | None
+    credit_kind: str | None
+    credit_user_id: int | None
+    amount: str | None
+    currency: str | None
+    subdomain_id: int | None
+    refunded_transfer_id: int | None
+
+
+def movement_problem(posted: Posted) -> str | None:
+    """Return what is wrong with the accounts and the direction of a transfer, or None."""
+    if posted.debit_account_id == posted.credit_account_id:
+        return "it moves credits from an account to itself"
+    if posted.credits <= 0:
+        return f"it moves {posted.credits} credits"
+    if posted.kind not in KINDS:
+        return f"there is no kind {posted.kind}"
+    users = ("user", posted.user_id)
+    house = (house_account(posted.kind), None)
+    sides = ((posted.debit_kind, posted.debit_user_id), (posted.credit_kind, posted.credit_user_id))
+    given, taken = sides == (house, users), sides == (users, house)
+    if not (given or taken) or GIVES.get(posted.kind, given) is not given:
+        return f"a {posted.kind} is not moved between these accounts in this direction"
+    if (posted.kind == "charge") and posted.subdomain_id is None:
+        return "the charge is for no name"
+    return None
+
+
+def reference_problem(posted: Posted) -> str | None:
+    """Return what is wrong with a transfer's reference (its form, or the user, name or charge in it), or None."""
+    kind, _, rest = posted.reference.partition(":")
+    if posted.kind == "charge":
+        match = _CHARGE_REFERENCE.fullmatch(posted.reference)
+        well = match is not None and int(match[2]) == posted.subdomain_id
+    elif posted.kind == "purchase":
+        well = kind == "payment" and not check_reference(rest)[1]
+    elif posted.kind == "refund":
+        well = posted.reference == f"refund:{posted.refunded_transfer_id}"
+    else:
+        user_id, _, number = rest.partition(":")
+        well = kind == posted.kind and user_id == str(posted.user_id) and number.isdecimal()
+    return None if well else f"{posted.reference} is no reference of this {posted.kind}"
+
+
+def price_problem(posted: Posted) -> str | None:
+    """Return what is wrong with the money of a transfer, or None. Only purchases have an amount and a currency."""
+    if posted.kind != "purchase":
+        return None if posted.amount is posted.currency is None else f"a {posted.kind} has an amount of money"
+    return money_problem(posted.amount, posted.currency)
+
+
+def money_problem(amount: str | None, currency: str | None) -> str | None:
+    """Return why a stored amount and currency are not canonical, or None."""
+    if amount is None or currency is None:
+        return "it lacks its amount or currency"
+    canonical, errors = check_amount("amount", amount)
+    same_currency, more = check_currency(currency)
+    if errors or more or (canonical, same_currency) != (amount, currency):
+        return f"{amount} {currency} is not a canonical amount of money"
+    return None

@@ -1,16 +1,14 @@
-"""The types of credits: a quote, a coupon and its use, a payment, a package, what a verb charged."""
+"""The types of credits: quote, coupon, payment, package, and the outcome of a verb."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-TRANSFER_KINDS = ("purchase", "charge", "refund", "grant", "adjustment")
-
 
 @dataclass(frozen=True, slots=True)
 class Payable:
-    """What every operation that may cost credits takes: the word to go on, its bound, a coupon.
+    """The paid part of a request: confirmation, limit and coupon.
 
-    `may_spend` is the token's scope credits:spend; without it nothing that costs credits is completed.
+    `may_spend` is true if the token has the scope credits:spend. Without it no operation that costs credits is completed.
     """
 
     confirm: bool = False
@@ -21,7 +19,7 @@ class Payable:
 
 @dataclass(frozen=True, slots=True)
 class Coupon:
-    """A coupon. `kind` is percent or fixed, `value` percent or credits; limits and restrictions None mean none."""
+    """A coupon. `kind` is percent or fixed, `value` is percent or credits. A limit or restriction of None means none."""
 
     id: int
     code: str
@@ -41,7 +39,7 @@ class Coupon:
 
 @dataclass(frozen=True, slots=True)
 class AppliedCoupon:
-    """What a coupon did to one price (docs/spec-choices.md, "Values": `coupon`)."""
+    """A coupon with its discount on one price (docs/spec-choices.md, "Values": `coupon`)."""
 
     code: str
     kind: str
@@ -51,7 +49,7 @@ class AppliedCoupon:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a paid operation costs and what it changes (docs/spec-choices.md, "Values": Quote); amounts in credits."""
+    """The price and the effect of a paid operation (docs/spec-choices.md, "Values": Quote); amounts in credits."""
 
     action: str
     fqdn: str
@@ -70,7 +68,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """One record of an account's history; `credits` is signed, `amount` a decimal string in `currency`."""
+    """One entry of a user's payment history. `credits` is signed, `amount` is a decimal string in `currency`."""
 
     id: int
     user_id: int
@@ -87,7 +85,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of credits that can be purchased; `price` is a decimal string in `currency` (ISO 4217)."""
+    """A package of credits for sale; `price` is a decimal string in `currency` (ISO 4217)."""
 
     id: int
     name: str
@@ -100,9 +98,9 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a registrant's verb did: the id of the object, what was charged, the coupon that was used.
+    """The outcome of a registrant's verb: the id of the object, the charge, and the coupon that was used.
 
-    It is all that is kept for a repeated request with the same `Idempotency-Key`; the object is rendered as it then is.
+    This is all that is stored for a repeated request with the same `Idempotency-Key`. The object is rendered in its current state.
     """
 
     id: int
@@ -112,7 +110,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What the operator moved: the payment as its user sees it, and whose it is."""
+    """A movement of credits by the operator: the payment as its user sees it, and the user's address."""
 
     payment: Payment
     email: str

@@ -1,4 +1,4 @@
-"""Build quotes and require confirmation: quote, then confirm (spec, part 3, rule 4)."""
+"""Build quotes and require confirmation (spec, part 3, rule 4)."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ def make_quote(
     balance: int,
     new_expires_at: datetime,
 ) -> Quote:
-    """Return what an operation costs; `new_expires_at` is the name's expiry after it; amounts in credits."""
+    """Return the quote of an operation, in credits. `new_expires_at` is the name's expiry after it."""
     discount = coupon.discount_credits if coupon else 0
     price = list_price - discount
     return Quote(
@@ -39,13 +39,13 @@ def make_quote(
 
 
 def check_payment(quote: Quote, payable: Payable) -> None:
-    """Raise unless an operation costs nothing, or is confirmed, within its bound and covered by the balance.
+    """Raise unless an operation is free, or is confirmed, within the client's limit and covered by the balance.
 
-    Raises:
-        PaymentConfirmationRequired: it costs credits and `confirm` is not true, even where the balance is short.
+    Raises, in this order:
+        PaymentConfirmationRequired: it costs credits and `confirm` is not true. Also raised if the balance is too low.
         InsufficientScope: the token may not spend credits.
         PriceChanged: the price is above `max_credits`.
-        InsufficientCredits: the balance is short.
+        InsufficientCredits: the balance is too low.
     """
     if quote.price == 0:
         return
@@ -69,7 +69,7 @@ def check_payment(quote: Quote, payable: Payable) -> None:
 
 
 def _price(quote: Quote) -> str:
-    """Return a sentence on what it costs; that the balance is too low comes first."""
+    """Return a sentence about the price. If the balance is too low, it says so first."""
     if quote.sufficient:
         return f"This costs {counted(quote.price, 'credit')}."
     return (

@@ -1,10 +1,11 @@
-"""All SQL of the ledger: accounts with their balances, transfers, and the payments that users see."""
+"""All SQL of credits: the ledger with its transfers, coupons and their uses, packages."""
 
 from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
     Index,
+    Integer,
     String,
     Table,
     Text,
@@ -17,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sublet.credits.ledger import Entry, check_entry, house_account
-from sublet.credits.model import Payment
+from sublet.credits.model import Coupon, Package, Payment
 from sublet.db import Pages, Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
@@ -62,14 +63,14 @@ transfers = Table(
 )
 
 
-# Asked at nearly every request, so they are built once: building a statement takes longer than running it.
+# Built once, because they run at nearly every request: building a statement takes longer than running it.
 _OF_USER = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == bindparam("of"))
 _BALANCE = Prepared(_OF_USER)
 _BALANCE_LOCKED = Prepared(_OF_USER.with_for_update(key_share=True))
 
 
 def lock_balance(tx: Tx, user_id: int) -> int:
-    """How many credits has this user? The account is made when it is first asked for, and locked."""
+    """Return a user's balance in credits, and lock it. Adds the user's account if it is missing."""
     found = _BALANCE_LOCKED.one_or_none(tx, of=user_id)
     if found is None:
         tx.connection.execute(insert(ledger_accounts).values(kind="user", user_id=user_id, balance=0))
@@ -78,7 +79,7 @@ def lock_balance(tx: Tx, user_id: int) -> int:
 
 
 def find_balance(tx: Tx, user_id: int) -> int:
-    """How many credits has this user? For reading."""
+    """Return a user's balance in credits, without a lock."""
     found = _BALANCE.one_or_none(tx, of=user_id)
     return int(found[0]) if found is not None else 0
 
@@ -103,8 +104,8 @@ def post(tx: Tx, entry: Entry) -> int:
     """Move credits between a user's account and the house's, and return the transfer's id.
 
     Raises:
-        Conflict: the user's balance would fall below 0 (the CHECK holds it; verbs say so earlier, with a quote).
-        Conflict: the reference was used before: the same movement twice.
+        Conflict: the balance would fall below 0. The CHECK ensures it; verbs refuse earlier, with a quote.
+        Conflict: the reference was used before, so this is the same movement again.
     """
     check_entry(entry)
     lock_balance(tx, entry.user_id)
@@ -133,7 +134,7 @@ def post(tx: Tx, entry: Entry) -> int:
         return int(_ADDED.value(tx, **row))
     except IntegrityError as error:
         if violates(error, "ck_ledger_accounts_balance"):
-            raise Conflict("The balance is too low for this; nothing was changed. Take less.") from error
+            raise Conflict("The balance is too low for this; nothing was changed. Deduct less.") from error
         if violates(error, "uq_transfers_reference"):
             raise Conflict(
                 f"The reference {entry.reference} was used before; nothing was changed. Give another one."
@@ -165,7 +166,7 @@ _PAYMENTS = transfers.join(ledger_accounts, ledger_accounts.c.id == transfers.c.
 def _payment(row: tuple[object, ...]) -> Payment:
     *values, credited_user_id = row
     if credited_user_id is None:
-        values[3] = -values[3]  # type: ignore[operator] # taken from the user
+        values[3] = -values[3]  # type: ignore[operator] # deducted from the user
     return Payment(*values)  # type: ignore[arg-type]
 
 
@@ -177,12 +178,12 @@ _OWN = Pages(
 
 
 def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
-    """What moved this user's balance? Newest first."""
+    """Return the movements of a user's balance, the newest first."""
     return [_payment(row) for row in _OWN.rows(tx, limit, after, of=user_id)]
 
 
 def find_payment(tx: Tx, transfer_id: int) -> Payment | None:
-    """Which movement has this id?"""
+    """Return the movement with this id, or None."""
     row = tx.connection.execute(
         select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.id == transfer_id)
     ).one_or_none()
@@ -190,7 +191,7 @@ def find_payment(tx: Tx, transfer_id: int) -> Payment | None:
 
 
 def has_reference(tx: Tx, reference: str) -> bool:
-    """Was this reference used before?"""
+    """True if a transfer has this reference."""
     return (
         tx.connection.execute(select(transfers.c.id).where(transfers.c.reference == reference)).first()
         is not None
@@ -198,7 +199,7 @@ def has_reference(tx: Tx, reference: str) -> bool:
 
 
 def count_movements(tx: Tx, user_id: int, kind: str) -> int:
-    """How many movements of this kind has this user had?"""
+    """Return the number of a user's movements of this kind."""
     query = (
         select(func.count())
         .select_from(transfers)
@@ -208,6 +209,156 @@ def count_movements(tx: Tx, user_id: int, kind: str) -> int:
 
 
 def find_subdomain_id(tx: Tx, transfer_id: int) -> int | None:
-    """Which subdomain was this movement for?"""
+    """Return the id of the subdomain that a movement was for, or None."""
     query = select(transfers.c.subdomain_id).where(transfers.c.id == transfer_id)
     return tx.connection.execute(query).scalar_one_or_none()
+
+
+coupons = Table(
+    "coupons",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("code", String(64), nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),
+    Column("value", BIG_ID, nullable=False),
+    Column("max_uses", Integer),
+    Column("max_uses_per_user", Integer),
+    Column("uses", Integer, nullable=False),
+    Column("valid_from", Instant),
+    Column("valid_until", Instant),
+    Column("action", String(16)),
+    Column("platform_domain_id", ForeignKey("platform_domains.id")),
+    Column("registration_mode", String(16)),
+    Column("retired_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("max_uses IS NULL OR uses <= max_uses", name="uses"),
+    CheckConstraint("value > 0 AND (kind <> 'percent' OR value <= 100)", name="value"),
+    sqlite_autoincrement=True,
+)
+
+coupon_uses = Table(
+    "coupon_uses",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("coupon_id", ForeignKey("coupons.id"), nullable=False),
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("subdomain_id", BIG_ID, nullable=False),
+    Column("transfer_id", ForeignKey("transfers.id")),
+    Column("discount_credits", BIG_ID, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index("ix_coupon_uses_coupon_id_user_id", "coupon_id", "user_id"),
+    sqlite_autoincrement=True,
+)
+
+
+_COUPON = tuple(coupons.c[name] for name in Coupon.__slots__)
+
+
+def lock_coupon(tx: Tx, code: str) -> Coupon | None:
+    """Return the coupon with this code, or None, and lock it, so that its uses are counted one after the other."""
+    row = tx.connection.execute(
+        select(*_COUPON).where(coupons.c.code == code).with_for_update(key_share=True)
+    ).one_or_none()
+    return Coupon(*row) if row is not None else None
+
+
+def find_coupon_by_id(tx: Tx, coupon_id: int) -> Coupon | None:
+    """Return the coupon with this id, or None."""
+    row = tx.connection.execute(select(*_COUPON).where(coupons.c.id == coupon_id)).one_or_none()
+    return Coupon(*row) if row is not None else None
+
+
+def list_coupons(tx: Tx) -> list[Coupon]:
+    """Return all coupons, the newest first."""
+    return [Coupon(*row) for row in tx.connection.execute(select(*_COUPON).order_by(coupons.c.id.desc()))]
+
+
+def count_uses_by_user(tx: Tx, coupon_id: int, user_id: int) -> int:
+    """Return how often a user has used a coupon."""
+    return int(
+        tx.connection.execute(
+            select(func.count())
+            .select_from(coupon_uses)
+            .where((coupon_uses.c.coupon_id == coupon_id) & (coupon_uses.c.user_id == user_id))
+        ).scalar_one()
+    )
+
+
+def insert_coupon_use(
+    tx: Tx, coupon_id: int, user_id: int, subdomain_id: int, transfer_id: int | None, discount_credits: int
+) -> None:
+    """Count and record one use of a coupon. The CHECK `ck_coupons_uses` enforces the limit."""
+    tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(uses=coupons.c.uses + 1))
+    tx.connection.execute(
+        insert(coupon_uses).values(
+            coupon_id=coupon_id,
+            user_id=user_id,
+            subdomain_id=subdomain_id,
+            transfer_id=transfer_id,
+            discount_credits=discount_credits,
+            created_at=tx.now,
+        )
+    )
+
+
+def insert_coupon(tx: Tx, **values: object) -> int:
+    """Add a coupon, and return its id. The database keeps codes unique (`uq_coupons_code`)."""
+    return int(
+        tx.connection.execute(
+            insert(coupons).values(uses=0, created_at=tx.now, **values).returning(coupons.c.id)
+        ).scalar_one()
+    )
+
+
+def retire_coupon(tx: Tx, coupon_id: int) -> None:
+    """Mark a coupon as retired."""
+    tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(retired_at=tx.now))
+
+
+packages = Table(
+    "packages",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("credits", BIG_ID, nullable=False),
+    Column("price", String(32), nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("retired_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("credits > 0", name="credits"),
+    sqlite_autoincrement=True,
+)
+
+_PACKAGE = tuple(packages.c[name] for name in Package.__slots__)
+
+
+_NEWEST_FIRST = select(*_PACKAGE).order_by(packages.c.id.desc())
+_ALL = Prepared(_NEWEST_FIRST)
+_ON_SALE = Prepared(_NEWEST_FIRST.where(packages.c.retired_at.is_(None)))
+
+
+def list_packages(tx: Tx, *, retired: bool = False) -> list[Package]:
+    """Return the packages for sale, the newest first; with `retired` the retired ones too."""
+    return [Package(*row) for row in (_ALL if retired else _ON_SALE).all(tx)]
+
+
+def find_package(tx: Tx, package_id: int) -> Package | None:
+    """Return the package with this id, or None."""
+    row = tx.connection.execute(select(*_PACKAGE).where(packages.c.id == package_id)).one_or_none()
+    return Package(*row) if row is not None else None
+
+
+def insert_package(tx: Tx, name: str, credit_count: int, price: str, currency: str) -> int:
+    """Add a package, and return its id."""
+    return int(
+        tx.connection.execute(
+            insert(packages)
+            .values(name=name, credits=credit_count, price=price, currency=currency, created_at=tx.now)
+            .returning(packages.c.id)
+        ).scalar_one()
+    )
+
+
+def retire_package(tx: Tx, package_id: int) -> None:
+    """Mark a package as retired."""
+    tx.connection.execute(update(packages).where(packages.c.id == package_id).values(retired_at=tx.now))

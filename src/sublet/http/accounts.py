@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from sublet.accounts.find import find_user, member_of
+from sublet.accounts.find import find_member
 from sublet.accounts.model import Member
 from sublet.accounts.set_reminders import set_reminders
-from sublet.credits import package_store
+from sublet.credits import store
 from sublet.credits import store as ledger_store
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -39,7 +39,7 @@ async def put_reminders(call: Call[RemindersBody, None]) -> Answer:
         return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
 
     def read(tx: Tx) -> Member:
-        return member_of(tx, find_user(tx, str(done.outcome.id)))
+        return find_member(tx, done.outcome.id)
 
     done = await write_once(call, 200, verb)
     member = await call.context.db.read(read)
@@ -51,7 +51,7 @@ async def credits_(call: Call[None, None]) -> Answer:
     user_id = call.registrant.user.id
 
     def read(tx: Tx) -> shapes.CreditsAnswer:
-        packages = [package_shape(package) for package in package_store.list_packages(tx)]
+        packages = [package_shape(package) for package in store.list_packages(tx)]
         return shapes.CreditsAnswer(credit_balance=ledger_store.find_balance(tx, user_id), packages=packages)
 
     return Answer(await call.context.db.read(read))

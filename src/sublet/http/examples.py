@@ -279,7 +279,7 @@ TIMELINE = {
                 **_EVENT,
                 "event": "expires",
                 "at": _NEXT_YEAR,
-                "detail": "After it the name stays in the DNS, and renewable, till its grace is over.",
+                "detail": "After it the name stays in the DNS, and renewable, until its grace is over.",
             },
             {
                 **_EVENT,
@@ -297,7 +297,7 @@ TIMELINE = {
                 **_EVENT,
                 "event": "released",
                 "at": "2028-01-27T09:30:00.000000Z",
-                "detail": "From then on anybody may register the name.",
+                "detail": "From then on any user may register the name.",
             },
         ],
         "allowed_actions": ["update_nameservers", "set_auto_renew", "delete"],

@@ -1,6 +1,5 @@
-"""All SQL of `Idempotency-Key`, its invariant included, and the question whether the database answers."""
+"""All SQL of `Idempotency-Key`, and the question whether the database answers."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,22 +13,17 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
-    exists,
     insert,
     select,
     update,
 )
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from sublet.accounts.store import users
 from sublet.credits.model import Outcome
 from sublet.db import Prepared, Tx
 from sublet.http.errors import IdempotencyInProgress
-from sublet.invariants import Violation
 from sublet.processes.store import processes
 from sublet.schema import BIG_ID, Instant, metadata, violates
-from sublet.subdomains.store import subdomains
-from sublet.tickets.store import tickets
 
 KEPT_FOR = timedelta(hours=24)
 """The time that a key is remembered (docs/spec-choices.md)."""
@@ -142,24 +136,3 @@ def _oldest(now: datetime) -> datetime:
 
 def _plain(outcome: Outcome) -> Any:
     return msgspec.to_builtins(Outcome(outcome.id, outcome.charged_credits, outcome.coupon))
-
-
-def list_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Yield the keys without an outcome, or whose outcome is neither their user nor a subdomain or ticket of it.
-
-    Which of them it is is not stored, so it is enough that one is the user's.
-    """
-    keys = idempotency_keys.c
-    outcome_id = keys.outcome["id"].as_integer()
-    own = (
-        exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
-        for table in (subdomains, tickets)
-    )
-    of_a_user = exists().where(users.c.id == keys.user_id)
-    subdomain, ticket = own
-    query = select(keys.user_id, keys.key).where(
-        keys.outcome.is_(None) | ~of_a_user | ~(subdomain | ticket | (outcome_id == keys.user_id))
-    )
-    for user_id, key in tx.connection.execute(query):
-        sentence = f"what is remembered under the key {key} is not its user's"
-        yield Violation("rows_belong_together", "user", user_id, sentence)

@@ -41,11 +41,9 @@ from sublet.http.render import (
 )
 from sublet.http.shapes import DelegationAnswer
 from sublet.ids import Position
-from sublet.subdomains import store, term_store
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash
-from sublet.subdomains.list_store import list_own
-from sublet.subdomains.milestone_store import list_milestones
 from sublet.subdomains.model import (
     Register,
     Registered,
@@ -54,17 +52,18 @@ from sublet.subdomains.model import (
     SubdomainFilter,
     UpdateNameservers,
 )
-from sublet.subdomains.nameserver_labels import places_of_subdomain
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
+from sublet.subdomains.nameservers import places_of_subdomain, registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
-from sublet.subdomains.registry_warnings import registry_warnings
 from sublet.subdomains.renew import list_price_of_renewal, renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.store import list_own
+from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_delegation import view_delegation
@@ -111,7 +110,7 @@ async def get_timeline(call: Call[None, None]) -> Answer:
         events = timeline(
             subdomain,
             tx.now,
-            terms=term_store.list_terms(tx, subdomain.id, BEHIND_MAX),
+            terms=store.list_terms(tx, subdomain.id, BEHIND_MAX),
             milestones=list_milestones(tx, subdomain.id),
             changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, BEHIND_MAX),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
@@ -250,7 +249,7 @@ def _may_spend(call: Call[Any, Any]) -> bool:
 
 
 def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
-    terms = term_store.list_terms(tx, subdomain.id, BEHIND_MAX)
+    terms = store.list_terms(tx, subdomain.id, BEHIND_MAX)
     attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
 

@@ -1,1 +1,1 @@
-"""The outbox: what is to be told to users by mail, kept until it is sent."""
+"""The outbox: mails to users, kept until they are sent."""

@@ -1,16 +1,24 @@
-"""Put mail into the outbox, in the transaction of what it tells of: it is sent if and only if that stands."""
+"""The outbox: enqueue a mail, claim it for sending, record the outcome, retry it."""
 
+import random
+from dataclasses import replace
+
+from sublet import audit
 from sublet.accounts.model import User
+from sublet.audit import Actor
 from sublet.db import Tx
+from sublet.errors import Conflict, NotFound
 from sublet.mail import store
+from sublet.mail.model import LEASE, Failure, Mail, back_off, is_given_up
 
 
 def enqueue(
     tx: Tx, user: User, *, reference: str, subject: str, text: str, recipient: str | None = None
 ) -> int:
-    """Add a mail to a user, at its address of now or at another, and return the mail's id.
+    """Add a mail to a user, and return the mail's id. `recipient` is the address, by default the user's current one.
 
-    `reference` is unique for ever: what is told twice is a fault of the caller's. Not checked: whether the user wants such mail.
+    Call it in the transaction of the event that the mail is about: the mail is sent if and only if that commits. `reference` must be unique.
+    Not checked: whether the user wants such mail.
     """
     return store.insert_mail(
         tx,
@@ -20,3 +28,63 @@ def enqueue(
         subject=subject,
         text=text,
     )
+
+
+def claim(tx: Tx) -> Mail | None:
+    """Claim the mail that is due longest, and return it; None if none is due. Other workers leave it alone for `LEASE`.
+
+    Counts the attempt. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before that, another sends the
+    mail again: delivery is at least once.
+    """
+    mail = store.lock_due(tx)
+    if mail is None:
+        return None
+    claimed = replace(mail, attempts=mail.attempts + 1, next_attempt_at=tx.now + LEASE)
+    store.record_attempt(tx, mail.id, claimed.attempts, tx.now + LEASE)
+    return claimed
+
+
+def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bool = True) -> str:
+    """Record the outcome of an attempt to send a claimed mail, and return it: `sent`, `logged`, `failed` or `given_up`.
+
+    `logged` means that the transport doesn't deliver. A failure is ignored if a newer attempt began or the operator asked for a retry.
+    Success is always recorded.
+    """
+    if failure is None and not delivers:
+        store.record_logged(tx, mail.id)
+        return "logged"
+    if failure is None:
+        store.record_sent(tx, mail.id)
+        return "sent"
+    given_up = is_given_up(mail.created_at, tx.now, permanent=failure.permanent)
+    again_at = None if given_up else tx.now + back_off(mail.attempts, random.random())  # noqa: S311 - jitter, not a secret
+    store.record_failure(tx, mail, failure.sentence, again_at)
+    return "given_up" if given_up else "failed"
+
+
+def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
+    """Make a mail due now, even if it was logged or given up (`sublet mail retry`). A mail that is being sent may arrive twice.
+
+    Raises, in this order:
+        NotFound: there is no such mail.
+        Conflict: it was sent already.
+    """
+    mail = store.lock_mail(tx, mail_id)
+    if mail is None:
+        raise NotFound(f"There is no mail {mail_id}. See `sublet mail list`.")
+    if mail.sent_at is not None:
+        raise Conflict(
+            f"The mail {mail_id} was sent already, at {mail.sent_at:%Y-%m-%d %H:%M} UTC. No action needed."
+        )
+    store.set_due(tx, mail.id)
+    audit.record(
+        tx,
+        actor,
+        "mail.retry",
+        "mail",
+        mail.id,
+        before={"attempts": mail.attempts, "given_up": mail.given_up_at is not None},
+    )
+    found = store.find_mail(tx, mail.id)
+    assert found is not None  # noqa: S101 - just locked
+    return found

@@ -22,8 +22,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Tx
-from sublet.mail.attempts import BACK_OFF_MAX
-from sublet.mail.model import Mail, Outbox
+from sublet.mail.model import BACK_OFF_MAX, Mail, Outbox
 from sublet.schema import BIG_ID, Instant, metadata
 
 mails = Table(
@@ -74,7 +73,7 @@ def _mail(row: Sequence[Any] | None) -> Mail | None:
 
 
 def insert_mail(tx: Tx, *, user_id: int, recipient: str, reference: str, subject: str, text: str) -> int:
-    """Add a mail to be sent at once, and return its id; the unique reference is the database's to hold."""
+    """Add a mail that is due now, and return its id. The database keeps references unique."""
     return int(
         tx.connection.execute(
             insert(mails)
@@ -94,26 +93,26 @@ def insert_mail(tx: Tx, *, user_id: int, recipient: str, reference: str, subject
 
 
 def find_mail(tx: Tx, mail_id: int) -> Mail | None:
-    """Which mail has this id?"""
+    """Return the mail with this id, or None."""
     return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.id == mail_id)).one_or_none())
 
 
 def find_by_reference(tx: Tx, reference: str) -> Mail | None:
-    """Which mail is about this?"""
+    """Return the mail with this reference, or None."""
     return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.reference == reference)).one_or_none())
 
 
 def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
-    """Which mail has this id? Locked, so that nobody claims it meanwhile."""
+    """Return the mail with this id, or None, and lock it, so that no worker claims it."""
     query = select(*_MAIL).where(mails.c.id == mail_id).with_for_update(key_share=True)
     return _mail(tx.connection.execute(query).one_or_none())
 
 
-# No pause is longer than the longest: what lies further ahead was written while the clock was ahead.
+# No pause is longer than BACK_OFF_MAX: a later `next_attempt_at` was written while the clock was ahead.
 _DUE = WAITING & or_(
     mails.c.next_attempt_at <= bindparam("now"), mails.c.next_attempt_at > bindparam("now_and_longest")
 )
-# Asked again and again, so it is built once: building a statement takes longer than running it.
+# Built once, because it runs every second: building a statement takes longer than running it.
 _ANY_DUE = select(mails.c.id).where(_DUE).limit(1)
 _FIRST_DUE = (
     select(*_MAIL)
@@ -125,12 +124,12 @@ _FIRST_DUE = (
 
 
 def is_any_due(tx: Tx) -> bool:
-    """Is any mail to be sent now?"""
+    """True if any mail is due."""
     return tx.connection.execute(_ANY_DUE, _due(tx)).first() is not None
 
 
 def lock_due(tx: Tx) -> Mail | None:
-    """Which mail is to be sent now, the longest due first? Locked; those that another worker has locked are passed over."""
+    """Return the mail that is due longest, or None, and lock it. Skips mails that another worker has locked."""
     return _mail(tx.connection.execute(_FIRST_DUE, _due(tx)).one_or_none())
 
 
@@ -139,14 +138,14 @@ def _due(tx: Tx) -> dict[str, datetime]:
 
 
 def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetime) -> None:
-    """Store that an attempt begins, and when the next one is due if nothing is heard of this one."""
+    """Store that an attempt begins, and when the next one is due if this one is never recorded."""
     tx.connection.execute(
         update(mails).where(mails.c.id == mail_id).values(attempts=attempts, next_attempt_at=next_attempt_at)
     )
 
 
 def record_sent(tx: Tx, mail_id: int) -> None:
-    """Store that a mail was sent, whichever attempt it was: it is a fact, and must not be sent again."""
+    """Store that a mail was sent, by any attempt. It must not be sent again."""
     tx.connection.execute(
         update(mails)
         .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
@@ -155,7 +154,7 @@ def record_sent(tx: Tx, mail_id: int) -> None:
 
 
 def record_logged(tx: Tx, mail_id: int) -> None:
-    """Store that the log alone was told of a mail that waited."""
+    """Store that a waiting mail was only logged."""
     tx.connection.execute(
         update(mails)
         .where((mails.c.id == mail_id) & WAITING)
@@ -164,9 +163,9 @@ def record_logged(tx: Tx, mail_id: int) -> None:
 
 
 def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime | None) -> None:
-    """Store why the attempt of a claim failed and when the next one is due (None: it is given up).
+    """Store why a claimed attempt failed, and when the next one is due (None: the mail is given up).
 
-    Not where a newer attempt has begun, or another instant was set meanwhile, by the operator's `mail retry`.
+    Does nothing if a newer attempt began, or the operator's `mail retry` set another time.
     """
     ours = (mails.c.attempts == claimed.attempts) & (mails.c.next_attempt_at == claimed.next_attempt_at)
     tx.connection.execute(
@@ -181,7 +180,7 @@ def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime 
 
 
 def set_due(tx: Tx, mail_id: int) -> None:
-    """Have a mail that was not sent be sent now, one that was only logged or given up too."""
+    """Make a mail that was not sent due now, even if it was logged or given up."""
     tx.connection.execute(
         update(mails)
         .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
@@ -190,31 +189,17 @@ def set_due(tx: Tx, mail_id: int) -> None:
 
 
 def count_waiting(tx: Tx) -> Outbox:
-    """How many mails wait, and since when does the oldest?"""
+    """Return the number of mails that wait, and the time of the oldest."""
     query = select(func.count(), func.min(mails.c.created_at)).where(WAITING)
     return Outbox(*tx.connection.execute(query).one())
 
 
 def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> list[Mail]:
-    """Which mails are there (of this user; only those that wait), newest first?"""
+    """Return mails, the newest first; with `waiting` only those that wait, with `user_id` only that user's."""
     query = select(*_MAIL)
     if waiting:
         query = query.where(WAITING)
     if user_id is not None:
         query = query.where(mails.c.user_id == user_id)
     rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id.desc()).limit(limit)).all()
-    return [Mail(*row) for row in rows]
-
-
-def list_waiting_since(tx: Tx, before: datetime) -> list[Mail]:
-    """Which mails were put in before an instant and still wait, the oldest first?"""
-    query = select(*_MAIL).where(WAITING & (mails.c.created_at < before))
-    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
-    return [Mail(*row) for row in rows]
-
-
-def list_to_come(tx: Tx, after: datetime) -> list[Mail]:
-    """Which mails were put in after an instant that is still to come?"""
-    query = select(*_MAIL).where(mails.c.created_at > after)
-    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
     return [Mail(*row) for row in rows]

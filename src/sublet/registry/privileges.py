@@ -26,53 +26,42 @@ class Role:
     member_of: tuple[str, ...] = ()
 
 
-_READ = {"SELECT": WHOLE}
-_ADD = {"SELECT": WHOLE, "INSERT": WHOLE}
-_ALL = {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE, "DELETE": WHOLE}
+_Privileges = dict[str, tuple[str, ...]]
+_READ: _Privileges = {"SELECT": WHOLE}
+_ADD: _Privileges = _READ | {"INSERT": WHOLE}
+_DELETE: _Privileges = {"DELETE": WHOLE}
+
+
+def _update(*columns: str) -> _Privileges:
+    """Return UPDATE of these columns, or of the whole table if there are none."""
+    return {"UPDATE": columns}
+
+
+_ALL = _ADD | _update() | _DELETE
 
 # The columns of a name that may change: not its user, its name and its start.
 _OF_A_NAME = (
-    "nameservers",
-    "glue",
-    "ds_records",
-    "nameserver_count",
-    "ds_record_count",
-    "generation",
-    "generation_at",
-    "published_generation",
-    "provision_error",
-    "attempts",
-    "next_attempt_at",
-    "published_at",
-    "published_serial",
-    "expires_at",
-    "last_renewed_at",
-    "period_days",
-    "auto_renew_max_credits",
-    "auto_renew_tried_at",
-    "unsuspended_at",
-    "due_at",
-    "loss_at",
-    "trashed_at",
-    "purged_at",
-    "released_at",
-    "updated_at",
-)
+    "nameservers", "glue", "ds_records", "nameserver_count", "ds_record_count", "generation",
+    "generation_at", "published_generation", "provision_error", "attempts", "next_attempt_at",
+    "published_at", "published_serial", "expires_at", "last_renewed_at", "period_days",
+    "auto_renew_max_credits", "auto_renew_tried_at", "unsuspended_at", "due_at", "loss_at", "trashed_at",
+    "purged_at", "released_at", "updated_at",
+)  # fmt: skip
 # The tables in which each process registers itself and the marks of its commits.
 _OF_A_PROCESS: Grants = {
     "alembic_version": _READ,
     "schema_compatible_with": _READ,
     "processes": _ALL,
     # UPDATE after a lost answer to COMMIT, and to lock old marks before they are deleted.
-    "commit_marks": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("made_at",), "DELETE": WHOLE},
+    "commit_marks": _ADD | _DELETE | _update("made_at"),
 }
 _OF_THE_LEDGER: Grants = {
     "transfers": _ADD,
     "audit_events": _ADD,
     "terms": _ADD,
     "milestones": _ADD,
-    "ledger_accounts": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("balance",)},
-    "subdomains": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": _OF_A_NAME},
+    "ledger_accounts": _ADD | _update("balance"),
+    "subdomains": _ADD | _update(*_OF_A_NAME),
     "nameserver_hosts": _ALL,
 }
 
@@ -82,35 +71,26 @@ API = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": {"SELECT": WHOLE, "UPDATE": ("reminders",)},
+        "users": _READ | _update("reminders"),
         "organizations": _READ,
-        "tokens": {"SELECT": WHOLE, "UPDATE": ("last_used_at",)},
-        "platform_domains": {"SELECT": WHOLE, "UPDATE": ("updated_at",)},
+        "tokens": _READ | _update("last_used_at"),
+        "platform_domains": _READ | _update("updated_at"),
         "offers": _READ,
         "labels": _READ,
         "label_grants": _READ,
         "label_patterns": _READ,
         "platform_domain_grants": _READ,
         "packages": _READ,
-        "coupons": {"SELECT": WHOLE, "UPDATE": ("uses",)},
+        "coupons": _READ | _update("uses"),
         "coupon_uses": _ADD,
         "published_owners": _READ,
         "zone_records": _READ,
         # A retry ends the pause of a zone.
-        "zone_states": {"SELECT": WHOLE, "UPDATE": ("next_attempt_at",)},
+        "zone_states": _READ | _update("next_attempt_at"),
         "clockwork": _READ,
-        "tickets": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("status", "last_message_at", "updated_at"),
-        },
+        "tickets": _ADD | _update("status", "last_message_at", "updated_at"),
         "messages": _ADD,
-        "idempotency_keys": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("outcome",),
-            "DELETE": WHOLE,
-        },
+        "idempotency_keys": _ADD | _DELETE | _update("outcome"),
         "rate_windows": _ALL,
     },
 )
@@ -121,27 +101,24 @@ WORKER = Role(
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
         "leases": _ALL,
-        "rate_windows": {"SELECT": WHOLE, "DELETE": WHOLE},
-        "users": {"SELECT": WHOLE, "UPDATE": ("reminders",)},
+        "rate_windows": _READ | _DELETE,
+        "users": _READ | _update("reminders"),
         "organizations": _READ,
-        "platform_domains": {"SELECT": WHOLE, "UPDATE": ("serial", "updated_at", "redate_after_id")},
+        "platform_domains": _READ | _update("serial", "updated_at", "redate_after_id"),
         "offers": _READ,
         "labels": _READ,
         "label_grants": _READ,
         "platform_domain_grants": _READ,
         "coupons": _READ,
         "coupon_uses": _READ,
-        "clockwork": {"SELECT": WHOLE, "UPDATE": WHOLE},
-        "forecasts": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "mails": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
-        },
+        "clockwork": _READ | _update(),
+        "forecasts": _ADD | _DELETE,
+        "mails": _ADD
+        | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
         "published_owners": _ALL,
-        "zone_records": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+        "zone_records": _ADD | _DELETE,
         "zone_states": _ALL,
-        "zone_updates": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+        "zone_updates": _ADD | _DELETE,
     },
 )
 DNS = Role(
@@ -155,48 +132,31 @@ OPERATOR = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": (
-                "email",
-                "name",
-                "organization_id",
-                "free_quota",
-                "reminders",
-                "suspended_at",
-                "suspended_reason",
-            ),
-        },
-        "subdomains": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": (*_OF_A_NAME, "suspended_at", "suspended_reason", "held_with_user"),
-        },
+        "users": _ADD
+        | _update(
+            "email", "name", "organization_id", "free_quota", "reminders", "suspended_at", "suspended_reason"
+        ),
+        "subdomains": _ADD | _update(*_OF_A_NAME, "suspended_at", "suspended_reason", "held_with_user"),
         "organizations": _ADD,
-        "tokens": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("revoked_at",)},
-        "platform_domains": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE},
+        "tokens": _ADD | _update("revoked_at"),
+        "platform_domains": _ADD | _update(),
         "offers": _ALL,
         "labels": _ALL,
         "label_grants": _ALL,
-        "label_patterns": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+        "label_patterns": _ADD | _DELETE,
         "platform_domain_grants": _ALL,
-        "packages": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("retired_at",)},
-        "coupons": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("retired_at",)},
+        "packages": _ADD | _update("retired_at"),
+        "coupons": _ADD | _update("retired_at"),
         "coupon_uses": _READ,
-        "tickets": {
-            "SELECT": WHOLE,
-            "INSERT": WHOLE,
-            "UPDATE": ("status", "priority", "last_message_at", "updated_at"),
-        },
+        "tickets": _ADD | _update("status", "priority", "last_message_at", "updated_at"),
         "messages": _ADD,
-        "mails": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": ("attempts", "next_attempt_at", "given_up_at")},
-        "clockwork": {"SELECT": WHOLE, "UPDATE": WHOLE},
-        "forecasts": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
-        "published_owners": {"SELECT": WHOLE, "INSERT": WHOLE, "UPDATE": WHOLE, "DELETE": WHOLE},
-        "zone_records": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+        "mails": _ADD | _update("attempts", "next_attempt_at", "given_up_at"),
+        "clockwork": _READ | _update(),
+        "forecasts": _ADD | _DELETE,
+        "published_owners": _ALL,
+        "zone_records": _ADD | _DELETE,
         "zone_states": _ALL,
-        "zone_updates": {"SELECT": WHOLE, "INSERT": WHOLE, "DELETE": WHOLE},
+        "zone_updates": _ADD | _DELETE,
         "idempotency_keys": _READ,
         "leases": _READ,
         "rate_windows": _READ,

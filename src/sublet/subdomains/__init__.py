@@ -1,1 +1,1 @@
-"""Subdomains: the names that are let, from registration to release, and their way into the DNS."""
+"""Subdomains: their registration, their life and their publication in the DNS."""

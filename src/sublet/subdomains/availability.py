@@ -1,41 +1,40 @@
-"""Whether a name can be had now (docs/spec-choices.md, "Status by category": `subdomain_unavailable` with its reason)."""
+"""Whether a name can be registered now (docs/spec-choices.md, "Status by category", "Look-alikes")."""
 
 from sublet.accounts.model import User
 from sublet.db import Tx
-from sublet.dns.names import is_at_or_below, is_idn
+from sublet.dns.look_alikes import looks_reserved, skeleton
+from sublet.dns.names import is_at_or_below, is_below, is_idn
 from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import dependent_store, former_store, free_name_store, publish_store, store
+from sublet.subdomains import delegation_store, publish_store, store
 from sublet.subdomains.lifecycle import is_restorable
-from sublet.subdomains.look_alike import looks_alike
+from sublet.subdomains.naming import name_above
 
 
 def refuse_unavailable(
     tx: Tx, user: User, platform_domain: PlatformDomain, label: str, label_class: str, *, is_listed: bool
 ) -> None:
-    """Let a name pass that is free. `is_listed`: the operator listed the label by itself, so what it looks like is no matter.
+    """Raise `SubdomainUnavailable` unless a name is free for this user.
 
-    Raises:
-        SubdomainUnavailable: reserved (by its label's class, or since a platform domain or a nameserver of
-            the zone stands at or below it), cooling off,
-            in the trash, taken (here, or in the zone by someone that the registry doesn't know); reserved again where names of
-            other users have nameservers at or below it, and where an IDN is easily mistaken for another name here.
+    The reasons, in this order: reserved (the class of its label; a nameserver of the zone or a platform domain at or below it); cooling off;
+    in the trash; taken (in the registry, or in the zone by records that the registry didn't write); reserved (other users' names have
+    nameservers at or below it; an IDN that looks like another name). `is_listed` labels, which the operator listed, may look like another.
     """
     fqdn = f"{label}.{platform_domain.domain}"
     if label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
-    # One question for all that may be in the way. Only where something is are they asked one by one, in their order.
-    is_free = free_name_store.is_free(tx, platform_domain.id, fqdn, user.id)
+    # One query for all reasons. The reasons are checked one by one only if there is any.
+    is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
         _refuse_held(tx, user, platform_domain, fqdn)
-    if _may_stand_from_before(tx, platform_domain, fqdn):
+    if _may_have_former_delegation(tx, platform_domain, fqdn):
         raise unavailable("cooling_off", owned=False)
     if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
-        # The zone was adopted, or edited by hand: the name is in use by someone the registry doesn't know.
+        # The zone was adopted or edited by hand: the name is in use outside the registry.
         raise unavailable("taken", owned=False)
-    if not is_free and dependent_store.has_dependents(tx, fqdn, besides_user_id=user.id):
+    if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
         # Its new holder could answer for those names.
         raise unavailable("depended_on", owned=False)
     is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
@@ -44,7 +43,7 @@ def refuse_unavailable(
 
 
 def _refuse_held(tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str) -> None:
-    """Let a name pass that nobody holds here, and that is not being taken out of the DNS."""
+    """Raise `SubdomainUnavailable` if a row or platform domain holds the name, or its removal from the DNS is not published yet."""
     if platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
@@ -57,27 +56,27 @@ def _refuse_held(tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str)
             raise unavailable("in_trash", owned=owned, restorable=restorable)
         raise unavailable("taken", owned=owned)
     if publish_store.is_waiting(tx, platform_domain.id, fqdn):
-        # A former delegation came back with an old zone file, and is being taken out: nobody is to be given it.
+        # A former delegation came back with an old zone file, and is being removed.
         raise unavailable("cooling_off", owned=False)
 
 
-def _may_stand_from_before(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """Tell whether a former holder's delegation may stand in the zone: it was rebuilt and is not checked yet, or not repaired."""
+def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
+    """True if the zone may still have a former holder's delegation: it was rebuilt and not checked yet, or its repair stopped."""
     if not platform_domain.primary:
         return False
     state = zone_state_store.find_zone_state(tx, platform_domain.id)
     is_in_doubt = state.rebuilt_at is not None or state.repair_stopped_at is not None
-    return is_in_doubt and former_store.was_published(tx, platform_domain.id, fqdn)
+    return is_in_doubt and store.was_published(tx, platform_domain.id, fqdn)
 
 
 def carries_the_zone(platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """Tell whether a nameserver of the zone itself stands at or below a name: whoever held it would answer for the zone."""
+    """True if a nameserver of the zone is at or below a name. The name's holder could answer for the whole zone."""
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
     return any(is_at_or_below(host, fqdn) for host in hosts)
 
 
 def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> SubdomainUnavailable:
-    """Return the refusal of a name that can't be had, with its reason; `restorable` tells that a restore would bring it back."""
+    """Return the refusal for a reason. `owned` and `restorable` are true if the user holds the name, and if a restore would bring it back."""
     messages = {
         "reserved": "This name is reserved. Take another one.",
         "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved. Take another one.",
@@ -90,6 +89,24 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
         else "This name is in the trash and not free yet. Take another one, or try again later.",
         "cooling_off": "This name was held until a short while ago and is not free yet. Take another one, or try again later.",
     }
-    # For the client these are kinds of reserved: only another name helps.
-    told = "reserved" if reason in ("look_alike", "depended_on") else reason
-    return SubdomainUnavailable(messages[reason], details={"reason": told, "owned": owned})
+    # For the client these are reserved too: only another name helps.
+    shown_reason = "reserved" if reason in ("look_alike", "depended_on") else reason
+    return SubdomainUnavailable(messages[reason], details={"reason": shown_reason, "owned": owned})
+
+
+def looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
+    """True if a label looks like a reserved one, or like the label of a name that another user holds or held until recently.
+
+    Reserved labels: those reserved everywhere, those the operator listed as reserved, blocked or special, and those at which a nameserver of
+    the zone is. Takes a lock across zones, because two concurrent registrations that look alike would not see each other.
+    """
+    looks, domain = skeleton(label), platform_domain.domain
+    if looks_reserved(looks):
+        return True
+    hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
+    ours = [name_above(host, domain).partition(".")[0] for host in hosts if is_below(host, domain)]
+    listed = platform_domain_store.list_guarded_labels(tx, platform_domain.id)
+    if any(skeleton(each) == looks for each in (*ours, *listed)):
+        return True
+    platform_domain_store.lock_across_zones(tx)
+    return store.is_look_alike_held(tx, platform_domain, looks, user.id)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sublet.db import Tx
 from sublet.dns.plan import plan_changes
 from sublet.platform_domains import zone_store
-from sublet.subdomains import owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.publishing import Batch, Item
 
 
@@ -36,7 +36,7 @@ def change_zone(tx: Tx, batch: Batch) -> ZoneChanged:
     zone_store.lock_zone(tx, batch.platform_domain_id)
     stale = _stale_ids(tx, batch)
     current = [item for item in batch.items if item.subdomain_id not in stale]
-    owners = owner_store.list_owners(tx, [item.subdomain_id for item in current])
+    owners = store.list_owners(tx, [item.subdomain_id for item in current])
     refused = frozenset(
         item.subdomain_id
         for item in current
@@ -48,7 +48,7 @@ def change_zone(tx: Tx, batch: Batch) -> ZoneChanged:
         (owner for item in items for owner in item.owners),
         (record for item in items for record in item.desired),
     )
-    owner_store.mark_sent(tx, [item.subdomain_id for item in items])
+    store.mark_sent(tx, [item.subdomain_id for item in items])
     return ZoneChanged(zone_store.apply_changes(tx, batch.platform_domain_id, changes), refused, stale)
 
 

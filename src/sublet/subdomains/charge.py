@@ -1,18 +1,33 @@
-"""The paid part that register, renew and restore share: coupon, quote, then charge, coupon use and term."""
+"""The paid part that register, renew and restore share: price, coupon, quote, charge and term."""
 
 from datetime import datetime
 
 from sublet.accounts.model import User
 from sublet.counted import counted
-from sublet.credits import coupon_store
-from sublet.credits import store as ledger_store
+from sublet.credits import store as credit_store
 from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
 from sublet.credits.ledger import Entry
 from sublet.credits.model import Coupon, Outcome, Payable, Quote
 from sublet.credits.quote import check_payment, make_quote
 from sublet.db import Tx
 from sublet.errors import FieldError
-from sublet.subdomains import term_store
+from sublet.platform_domains.model import Label, Offer
+from sublet.subdomains import store
+
+
+def registration_price(offer: Offer, listed: Label | None) -> int:
+    """Return the list price of a registration in credits: the label's own price, or the offer's."""
+    if offer.mode != "free" and listed is not None and listed.price_credits is not None:
+        return listed.price_credits
+    return offer.price_credits
+
+
+def renewal_price(offer: Offer, listed: Label | None) -> int:
+    """Return the list price of a renewal in credits: the label's own renewal price, or the offer's, even if it is withdrawn."""
+    if offer.mode != "free" and listed is not None and listed.renewal_price_credits is not None:
+        return listed.renewal_price_credits
+    return offer.renewal_price_credits
+
 
 _WORDS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
 
@@ -27,21 +42,21 @@ def check_payable(
     registration_mode: str | None,
     list_price: int,
 ) -> tuple[Coupon | None, list[FieldError]]:
-    """Return the coupon that a request names, locked, and what is wrong with the request's paid part.
+    """Return the coupon of a request, locked, and the errors in the paid part of the request.
 
-    `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`; the last is only asked where there is a mode, and
-    so a price, to apply the coupon to.
+    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. The last is checked only if there is a mode, and thus a
+    price to apply the coupon to.
     """
     errors = []
     if payable.max_credits is not None and payable.max_credits < 0:
         errors.append(FieldError("max_credits", "value_invalid", "Give 0 or more credits."))
     if payable.coupon_code is None:
         return None, errors
-    coupon = coupon_store.lock_coupon(tx, normalise_code(payable.coupon_code))
+    coupon = credit_store.lock_coupon(tx, normalise_code(payable.coupon_code))
     problem = coupon_problem(
         coupon,
         now=tx.now,
-        uses_by_user=coupon_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
+        uses_by_user=credit_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
         action=action,
         platform_domain_id=platform_domain_id or 0,
         registration_mode=registration_mode or "",
@@ -65,7 +80,7 @@ def quote_and_check(
     list_price: int,
     new_expires_at: datetime,
 ) -> Quote:
-    """Return the quote of an operation that may go on.
+    """Return the quote of an operation if it may be completed.
 
     Raises:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quote.check_payment`.
@@ -77,7 +92,9 @@ def quote_and_check(
         period_days=period_days,
         list_price=list_price,
         coupon=apply_coupon(coupon, list_price) if coupon else None,
-        balance=ledger_store.lock_balance(tx, user.id) if list_price > 0 else 0,  # what is free isn't quoted
+        balance=credit_store.lock_balance(tx, user.id)
+        if list_price > 0
+        else 0,  # a free operation gets no quote
         new_expires_at=new_expires_at,
     )
     check_payment(quote, payable)
@@ -94,14 +111,14 @@ def charge(
     starts_at: datetime,
     automatic: bool = False,
 ) -> Outcome:
-    """Charge what was quoted, count the coupon's use, add the term; return what the verb answers.
+    """Charge the quoted price, count the coupon's use and add the term. Return the verb's outcome.
 
-    The reference is the term: a second charge for the same one can't be stored, whoever asks for it.
+    The transfer's reference names the term, so that a term can't be charged twice.
     """
     transfer_id = None
     word = f"Automatic {_WORDS[quote.action].lower()}" if automatic else _WORDS[quote.action]
     if quote.price > 0:
-        transfer_id = ledger_store.post(
+        transfer_id = credit_store.post(
             tx,
             Entry(
                 user_id=user.id,
@@ -114,10 +131,10 @@ def charge(
             ),
         )
     if coupon is not None and quote.coupon is not None:
-        coupon_store.insert_coupon_use(
+        credit_store.insert_coupon_use(
             tx, coupon.id, user.id, subdomain_id, transfer_id, discount_credits=quote.coupon.discount_credits
         )
-    term_store.insert_term(
+    store.insert_term(
         tx,
         subdomain_id=subdomain_id,
         action=quote.action,
@@ -130,5 +147,5 @@ def charge(
 
 
 def charge_reference(action: str, subdomain_id: int, starts_at: datetime) -> str:
-    """Return the reference of a term's charge: what was done, to which name, from when."""
+    """Return the reference of a term's charge: the action, the name's id and the start of the term."""
     return f"{action}:{subdomain_id}:{starts_at:%Y%m%dT%H%M%S.%fZ}"

@@ -11,7 +11,7 @@ from sublet.dns.update import fence_name
 from sublet.dns.verify import DELEGATION_TYPES, ZoneDifferences, compare_zone
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.naming import name_above
 from sublet.subdomains.publishing import desired_records
 
@@ -90,7 +90,7 @@ def check_zone(
     of a former holder would come back to life; but for what an earlier check has noted as foreign.
     """
     zone = platform_domain.domain
-    owners = owner_store.list_published_owners_of_zone(tx, platform_domain.id)
+    owners = store.list_published_owners_of_zone(tx, platform_domain.id)
     desired: dict[str, tuple[Record, ...]] = {}
     ids: dict[str, int] = {}
     waiting: set[str] = set()
@@ -111,7 +111,7 @@ def check_zone(
     live = _note_apex_keys(live, zone, apex_keys)
     if rebuilt:
         live = list(live)
-        sent = owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
+        sent = store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
     # Of a name that waits nothing can be there by our hand where nothing was written ahead: what is there is foreign.
     unjudged = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})

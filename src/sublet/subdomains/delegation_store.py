@@ -1,7 +1,12 @@
-"""All SQL that stores a delegation, with the index of its nameservers: which names depend on a host at or below another name."""
+"""All SQL of delegations and of the index of nameservers: which names depend on a host at or below another name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -10,15 +15,19 @@ from sqlalchemy import (
     bindparam,
     delete,
     insert,
+    or_,
     select,
+    true,
     update,
 )
 
 from sublet.db import Prepared, Tx
 from sublet.dns.names import is_at_or_below, owner_key
 from sublet.dns.types import Delegation
-from sublet.schema import OWNER_KEY, Instant, metadata
-from sublet.subdomains import store
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.schema import OWNER_KEY, STREAMED, Instant, metadata
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import subdomains
 
@@ -33,16 +42,16 @@ nameserver_hosts = Table(
     PrimaryKeyConstraint("subdomain_id", "host_key"),
     Index("ix_nameserver_hosts_host_key", "host_key"),
 )
-"""The nameservers of every name that don't lie at or below the name itself, by their `owner_key`.
+"""The nameservers of each name by `owner_key`, except those at or below the name itself.
 
-A nameserver that was removed stays until the DNS follows: `dropped_generation` is the name's first generation without it. `told` and
-`told_since` say what the holder was last told of this nameserver, and of which stay in the trash (`dependents`).
+The row of a removed nameserver stays until the DNS follows: `dropped_generation` is the name's first generation without it. `told` and
+`told_since` are the last warning to the holder about this nameserver, and the stay in the trash that it was about (`dependents`).
 """
 
 _HOSTS = nameserver_hosts.c
 _OF = _HOSTS.subdomain_id == bindparam("of")
 _ADDED = Prepared(insert(nameserver_hosts))
-_FORGOTTEN = Prepared(
+_DELETED = Prepared(
     delete(nameserver_hosts).where(
         _OF
         & (
@@ -54,23 +63,23 @@ _FORGOTTEN = Prepared(
 _DROPPED = Prepared(
     update(nameserver_hosts)
     .where(_OF & _HOSTS.host_key.in_(bindparam("keys", expanding=True)) & _HOSTS.dropped_generation.is_(None))
-    # Counted by the database: the name's generation may be a later one than its reader knows.
+    # Read by the database, because the generation may have increased since the caller read the row.
     .values(
         dropped_generation=select(subdomains.c.generation)
         .where(subdomains.c.id == bindparam("changed"))
         .scalar_subquery()
     )
 )
-_ALL_FORGOTTEN = Prepared(delete(nameserver_hosts).where(_OF))
+_ALL_DELETED = Prepared(delete(nameserver_hosts).where(_OF))
 
 
 def host_keys(fqdn: str, delegation: Delegation) -> list[str]:
-    """Return the `owner_key`s of the nameservers that don't lie at or below the name itself, in their order."""
+    """Return the `owner_key`s of the nameservers that are not at or below the name itself, in their order."""
     return [owner_key(host) for host in delegation.nameservers if not is_at_or_below(host, fqdn)]
 
 
 def insert_hosts(tx: Tx, subdomain: Subdomain) -> None:
-    """Index the nameservers of a name that was just added."""
+    """Index the nameservers of a new name."""
     _insert(tx, subdomain.id, host_keys(subdomain.fqdn, subdomain.delegation))
 
 
@@ -91,7 +100,7 @@ def _insert(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
 
 
 def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
-    """Store what a name's delegation is to be, as its next generation, to be published at once."""
+    """Store a delegation as the name's next generation, to be published at once."""
     store.update_subdomain(
         tx,
         subdomain.id,
@@ -102,8 +111,8 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
     _index(tx, subdomain, delegation)
 
 
-def forget_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
-    """Store that a name has no delegation any more, with other columns; the generation is the caller's."""
+def clear_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
+    """Remove a name's delegation, and change other columns. The caller sets the generation."""
     nothing = Delegation()
     store.update_subdomain(
         tx, subdomain.id, **store.delegation_columns(nothing), **store.delegation_counts(nothing), **values
@@ -116,17 +125,139 @@ def _index(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> None:
     after = host_keys(subdomain.fqdn, delegation)
     added = [key for key in after if key not in before]
     if added:
-        _FORGOTTEN.run(tx, of=subdomain.id, keys=added, published=subdomain.published_generation)
+        _DELETED.run(tx, of=subdomain.id, keys=added, published=subdomain.published_generation)
         _insert(tx, subdomain.id, added)
     drop_hosts(tx, subdomain.id, [key for key in before if key not in after])
 
 
 def drop_hosts(tx: Tx, subdomain_id: int, keys: list[str]) -> None:
-    """Mark nameservers as removed by the name's present generation."""
+    """Mark nameservers as removed by the name's current generation."""
     if keys:
         _DROPPED.run(tx, of=subdomain_id, keys=keys, changed=subdomain_id)
 
 
-def forget_hosts(tx: Tx, subdomain_id: int) -> None:
-    """Delete the rows of a name that is released: nothing of it is in the DNS."""
-    _ALL_FORGOTTEN.run(tx, of=subdomain_id)
+def delete_hosts(tx: Tx, subdomain_id: int) -> None:
+    """Delete the rows of a released name, none of which is in the DNS."""
+    _ALL_DELETED.run(tx, of=subdomain_id)
+
+
+# One range of the index, as in `zone_store`.
+_AT_OR_BELOW = (
+    (_HOSTS.host_key >= bindparam("at"))
+    & (_HOSTS.host_key < bindparam("end"))
+    & ((_HOSTS.host_key == bindparam("at")) | (_HOSTS.host_key > bindparam("below")))
+)
+_STANDS = _HOSTS.dropped_generation.is_(None)
+_JOINED = nameserver_hosts.join(subdomains, subdomains.c.id == _HOSTS.subdomain_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """A name with a nameserver at or below another name, and its user."""
+
+    id: int
+    user_id: int
+
+
+def _range(name: str) -> dict[str, str]:
+    key = owner_key(name)
+    return {"at": key, "below": key + ".", "end": key + "/"}
+
+
+def _dependents(of: ColumnElement[bool]) -> Prepared:
+    # Not a join, for which SQLite would scan all names in the order of the result.
+    found = select(_HOSTS.subdomain_id).where(_AT_OR_BELOW & _STANDS & of)
+    query = select(subdomains.c.id, subdomains.c.user_id).where(subdomains.c.id.in_(found))
+    return Prepared(query.order_by(subdomains.c.id).limit(bindparam("at_most", type_=Integer)))
+
+
+_DEPENDENTS = _dependents(true())
+_UNWARNED = _dependents(
+    or_(
+        _HOSTS.told_since.is_(None), _HOSTS.told_since != bindparam("since"), _HOSTS.told < bindparam("stage")
+    )
+)
+
+
+def list_dependents(tx: Tx, name: str, limit: int) -> list[Dependent]:
+    """Return the names with a nameserver at or below this name."""
+    return [Dependent(*row) for row in _DEPENDENTS.all(tx, **_range(name), at_most=limit)]
+
+
+def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
+    """Return the names with a nameserver at or below this name whose holders were not warned of this stage of its stay in the trash."""
+    rows = _UNWARNED.all(tx, **_range(name), stage=stage, since=since, at_most=limit)
+    return [Dependent(*row) for row in rows]
+
+
+_WARNED = Prepared(
+    update(nameserver_hosts)
+    .where(_AT_OR_BELOW & _STANDS & (_HOSTS.subdomain_id == bindparam("of")))
+    .values(told=bindparam("stage"), told_since=bindparam("since"))
+)
+
+
+def mark_warned(tx: Tx, subdomain_id: int, name: str, stage: int, since: datetime) -> None:
+    """Store that the holder of a name was warned about its nameservers at or below another name."""
+    _WARNED.run(tx, of=subdomain_id, **_range(name), stage=stage, since=since)
+
+
+OF_OTHERS = (
+    select(_HOSTS.subdomain_id)
+    .select_from(_JOINED)
+    .where(
+        _AT_OR_BELOW
+        & (subdomains.c.user_id != bindparam("besides_user"))
+        & (_STANDS | (_HOSTS.dropped_generation > subdomains.c.published_generation))
+    )
+)
+"""The nameservers at or below a name that other users' names have, or that the DNS may still have."""
+_ANY_OF_OTHERS = Prepared(OF_OTHERS.limit(1))
+
+
+def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
+    """True if a name has a nameserver at or below this one, or had one that the DNS may still have.
+
+    Names of the user `besides_user_id` don't count.
+    """
+    return bool(_ANY_OF_OTHERS.all(tx, **_range(name), besides_user=besides_user_id))
+
+
+def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
+    """Yield all indexed nameservers, by id: the id of their name and their owner key."""
+    query = select(_HOSTS.subdomain_id, _HOSTS.host_key).where(_STANDS)
+    query = query.order_by(_HOSTS.subdomain_id, _HOSTS.host_key).execution_options(**STREAMED)
+    for row in tx.connection.execute(query):
+        yield row[0], row[1]
+
+
+def stream_hosts_below(tx: Tx, domain: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the nameservers below a domain: the id and fqdn of their name, and their owner key."""
+    key = owner_key(domain)
+    query = select(_HOSTS.subdomain_id, subdomains.c.fqdn, _HOSTS.host_key).select_from(_JOINED)
+    below = (_HOSTS.host_key > key + ".") & (_HOSTS.host_key < key + "/") & _STANDS
+    query = query.where(below).order_by(_HOSTS.host_key, _HOSTS.subdomain_id)
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        yield row[0], row[1], row[2]
+
+
+_HELD = select(subdomains.c.id).where(
+    (subdomains.c.fqdn == bindparam("name")) & subdomains.c.released_at.is_(None)
+)
+_BLOCKERS = (
+    _HELD,
+    publish_store.WAITS,
+    platform_domain_store.AT_OR_BELOW,
+    zone_store.AT_OR_BELOW,
+    OF_OTHERS,
+)
+_IS_BLOCKED = Prepared(select(or_(*(each.exists() for each in _BLOCKERS))))
+
+
+def is_free(tx: Tx, platform_domain_id: int, fqdn: str, user_id: int) -> bool:
+    """True if no row, record or other name blocks the registration of this name by this user. One query, because most names are free.
+
+    These block it: a row that holds the name or waits for publication; a platform domain or a record at or below it; a nameserver at or below
+    it of another user's name.
+    """
+    return not _IS_BLOCKED.value(tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **_range(fqdn))

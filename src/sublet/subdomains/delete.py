@@ -1,7 +1,7 @@
-"""Delete a subdomain: it goes to the trash (spec, part 3, rule 1)."""
+"""Delete a subdomain, which moves it to the trash (spec, part 3, rule 1)."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -15,8 +15,8 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name (or it is in the trash already).
-        SubdomainSuspended: the operator holds it.
+        SubdomainNotFound: the user has no such name, or it is in the trash already.
+        SubdomainSuspended: the operator suspended it.
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
@@ -26,7 +26,7 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
 
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:
-    """Put a live name into the trash; nothing is checked here. `action` is what the audit calls it."""
+    """Move a live name to the trash, without checks. `action` is the name of the audit event."""
     followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
     audit.record(tx, actor, action, "subdomain", subdomain.id, after={"trashed_at": tx.now.isoformat()})

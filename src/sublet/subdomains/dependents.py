@@ -1,12 +1,17 @@
-"""See to the names that depend on a label: a name in the trash, or purged from it, that their nameservers lie at or below.
+"""Warn the holders of dependents of a label, and remove their nameservers.
 
-While the label is in the trash their holders are told. Once it is purged the nameservers are removed, before the label is released and
-another user could register it, as registries do with host objects (RFC 9874). Level-triggered, as the sweep is: what is left to do is
-read from the index of nameservers (`delegation_store`), a bounded number of names in each step, and the label stays due until nothing is.
+A label is a name in the trash, or purged from it. Its dependents are the names with nameservers at or below it. While the label is in the
+trash, the holders of its dependents are warned. Once it is purged, these nameservers are removed before the label is released and another
+user can register it, as registries do with host objects (RFC 9874).
+
+Level-triggered, like the sweep: the remaining work is read from the index of nameservers (`delegation_store`), each call handles a limited
+number of names, and the label stays due until none is left.
 """
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from sublet import audit
 from sublet.accounts import store as account_store
@@ -16,67 +21,86 @@ from sublet.db import Tx, is_lost
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.names import is_at_or_below
 from sublet.mail.outbox import enqueue
-from sublet.subdomains import delegation_store, dependent_store, store
-from sublet.subdomains.dependent_store import Dependent
+from sublet.subdomains import delegation_store, store
+from sublet.subdomains.delegation_store import Dependent
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_mail, removal_mail, stage_of
 
 
+class Owned(Protocol):
+    """A name's id and its user's id."""
+
+    @property
+    def id(self) -> int: ...  # noqa: D102
+    @property
+    def user_id(self) -> int: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one step did with the dependents of a label: how many by kind, and those (by id) of which nothing could be done."""
+class Changed:
+    """The outcome of `change_each`: the number of changes by kind, and the names (by id) that failed."""
 
     done: Counter[str]
     faults: tuple[tuple[int, Exception], ...]
 
 
-def see_to_dependents(tx: Tx, label_id: int, limit: int) -> Seen | None:
-    """Tell the holders of some names that depend on a label, or remove the nameservers; None if nothing is left to do.
+def change_each(
+    tx: Tx, names: Sequence[Owned], change: Callable[[Tx, User, Subdomain], Iterable[str]]
+) -> Changed:
+    """Change each of these names under a savepoint, so that a name that fails doesn't stop the others.
 
-    No name can get a nameserver below a label that is purged (`nameserver_labels.refuse_unregistered`), so what is removed stays so.
+    `change` gets the user and the name as stored, and returns the kinds of changes that it made.
     """
-    label = store.find_subdomain(tx, label_id)
-    found = _left_to_do(tx, label, limit) if label is not None else []
-    if label is None or not found:
-        return None
-    # All users first, then the names, each in their one order.
-    users = account_store.lock_users(tx, {each.user_id for each in found})
-    store.lock_subdomains(tx, (each.id for each in found))
+    # First the users, then the names, each in order of id: the lock order of all transactions that change several names.
+    users = account_store.lock_users(tx, {each.user_id for each in names})
+    store.lock_subdomains(tx, (each.id for each in names))
     done: Counter[str] = Counter()
     faults: list[tuple[int, Exception]] = []
-    for each in found:
+    for each in names:
         try:
             with tx.savepoint():
-                done[_see_to(tx, users[each.user_id], find_for_operator(tx, str(each.id)), label)] += 1
+                done.update(change(tx, users[each.user_id], find_for_operator(tx, str(each.id))))
         except Exception as error:
             if is_lost(error):
                 raise
             faults.append((each.id, error))
-    return Seen(done, tuple(faults))
+    return Changed(done, tuple(faults))
 
 
-def _left_to_do(tx: Tx, label: Subdomain, limit: int) -> list[Dependent]:
+def handle_dependents(tx: Tx, label_id: int, limit: int) -> Changed | None:
+    """Warn the holders of some dependents of a label, or remove their nameservers. Return None if none is left.
+
+    No name can get a nameserver below a purged label (`nameservers.refuse_unregistered`), so removed nameservers stay removed.
+    """
+    label = store.find_subdomain(tx, label_id)
+    remaining = _remaining(tx, label, limit) if label is not None else []
+    if label is None or not remaining:
+        return None
+
+    def change(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
+        hosts = [host for host in subdomain.delegation.nameservers if is_at_or_below(host, label.fqdn)]
+        if label.purged_at is not None:
+            _remove(tx, user, subdomain, label, hosts)
+            return ["nameservers_removed"]
+        _warn(tx, user, subdomain, label, hosts)
+        return ["nameservers_told"]
+
+    return change_each(tx, remaining, change)
+
+
+def _remaining(tx: Tx, label: Subdomain, limit: int) -> list[Dependent]:
     if label.purged_at is not None:
-        return dependent_store.list_dependents(tx, label.fqdn, limit) if label.released_at is None else []
+        return delegation_store.list_dependents(tx, label.fqdn, limit) if label.released_at is None else []
     stage = stage_of(label, tx.now)
-    return dependent_store.list_untold(tx, label.fqdn, *stage, limit) if stage is not None else []
+    return delegation_store.list_unwarned(tx, label.fqdn, *stage, limit) if stage is not None else []
 
 
-def _see_to(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain) -> str:
-    hosts = [host for host in subdomain.delegation.nameservers if is_at_or_below(host, label.fqdn)]
-    if label.purged_at is not None:
-        _remove(tx, user, subdomain, label, hosts)
-        return "nameservers_removed"
-    _tell(tx, user, subdomain, label, hosts)
-    return "nameservers_told"
-
-
-def _tell(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: list[str]) -> None:
+def _warn(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: list[str]) -> None:
     stage = stage_of(label, tx.now)
-    assert stage is not None  # noqa: S101 - else nothing was left to do
+    assert stage is not None  # noqa: S101 - else none would remain
     number, since = stage
-    dependent_store.mark_told(tx, subdomain.id, label.fqdn, number, since)
+    delegation_store.mark_warned(tx, subdomain.id, label.fqdn, number, since)
     mail_id = None
     if user.reminders:
         subject, text = notice_mail(number, subdomain.fqdn, hosts, label, user.name)

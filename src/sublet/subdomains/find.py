@@ -1,4 +1,4 @@
-"""From what a path says to the subdomain that is meant: `{fqdn}` is a name in any form, or an id (spec, part 4)."""
+"""Find the subdomain that a path names by id or by fqdn in any form (spec, part 4)."""
 
 from datetime import datetime
 from typing import TypeVar
@@ -9,7 +9,7 @@ from sublet.dns.names import shown
 from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
 from sublet.ids import parse_id
 from sublet.subdomains import store
-from sublet.subdomains.lifecycle import derive_status, is_gone, is_let_through, restorable_until
+from sublet.subdomains.lifecycle import derive_status, is_allowed, is_gone, restorable_until
 from sublet.subdomains.model import ShownSubdomain, Subdomain
 from sublet.subdomains.naming import canonical_domain
 
@@ -17,22 +17,22 @@ S = TypeVar("S", bound=ShownSubdomain)
 
 
 def not_found() -> SubdomainNotFound:
-    """Return the one answer for another's, another's deleted, a purged and a missing name: they can't be told apart."""
+    """Return the refusal for a missing or purged name. Another user's name gets the same one, so that the answers can't be told apart."""
     return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
 
 
 def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
-    """Return the user's subdomain that an id or a name (any case, final dot or not, U-label or A-label) means.
+    """Return the user's subdomain with this id or name (in any case, with or without the final dot, in U-labels or A-labels).
 
     Raises:
-        SubdomainNotFound: the user has none such. For a name in the user's own trash `details` has `in_trash` and
-            `restorable_until` (None while it is suspended: its time stands still), and the message says how to get it back.
+        SubdomainNotFound: the user has no such name. If it is in the user's trash, `details` has `in_trash` and `restorable_until` (None
+            while it is suspended, because its dates don't advance then), and the message says how to restore it.
     """
     return _require_live(_lookup(tx, user_id, identifier), tx.now)
 
 
 async def fetch_in_account(db: Database, user_id: int, identifier: str) -> ShownSubdomain:
-    """Return what is shown of the subdomain that `find_in_account` returns; raise the same."""
+    """Return the subdomain that `find_in_account` would return, as it is shown, or raise the same. Runs on the event loop."""
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
@@ -46,10 +46,10 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
     if subdomain is None or is_gone(subdomain, now):
         raise not_found()
     if subdomain.trashed_at is not None:
-        held = subdomain.suspended_at is not None
+        is_suspended = subdomain.suspended_at is not None
         raise SubdomainNotFound(
-            "This subdomain is in the trash, and suspended; open a ticket to have it looked at."
-            if held
+            "This subdomain is in the trash, and suspended. Open a ticket to have it looked at."
+            if is_suspended
             else "This subdomain is in the trash. Send POST …/restore to bring it back.",
             details={"in_trash": True, "restorable_until": restorable_until(subdomain)},
         )
@@ -57,10 +57,10 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
 
 
 def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain:
-    """Return the user's subdomain, live or restorable.
+    """Return the user's subdomain, live or in the trash.
 
     Raises:
-        SubdomainNotFound: the user has none such, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, or its time in the trash is over.
     """
     subdomain = _lookup(tx, user_id, identifier)
     if subdomain is None or is_gone(subdomain, tx.now):
@@ -69,18 +69,18 @@ def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain
 
 
 def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> None:
-    """Let a verb pass that the name's state lets through, by `lifecycle.is_let_through`.
+    """Raise unless the name's state allows a verb (`lifecycle.is_allowed`).
 
     Raises:
-        SubdomainSuspended: the operator holds it, live or in the trash; the message gives the reason.
+        SubdomainSuspended: the operator suspended it, live or in the trash; the message gives the reason.
         Conflict: the verb is for another state.
     """
-    if is_let_through(subdomain, verb, now):
+    if is_allowed(subdomain, verb, now):
         return
     if subdomain.suspended_at is not None:
         reason = subdomain.suspended_reason or "no reason was given"
         raise SubdomainSuspended(
-            f"This subdomain is suspended ({reason}); open a ticket to have it looked at."
+            f"This subdomain is suspended ({reason}). Open a ticket to have it looked at."
         )
     raise Conflict(
         f"This subdomain is {derive_status(subdomain, now)}; {verb} is not possible in that state. See `allowed_actions` of GET …/timeline."
@@ -95,21 +95,21 @@ def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
 
 
 def lock_for_operator(tx: Tx, identifier: str) -> Subdomain:
-    """Return a subdomain as `find_for_operator` does, its user locked: everything of one user happens in order.
+    """Return a subdomain as `find_for_operator` does, and lock its user, so that changes of one user run one after the other.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such name.
     """
     account_store.lock_user(tx, find_for_operator(tx, identifier).user_id)
-    # Read again: whoever held the lock before may have changed it.
+    # Read again: the transaction that held the lock before may have changed it.
     return find_for_operator(tx, identifier)
 
 
 def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
-    """Return anybody's subdomain: by id whatever became of it, by name the one that holds the name.
+    """Return any user's subdomain: by id in any state, even purged; by name the row that holds the name.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such name.
     """
     subdomain_id = parse_id(identifier)
     fqdn = canonical_domain(identifier)
@@ -124,11 +124,7 @@ def find_for_operator(tx: Tx, identifier: str) -> Subdomain:
 
 
 def refuse_gone(subdomain: Subdomain) -> None:
-    """Let a name pass that is live or in the trash.
-
-    Raises:
-        Conflict: it was purged: the row is history, and only keeps the name from being taken at once.
-    """
+    """Raise `Conflict` if a name was purged: its row is history, and only reserves the name for a while."""
     if subdomain.purged_at is not None:
         raise Conflict(f"{subdomain.fqdn} was purged and has no holder. Give a name that is held.")
 

@@ -1,7 +1,7 @@
-"""Of two rows of one name that wait, only the one that holds the name publishes: it gets what the released one had to take out.
+"""If a released row and a newer row of the same name both wait for publication, let only the newer one publish.
 
-Both wait where a name was registered in the same moment in which its former delegation was found to have come back (`reclaim`;
-PostgreSQL, where neither saw the other). The former row's removal, tried again, would take the newer one's delegation out.
+This happens if a name was registered at the same moment at which its former delegation was found in the zone again (`reclaim`; on
+PostgreSQL, where neither transaction saw the other). The former row's removal, when retried, would remove the newer row's delegation.
 """
 
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
-from sublet.subdomains import former_store, owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.model import Subdomain
 
 
 def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
-    """Give the owners of released rows that wait to the rows that hold their names now; tell whether there were any.
+    """Move the owner names of released rows that wait to the rows that now hold their names; return True if there were any.
 
-    Called with the zone locked, before a batch is made of these. What the holder wants there is put there anew behind the
-    removal, in the same update. A row whose name nobody holds does its own removal.
+    Called with the zone locked, before a batch is made of the waiting rows. The holder's update removes these owner names and adds its
+    own in one message. A released row whose name has no holder publishes its own removal.
     """
     released = [each for each in waiting if each.released_at is not None]
     holders = publish_store.find_holders(tx, {each.fqdn for each in released}) if released else {}
@@ -25,13 +25,11 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
     given: dict[int, dict[str, object]] = {}
     for each in former:
         holder_id = holders[each.fqdn]
-        sent = [
-            owner for owner, was_sent in owner_store.list_owners(tx, [each.id])[each.id].items() if was_sent
-        ]
+        sent = [owner for owner, was_sent in store.list_owners(tx, [each.id])[each.id].items() if was_sent]
         for owner in sorted(sent):
-            owner_store.move_published_owner(tx, owner, each.id, holder_id)
-        owner_store.delete_unsent_owners(tx, each.id)
-        former_store.settle(tx, each.id, each.generation)
+            store.move_published_owner(tx, owner, each.id, holder_id)
+        store.delete_unsent_owners(tx, each.id)
+        store.settle_generation(tx, each.id, each.generation)
         given[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
     publish_store.republish(tx, {holders[each.fqdn] for each in former if given[each.id]["owners"]})
     audit.record_many(tx, SYSTEM, "subdomain.hand_over", "subdomain", given)

@@ -1,7 +1,7 @@
-"""The life of a name: its states, and what may be done in each. One table; states are derived from facts, not stored.
+"""The life of a name: its states, and the verbs that each allows. States are derived from facts, not stored.
 
-Derived in this order, the first that holds (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, failed,
-provisioning, inactive, active. `expired` follows from the date; trashed, purged and released are facts on the row.
+The first that applies (docs/spec-choices.md, "Subdomain states"): trashed, suspended, expired, failed, provisioning, inactive, active.
+`expired` follows from the date. Trashed, purged and released are facts of the row.
 """
 
 from datetime import datetime, timedelta
@@ -19,10 +19,10 @@ STATUS_LABELS: dict[str, str] = {
 }
 
 RENEWAL_REST = timedelta(days=1)
-"""How long no renewal follows another: a request that is repeated after a lost answer must not pay twice."""
+"""The minimum time between two renewals: a request that is repeated after a lost answer must not pay twice."""
 
 AUTO_RENEW_REST = timedelta(days=1)
-"""How long after an attempt to renew a name by itself the next one is made: its user may have bought credits by then."""
+"""The pause between two attempts of automatic renewal, in which the user may buy credits."""
 
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
@@ -36,9 +36,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "suspended": frozenset(),
     "trashed": frozenset({"restore"}),
 }
-"""Which verbs of the registrant a state lets through. Further conditions stand beside it: renewal has its window
-(`renewal_available`), a retry needs a nameserver and a failure (`provisioning_failed`), a restore its time
-(`is_restorable`) and room in the quota (`fits_quota`). `allowed_actions` has them all."""
+"""The registrant's verbs that each state allows. Some have further conditions: renewal has its window (`renewal_available`), a retry needs a
+nameserver and a failure (`provisioning_failed`), a restore its time (`is_restorable`) and the quota (`fits_quota`). `allowed_actions`
+checks them all.
+"""
 
 
 def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
@@ -56,17 +57,17 @@ def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
     return "active" if has_nameserver(subdomain) else "inactive"
 
 
-def is_let_through(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
-    """Tell whether the name's state lets a verb through; what is suspended takes none, in the trash neither."""
+def is_allowed(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
+    """True if the name's state allows a verb. A suspended name allows none, in the trash neither."""
     return subdomain.suspended_at is None and action in ALLOWED[derive_status(subdomain, now)]
 
 
 def allowed_actions(
     subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool, quota_left: bool
 ) -> tuple[str, ...]:
-    """Return which of `ACTIONS` would not be refused for the state of things now.
+    """Return the `ACTIONS` that would succeed in the current state, or get a quote.
 
-    A quote counts: it can be confirmed. Not asked here: the balance, the token's scopes, what a request's body says.
+    Not checked: the balance, the token's scopes, and the request's body.
     """
     if user_suspended or is_gone(subdomain, now):
         return ()
@@ -76,22 +77,22 @@ def allowed_actions(
         "restore": fits_quota(subdomain, quota_left=quota_left),
     }
     return tuple(
-        action for action in ACTIONS if is_let_through(subdomain, action, now) and further.get(action, True)
+        action for action in ACTIONS if is_allowed(subdomain, action, now) and further.get(action, True)
     )
 
 
 def has_nameserver(subdomain: Placed) -> bool:
-    """True if nameserver 1 is set. A retry needs it: the publisher retries the removal of an old delegation without being asked."""
+    """True if nameserver 1 is set. A retry needs it; the publisher retries the removal of an old delegation on its own."""
     return bool(subdomain.delegation.nameservers)
 
 
 def fits_quota(subdomain: ShownSubdomain, *, quota_left: bool) -> bool:
-    """Tell whether a name may come back from the trash beside those that its user holds: of free ones so many are held."""
+    """True if a name may leave the trash under its user's free quota. Names that cost credits always may."""
     return quota_left or subdomain.registration_type != "free"
 
 
 def provisioning_status(subdomain: ShownSubdomain) -> str:
-    """Return how far publishing is: failed, pending, none (nothing to publish) or published."""
+    """Return the state of publishing: failed, pending, none (no delegation) or published."""
     if provisioning_failed(subdomain):
         return "failed"
     if subdomain.generation != subdomain.published_generation:
@@ -100,14 +101,14 @@ def provisioning_status(subdomain: ShownSubdomain) -> str:
 
 
 def provisioning_failed(subdomain: ShownSubdomain) -> bool:
-    """Tell whether the last attempt to publish the current generation failed."""
+    """True if the last attempt to publish the current generation failed."""
     return subdomain.provision_error is not None and subdomain.generation != subdomain.published_generation
 
 
 def is_delegated(subdomain: Placed) -> bool:
-    """Tell whether the name is to stand in the parent zone: it has nameservers, is not in the trash and not suspended.
+    """True if the parent zone should have the name: it has nameservers, and is neither in the trash nor suspended.
 
-    An expired name is served as before until it goes to the trash.
+    An expired name is still delegated until it moves to the trash.
     """
     return (
         has_nameserver(subdomain)
@@ -118,9 +119,9 @@ def is_delegated(subdomain: Placed) -> bool:
 
 
 def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:
-    """Return when renewal opens: the window before the expiry, at most one term of it, a rest after the last renewal.
+    """Return when renewal opens: the window before the expiry, but at most one term before it, and not within a day of the last renewal.
 
-    Without these two it could be open right after a renewal, and a repeated request would be charged again.
+    Without these two limits renewal could be open right after a renewal, and a repeated request would be charged again.
     """
     days = min(subdomain.renewal_window_days, subdomain.period_days)
     opens_at = subdomain.expires_at - timedelta(days=days)
@@ -130,20 +131,20 @@ def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:
 
 
 def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool = False) -> bool:
-    """Tell whether POST renew works now (a quote counts: it can be confirmed)."""
-    return not user_suspended and is_let_through(subdomain, "renew", now) and is_renewal_open(subdomain, now)
+    """True if POST renew would succeed now, or get a quote."""
+    return not user_suspended and is_allowed(subdomain, "renew", now) and is_renewal_open(subdomain, now)
 
 
 def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """Tell whether the window of renewal is open. Not asked here: whether the name's state lets a renewal through."""
+    """True if the renewal window is open. Not checked: whether the name's state allows renewal."""
     return renewal_opens_at(subdomain) <= now
 
 
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a name is next renewed by itself: when renewal opens, or a rest after the last attempt since then.
+    """Return when automatic renewal is next attempted: when renewal opens, or a day after the last attempt since then.
 
-    The last attempt is at the end of grace, before the name goes to the trash. None where it is off, and where nobody may
-    renew: in the trash, and held by the operator. An instant that has passed means at once.
+    The last attempt is at the end of grace, before the name moves to the trash. None if it is off, or the name is in the trash or suspended.
+    An instant in the past means now.
     """
     if subdomain.auto_renew_max_credits is None:
         return None
@@ -159,7 +160,7 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
 
 
 def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """Tell whether a name is in the trash and its time there is not over; that of a suspended one stands still."""
+    """True if a name is in the trash and can be restored. The time of a suspended name does not run out."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None:
         return False
     until = restorable_until(subdomain)
@@ -167,26 +168,26 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
 
 
 def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """Tell whether a name is lost to its user: it was purged, or its time in the trash is over."""
+    """True if the user has lost the name: it was purged, or its time in the trash is over."""
     return subdomain.trashed_at is not None and not is_restorable(subdomain, now)
 
 
 def restorable_until(subdomain: ShownSubdomain) -> datetime | None:
-    """Return when a name in the trash is purged: until then it may be restored. None when it is not there, or held."""
+    """Return when a name in the trash is purged unless it is restored. None if it is not in the trash, or suspended."""
     if subdomain.trashed_at is None or subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return None
     return free_since(subdomain, subdomain.trashed_at) + timedelta(days=subdomain.trash_days)
 
 
 def grace_ends_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a name goes to the trash unless it is renewed. None when it is there, or held by the operator."""
+    """Return when a name moves to the trash unless it is renewed. None if it is in the trash already, or suspended."""
     if subdomain.trashed_at is not None or subdomain.suspended_at is not None:
         return None
     return _end_of_grace(subdomain)
 
 
 def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
-    """Tell whether a name would go to the trash at once if it were live: its user has to renew it to keep it."""
+    """True if a live name would move to the trash at once, so that only a renewal keeps it."""
     return subdomain.suspended_at is None and _end_of_grace(subdomain) <= now
 
 
@@ -195,30 +196,30 @@ def _end_of_grace(subdomain: Subdomain) -> datetime:
 
 
 def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a purged name may be registered again. None when it was not purged, or is free already."""
+    """Return when a purged name can be registered again. None if it was not purged, or is released already."""
     if subdomain.purged_at is None or subdomain.released_at is not None:
         return None
     return subdomain.purged_at + timedelta(days=subdomain.cooling_off_days)
 
 
 def lost_at(subdomain: Subdomain) -> datetime | None:
-    """Return when time takes a name from its user's account, or for good: the end of grace, or of the trash."""
+    """Return when the user loses the name, to the trash or permanently: the end of grace, or of its time in the trash."""
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
 def free_since(subdomain: ShownSubdomain, start: datetime) -> datetime:
-    """Grace and trash count anew from the end of a suspension: while a name is held its user can do nothing about it."""
+    """Return the start of grace or trash, but not before the end of a suspension, because the user can't act during one."""
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
 def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) -> datetime:
-    """Return where a renewal's term starts: at the old expiry, so that nobody loses days by renewing early or in grace.
+    """Return when a renewal's term starts: at the old expiry, so that renewing early or in grace loses no days.
 
-    A name that lapsed so long ago that the term would be over already starts anew now: nobody pays for a past term.
+    If that term would be over already, it starts now, so that no past term is paid for.
     """
     return subdomain.expires_at if term_end(subdomain.expires_at, period_days) > now else now
 
 
 def term_end(start: datetime, period_days: int) -> datetime:
-    """Return the end of a term: whole days of 24 hours from its start, so that no leap day or zone can move it."""
+    """Return the end of a term: whole days of 24 hours from its start, independent of leap days and time zones."""
     return start + timedelta(days=period_days)

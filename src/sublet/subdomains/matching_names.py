@@ -1,4 +1,4 @@
-"""Which names that are held match the patterns of labels that nobody may register (the operator's `sublet label matches`)."""
+"""List the held names that match patterns of blocked labels (`sublet label matches`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from sublet.dns.names import to_unicode
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.label_patterns import is_blocked
-from sublet.subdomains.list_store import stream_held
+from sublet.subdomains.store import stream_held
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingName:
-    """A name that is held, as people see it, whose it is, and the patterns that mean its label."""
+    """A held name, its Unicode form, its user's address, and the patterns that match its label."""
 
     id: int
     fqdn: str
@@ -25,12 +25,12 @@ class MatchingName:
 def list_matching(
     tx: Tx, patterns: Sequence[str] | None = None, identifier: str | None = None
 ) -> list[MatchingName]:
-    """Return the names, live or in the trash, that match these patterns, or (None) those that are blocked where they stand.
+    """Return the names, live or in the trash, that match these patterns; without patterns those that the stored patterns now block.
 
-    `identifier` is a platform domain: then only names under it. Each name is looked at.
+    `identifier` limits it to a platform domain. Scans all names.
 
     Raises:
-        NotFound: no such platform domain.
+        NotFound: there is no such platform domain.
     """
     only = find_platform_domain(tx, identifier).id if identifier is not None else None
     stored = platform_domain_store.list_patterns(tx) if patterns is None else []

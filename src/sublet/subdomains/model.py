@@ -1,4 +1,4 @@
-"""The types of subdomains: the row, what a registrant asks for, and what publishing knows."""
+"""The types of subdomains: the row, the registrant's requests, and the events of a timeline."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspende
 
 
 class Placed(Protocol):
-    """What tells whether, and how, a name stands in its parent zone; `Subdomain` has it."""
+    """The fields that decide whether and how a name is in its parent zone."""
 
     @property
     def fqdn(self) -> str: ...  # noqa: D102 - as in Subdomain
@@ -29,7 +29,7 @@ class Placed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlacedName:
-    """What of a subdomain a check of its zone needs: a third of a `Subdomain`, as there may be very many."""
+    """The fields of a subdomain for a check of its zone: a third of a `Subdomain`, because a zone may have very many."""
 
     id: int
     fqdn: str
@@ -43,12 +43,13 @@ class PlacedName:
 
 
 class ShownSubdomain(msgspec.Struct, frozen=True):
-    """What a registrant is shown of a registered name, with what that is derived from: what is asked most, and by the hundred in a list.
+    """The fields of a name that its registrant sees, and those that they are derived from.
 
-    `generation` counts the changes that the DNS has to follow; `published_generation` is the last one that was read
-    back from the name server as asked. `provision_error` belongs to the current generation's last attempt.
-    `unsuspended_at` is when it was last let go of by the operator. Days of windows and the trash are its platform domain's. No
-    dataclass: of so many fields, frozen, one takes 20 times as long to make.
+    `generation` counts the changes that the DNS has to follow. `published_generation` is the last one that was read back from the name server
+    as intended. `provision_error` is about the last attempt to publish the current generation. `unsuspended_at` is the end of the last
+    suspension. The days of windows and of the trash come from the platform domain.
+
+    A struct, not a dataclass: a frozen dataclass of this size takes 20 times as long to create, and lists have hundreds.
     """
 
     id: int
@@ -77,10 +78,10 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
 
 
 class Subdomain(ShownSubdomain, frozen=True):
-    """One registered name, with all that the rules ask of it and of its platform domain.
+    """A registered name with all fields that the rules need, of the row and of its platform domain.
 
-    `purged_at` and `released_at` are set on rows that are history only. `auto_renew_max_credits` is the most that it may be renewed
-    for by itself, None for not at all; `auto_renew_tried_at` is when that was last tried.
+    `purged_at` and `released_at` are set on rows that are only history. `auto_renew_max_credits` is the ceiling of an automatic renewal (None:
+    off), `auto_renew_tried_at` the time of its last attempt.
     """
 
     user_id: int
@@ -102,7 +103,7 @@ class Subdomain(ShownSubdomain, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A stretch of time that a name was registered, renewed or restored for at `created_at` (`action`), and its cost."""
+    """A period for which a name was registered, renewed or restored (`action`) at `created_at`, and its price."""
 
     action: str
     ends_at: datetime
@@ -112,10 +113,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """A dated event of a name's life, behind or ahead; `event` is one of `timeline.EVENTS`.
+    """A dated event in the past or future of a name; `event` is one of `timeline.EVENTS`.
 
-    `by` is the kind of actor (user, operator, system), None for what nobody did. `expires_at` and `charged_credits` are
-    set where a term was added: the expiry after it, and what it cost.
+    `by` is the kind of actor (user, operator, system), or None for an event without an actor. `expires_at` and `charged_credits` are set if a
+    term was added: the expiry after it, and its price.
     """
 
     event: str
@@ -129,7 +130,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class AutoRenewAttempt:
-    """An attempt to renew a name by itself: `outcome` is renewed or failed, `detail` a sentence."""
+    """An attempt of automatic renewal: `outcome` is renewed or failed, `detail` a sentence."""
 
     at: datetime
     outcome: str
@@ -139,7 +140,7 @@ class AutoRenewAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """POST /subdomains (spec, part 4), typed but not checked; None means the member was not sent."""
+    """POST /subdomains (spec, part 4), typed but not checked. None means that the member was not sent."""
 
     platform_domain_id: int | None = None
     domain: str | None = None
@@ -154,7 +155,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """What a registration did, with the name as it then was and its `registry_warnings`, so that the edge needn't ask for them."""
+    """The outcome of a registration, with the name and its `registry_warnings`, so that the HTTP edge doesn't query them again."""
 
     subdomain: Subdomain
     warnings: tuple[str, ...]
@@ -162,7 +163,7 @@ class Registered(Outcome):
 
 @dataclass(frozen=True, slots=True)
 class UpdateNameservers:
-    """PUT /subdomains/{fqdn}/nameservers: None keeps what is stored, an empty tuple clears it."""
+    """PUT /subdomains/{fqdn}/nameservers. None keeps the stored value; an empty tuple clears it."""
 
     nameservers: tuple[str, ...] | None = None
     glue: tuple[GlueInput, ...] | None = None
@@ -171,9 +172,9 @@ class UpdateNameservers:
 
 @dataclass(frozen=True, slots=True)
 class SubdomainFilter:
-    """The filters of GET /subdomains; None means any. `status` None leaves the trashed ones out.
+    """The filters of GET /subdomains; None means any. Without `status`, names in the trash are left out.
 
-    `user_suspended` tells that the asking user is suspended, and so can renew nothing.
+    `user_suspended` is true if the asking user is suspended, and so can't renew.
     """
 
     status: str | None = None
@@ -188,5 +189,5 @@ class SubdomainFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether each name passes that is not in the trash."""
+        """True if all names outside the trash match."""
         return replace(self, user_suspended=False) == SubdomainFilter()

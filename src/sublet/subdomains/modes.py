@@ -1,4 +1,4 @@
-"""Which mode a registration runs in, and which there are (spec, part 2; docs/spec-choices.md, "Modes and prices")."""
+"""The modes of a registration (spec, part 2; docs/spec-choices.md, "Modes and prices")."""
 
 from collections.abc import Mapping
 
@@ -9,8 +9,8 @@ from sublet.subdomains.quota import Quota
 
 
 def mode_errors(requested: str | None) -> list[FieldError]:
-    """Return what is wrong with a requested mode: `registration_mode_invalid` for what is no mode at all."""
-    # `admin` is a mode that exists: it is refused where the offer is chosen.
+    """Return the error in a requested mode: `registration_mode_invalid` if it is unknown."""
+    # `admin` is a known mode; `choose_mode` refuses it.
     if requested in (None, "admin", *MODES):
         return []
     sentence = f"Send one of {', '.join(MODES)}."
@@ -19,17 +19,17 @@ def mode_errors(requested: str | None) -> list[FieldError]:
 
 def _takes(label_class: str) -> str:
     modes = " or ".join(MODES_BY_CLASS[label_class])
-    return f"Send {modes}, or no mode." if modes else "No mode does. Take another label."
+    return f"Send {modes}, or no mode." if modes else "No mode takes it. Take another label."
 
 
 def choose_mode(
     requested: str | None, label_class: str, offers: Mapping[str, Offer], *, quota: Quota
 ) -> Offer | Refusal:
-    """Return the offer that a registration runs under, or the refusal that the verb raises in its place of the order.
+    """Return the offer for a registration, or the refusal, which the verb raises at its place in the order of errors.
 
-    `offers` are those not withdrawn, by mode. Without a requested mode: free while quota lasts, then plus; premium or
-    special where the label is. The refusals: RegistrationModeNotAllowed (admin, a mode that does not fit the label's class,
-    one that is not offered), then FreeQuotaExceeded.
+    `offers` are those not withdrawn, by mode. Without a requested mode: free while the quota lasts, then plus; premium or special for a label
+    of that class. The refusals, in this order: RegistrationModeNotAllowed (admin; a mode that doesn't fit the label's class, or is not
+    offered), FreeQuotaExceeded.
     """
     fitting = MODES_BY_CLASS[label_class]
     if requested is None:

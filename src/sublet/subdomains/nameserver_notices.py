@@ -1,6 +1,6 @@
-"""What the holder of a name learns of nameservers below a name that lapses: stages, mails and audit actions (rules).
+"""Notices to the holders of names with nameservers below a name that lapses: stages, mails and audit actions (rules).
 
-The name in the trash, which others' nameservers lie below, is called the label here.
+"Label" means the name in the trash, below which the nameservers of others are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
 
 IN_TRASH, ENDING = 1, 2
-"""The stages of a label's stay in the trash that its dependents' holders are told of: it began, and it ends within a week."""
+"""The stages of a label's time in the trash: it began; it ends within a week."""
 
 NOTICE = "subdomain.nameserver_notice"
 REMOVAL = "subdomain.remove_nameservers"
 CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL)
-"""What changes a delegation."""
+"""The audit actions that change a delegation."""
 
 
-class Told(Protocol):
-    """An audit event of a notice or a removal; `AuditEvent` has it."""
+class NoticeEvent(Protocol):
+    """An audit event of a notice or a removal."""
 
     @property
     def at(self) -> datetime: ...  # noqa: D102 - as in AuditEvent
@@ -34,7 +34,7 @@ class Told(Protocol):
 
 
 def stage_of(label: Subdomain, now: datetime) -> tuple[int, datetime] | None:
-    """Return the stage to be told, and since when the label's time in the trash counts; None if it is not there, or stands still."""
+    """Return the stage to warn about, and the start of the label's time in the trash. None if the label is not in the trash, or suspended."""
     if label.trashed_at is None or restorable_until(label) is None:
         return None
     ends_soon_at = trash_reminder_at(label)
@@ -42,8 +42,8 @@ def stage_of(label: Subdomain, now: datetime) -> tuple[int, datetime] | None:
     return stage, free_since(label, label.trashed_at)
 
 
-def removed_hosts(event: Told) -> list[str]:
-    """Return the nameservers that an event of removal took from its name."""
+def removed_hosts(event: NoticeEvent) -> list[str]:
+    """Return the nameservers that a removal took from its name."""
     left = (event.after or {}).get("nameservers", [])
     return [host for host in (event.before or {}).get("nameservers", []) if host not in left]
 
@@ -51,7 +51,7 @@ def removed_hosts(event: Told) -> list[str]:
 def notice_mail(
     stage: int, fqdn: str, hosts: Sequence[str], label: Subdomain, user_name: str
 ) -> tuple[str, str]:
-    """Return subject and text of the mail that tells that nameservers of `fqdn` are removed when the label is purged."""
+    """Return subject and text of the mail that announces the removal of nameservers of `fqdn` when the label is purged."""
     until = restorable_until(label)
     when = f"on {moment(until)}" if until else "when it is purged"
     subject = (
@@ -74,12 +74,12 @@ def notice_mail(
             ),
             _what_to_do(fqdn),
         ],
-        "You get this mail since reminders are on for your account; PUT /me/reminders turns them off.",
+        "You get this mail because reminders are on for your account; PUT /me/reminders turns them off.",
     )
 
 
 def removal_mail(fqdn: str, hosts: Sequence[str], left: int, label: str, user_name: str) -> tuple[str, str]:
-    """Return subject and text of the mail that tells that nameservers were removed; `left` is how many the name has still."""
+    """Return subject and text of the mail about removed nameservers. `left` is the number that the name still has."""
     still = (
         f"{fqdn} has {left} nameserver{'' if left == 1 else 's'} left."
         if left
@@ -96,15 +96,15 @@ def removal_mail(fqdn: str, hosts: Sequence[str], left: int, label: str, user_na
             still,
             _what_to_do(fqdn),
         ],
-        "You get this mail since your name was changed.",
+        "You get this mail because your name was changed.",
     )
 
 
 def notice_detail(stage: int) -> str:
-    """Return what the timeline says of a notice's mail."""
+    """Return the text of the timeline about a notice."""
     if stage == ENDING:
-        return "Mail: nameservers of it are about to be removed."
-    return "Mail: nameservers of it lie below a name that is in the trash."
+        return "Mail: some of its nameservers are about to be removed."
+    return "Mail: some of its nameservers are below a name that is in the trash."
 
 
 def _what_to_do(fqdn: str) -> str:
@@ -120,5 +120,5 @@ def _mail(subject: str, user_name: str, paragraphs: list[str], last: str) -> tup
 
 
 def moment(at: datetime) -> str:
-    """Return an instant as mails and warnings show it."""
+    """Return an instant in the form of mails and warnings."""
     return f"{at.day} {at:%B %Y, %H:%M} UTC"

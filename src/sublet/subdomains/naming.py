@@ -1,31 +1,45 @@
-"""Which name a request means: platform_domain_id, domain, label and fqdn put together (spec, part 4, POST /subdomains)."""
+"""Names in requests: the platform domain and label of a registration, and search text (spec, part 4)."""
 
+import difflib
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Final
 
+from sublet.accounts.model import User
 from sublet.counted import counted
+from sublet.db import Tx
 from sublet.dns.names import (
     INPUT_CHARACTERS_MAX,
     InvalidName,
+    ancestors,
     is_idn,
+    map_text,
     parse_domain_name,
     parse_label,
+    shown,
     to_unicode,
 )
-from sublet.errors import FieldError
+from sublet.errors import FieldError, PlatformDomainNotFound
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.grants import is_visible
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains.model import Register
 
-NAMES_REMEMBERED = 4096
-"""Of how many texts the name is remembered: most requests are about the same ones."""
+NAMES_CACHED: Final = 4096
+COMPARED_MAX: Final = 200
+"""How many visible platform domains, the newest first, are compared with a wrong one. A comparison takes about 50 µs."""
+RESEMBLANCE_MIN: Final = 0.7
+"""The `difflib` ratio for a suggestion: one wrong letter or top-level domain reaches it, a common top-level domain alone doesn't."""
+_LIST: Final = "GET /platform-domains lists those that you can use."
 
 
 def canonical_domain(text: str) -> str | None:
-    """Return a domain name as it is stored (lower case, A-labels, no final dot), or None when it can't be one."""
-    # A longer text must not stay in the cache: 4,096 of 64 KiB would take 256 MiB.
+    """Return a domain name as it is stored (lower case, A-labels, no final dot), or None if it is invalid."""
+    # Longer texts stay out of the cache: 4,096 texts of 64 KiB would take 256 MiB.
     return _canonical_domain(text) if len(text) <= INPUT_CHARACTERS_MAX else None
 
 
-@lru_cache(NAMES_REMEMBERED)
+@lru_cache(NAMES_CACHED)
 def _canonical_domain(text: str) -> str | None:
     try:
         return parse_domain_name(text)
@@ -33,18 +47,117 @@ def _canonical_domain(text: str) -> str | None:
         return None
 
 
-def label_of(
-    command: Register, platform_domain: PlatformDomain | None
-) -> tuple[str | None, list[FieldError]]:
-    """Return the canonical label that a request means, with every reason why it means none.
+def resolve_name(
+    tx: Tx, user: User, command: Register
+) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
+    """Return the platform domain and the canonical label that a registration asks for, and all errors in their fields.
 
-    Codes in the order in which they are checked: `label_required`, `label_invalid` (also where the platform domain takes
-    no IDN), `fqdn_mismatch`, `label_too_short`. Without a platform domain only the label itself is checked.
+    The platform domain comes from `platform_domain_id`, `domain`, or the longest suffix of `fqdn` that the user can see. The label comes
+    from `label` or `fqdn`. Field codes: `platform_domain_required`, `fqdn_mismatch`, then those of `label_of`.
+
+    Raises:
+        PlatformDomainNotFound: the user can't see such a platform domain. A hidden, a restricted and a missing one give the same
+            answer. The message names a similar one that the user can see.
+    """
+    fqdn = canonical_domain(command.fqdn) if command.fqdn is not None else None
+    platform_domain, errors = _select_platform_domain(tx, user, command, fqdn)
+    label, label_errors = label_of(command, fqdn, platform_domain)
+    return platform_domain, label, [*errors, *label_errors]
+
+
+def _select_platform_domain(
+    tx: Tx, user: User, command: Register, fqdn: str | None
+) -> tuple[PlatformDomain | None, list[FieldError]]:
+    found: list[PlatformDomain] = []
+    if command.platform_domain_id is not None:
+        by_id = platform_domain_store.find_platform_domain(tx, command.platform_domain_id)
+        if by_id is None or not _can_see(tx, user, by_id):
+            raise PlatformDomainNotFound(
+                f"There is no platform domain with the id {command.platform_domain_id}. {_LIST}"
+            )
+        found.append(by_id)
+    if command.domain is not None:
+        domain = canonical_domain(command.domain)
+        by_name = platform_domain_store.find_platform_domain_by_name(tx, domain) if domain else None
+        if by_name is None or not _can_see(tx, user, by_name):
+            sentence = f"There is no platform domain `{shown(command.domain)}`."
+            raise PlatformDomainNotFound(f"{sentence} {_advice(tx, user, command.domain)}")
+        found.append(by_name)
+    if not found and command.fqdn is not None:
+        # Only the domain part has to be valid here. `label_of` reports an invalid label before it.
+        by_suffix = _longest_visible_suffix(
+            tx, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
+        )
+        if by_suffix is None:
+            sentence = f"`{shown(command.fqdn)}` lies under no platform domain."
+            raise PlatformDomainNotFound(f"{sentence} {_advice(tx, user, command.fqdn, is_fqdn=True)}")
+        found.append(by_suffix)
+    if not found:
+        return None, [
+            FieldError(
+                "platform_domain_id",
+                "platform_domain_required",
+                "Select a platform domain by `platform_domain_id`, `domain`, or the domain part of `fqdn`.",
+            )
+        ]
+    if found[0].id != found[-1].id:
+        return found[0], [
+            FieldError(
+                "domain",
+                "fqdn_mismatch",
+                "`platform_domain_id` and `domain` select different platform domains. Send one of them.",
+            )
+        ]
+    return found[0], []
+
+
+def _can_see(tx: Tx, user: User, platform_domain: PlatformDomain) -> bool:
+    needs_grant = platform_domain.restricted and not platform_domain.hidden
+    granted = (
+        platform_domain_store.granted_platform_domain_ids(tx, user.organization_id) if needs_grant else ()
+    )
+    return is_visible(platform_domain, granted)
+
+
+def _longest_visible_suffix(tx: Tx, user: User, name: str | None) -> PlatformDomain | None:
+    if name is None:
+        return None
+    above = platform_domain_store.find_platform_domains_among(tx, (name, *ancestors(name)))
+    return next((each for each in above if _can_see(tx, user, each)), None)
+
+
+def closest_domain(sent: str, domains: Iterable[str]) -> str | None:
+    """Return the domain that is most similar to the sent one, or None if none is similar."""
+    close = difflib.get_close_matches(sent, list(domains), n=1, cutoff=RESEMBLANCE_MIN)
+    return close[0] if close else None
+
+
+def _advice(tx: Tx, user: User, sent: str, *, is_fqdn: bool = False) -> str:
+    """Return what to do about an unknown domain. Depends only on the text and on what the user can see."""
+    stripped = sent.strip()
+    sentences = []
+    if stripped != sent:
+        sentences.append("It begins or ends with a space; remove that.")
+    name = canonical_domain(stripped) or stripped.lower()
+    visible = platform_domain_store.list_visible(tx, user.organization_id, COMPARED_MAX, None)
+    closest = closest_domain(name.partition(".")[2] if is_fqdn else name, (each.domain for each in visible))
+    if closest is not None:
+        sentences.append(f"Did you mean `{closest}`?")
+    return " ".join([*sentences, _LIST])
+
+
+def label_of(
+    command: Register, fqdn: str | None, platform_domain: PlatformDomain | None
+) -> tuple[str | None, list[FieldError]]:
+    """Return the canonical label of a registration, and all errors in it. `fqdn` is the canonical `command.fqdn`, None if invalid.
+
+    Codes, in the order they are checked: `label_required`, `label_invalid` (also for an IDN that the platform domain doesn't take),
+    `fqdn_mismatch`, `label_too_short`. Without a platform domain only the label alone is checked.
     """
     errors: list[FieldError] = []
     label = _parse(command.label, "label", errors) if command.label is not None else None
     if command.fqdn is not None and platform_domain is not None:
-        from_fqdn = _label_from_fqdn(command.fqdn, platform_domain, errors)
+        from_fqdn = _label_from_fqdn(command.fqdn, fqdn, platform_domain, errors)
         if from_fqdn is not None and label is not None and from_fqdn != label:
             errors.append(
                 FieldError(
@@ -76,11 +189,6 @@ def label_of(
     return label, errors
 
 
-def name_above(owner: str, zone: str) -> str:
-    """Return the only name at or above an owner below a zone that can be registered there: a label and the zone."""
-    return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"
-
-
 def _parse(text: str, field: str, errors: list[FieldError]) -> str | None:
     try:
         return parse_label(text)
@@ -89,18 +197,19 @@ def _parse(text: str, field: str, errors: list[FieldError]) -> str | None:
         return None
 
 
-def _label_from_fqdn(text: str, platform_domain: PlatformDomain, errors: list[FieldError]) -> str | None:
-    fqdn = canonical_domain(text)
+def _label_from_fqdn(
+    text: str, fqdn: str | None, platform_domain: PlatformDomain, errors: list[FieldError]
+) -> str | None:
     suffix = "." + platform_domain.domain
+    if fqdn is None:
+        return _parse(text.removesuffix(".").removesuffix(suffix), "fqdn", errors)
+    if fqdn.endswith(suffix):
+        return _parse(fqdn.removesuffix(suffix), "fqdn", errors)
     if fqdn == platform_domain.domain:
         errors.append(
             FieldError("fqdn", "label_required", "This is the platform domain itself. Put a label before it.")
         )
-        return None
-    if fqdn is None or not fqdn.endswith(suffix):
-        # What is wrong with it is found below, at its first label; a good name elsewhere is a mismatch.
-        if fqdn is None:
-            return _parse(text.removesuffix(".").removesuffix(suffix), "fqdn", errors)
+    else:
         errors.append(
             FieldError(
                 "fqdn",
@@ -108,5 +217,30 @@ def _label_from_fqdn(text: str, platform_domain: PlatformDomain, errors: list[Fi
                 "`fqdn` does not lie under the platform domain that is selected. Send one of the two.",
             )
         )
-        return None
-    return _parse(fqdn.removesuffix(suffix), "fqdn", errors)
+    return None
+
+
+def name_above(owner: str, zone: str) -> str:
+    """Return the name at or above an owner that can be registered in a zone: one label and the zone."""
+    return f"{owner.removesuffix(f'.{zone}').rpartition('.')[2]}.{zone}"
+
+
+def search_text(typed: str) -> str:
+    """Return a search text as names are stored: mapped by UTS 46, or in lower case if no name can contain it."""
+    try:
+        return map_text(typed)
+    except InvalidName:
+        return typed.lower()
+
+
+def needs_unicode(text: str) -> bool:
+    """True if a search text may occur in the Unicode form of a name only.
+
+    Punycode keeps the ASCII characters of a label together and in order, so ASCII text within a label occurs in both forms.
+    """
+    return "." in text or not text.isascii()
+
+
+def contains(fqdn: str, text: str) -> bool:
+    """True if a canonical name contains this search text, in its A-labels or its U-labels."""
+    return text in fqdn or text in to_unicode(fqdn)

@@ -19,13 +19,13 @@ from sqlalchemy import (
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
 from sublet.schema import STREAMED
-from sublet.subdomains import owner_store
+from sublet.subdomains import store
 from sublet.subdomains.model import PlacedName, Subdomain
-from sublet.subdomains.owner_store import published_owners
 from sublet.subdomains.store import (
     RELEASED,
     UNPUBLISHED,
     next_generation,
+    published_owners,
     read_delegation,
     read_subdomains,
     select_subdomains,
@@ -189,9 +189,7 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
             ],
         )
     _AT_REST.run_many(tx, [{"of": each} for each in sorted(current - newly)])
-    owner_store.delete_owners(
-        tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone))
-    )
+    store.delete_owners(tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone)))
     return newly
 
 

@@ -24,7 +24,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.processes.model import Lease
-from sublet.subdomains import owner_store, publish_store, store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.hand_over import hand_over
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Placed
@@ -116,7 +116,7 @@ def begin_publication(
         waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
     if not waiting:
         return None
-    owners = owner_store.list_owners(tx, [subdomain.id for subdomain in waiting])
+    owners = store.list_owners(tx, [subdomain.id for subdomain in waiting])
     items = []
     ahead: list[tuple[int, str]] = []
     for subdomain in waiting:
@@ -138,7 +138,7 @@ def begin_publication(
                 never_sent=frozenset(before) - once_sent - wanted,
             )
         )
-    owner_store.insert_published_owners(tx, ahead)
+    store.insert_published_owners(tx, ahead)
     return _fenced(tx, platform_domain, tuple(items))
 
 
@@ -185,7 +185,7 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
         return "moved"
     owners = None if found is None else zone_state_store.find_zone_update(tx, platform_domain_id, found)
     if owners is not None:
-        owner_store.mark_owners_sent(tx, owners)
+        store.mark_owners_sent(tx, owners)
         zone_state_store.delete_zone_updates(tx, platform_domain_id)
         zone_state_store.update_zone_state(tx, platform_domain_id, fence=found)
         return "applied"
@@ -277,7 +277,7 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
     counts = publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
     if result.nothing_sent:
         # What stands in the zone at these owners isn't ours, and must never be deleted as if it were.
-        owner_store.delete_unsent_owners(tx, item.subdomain_id)
+        store.delete_unsent_owners(tx, item.subdomain_id)
     if counts and item.attempts == 0:
         failed = {"generation": item.generation, "provision_error": sentence}
         audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", item.subdomain_id, after=failed)

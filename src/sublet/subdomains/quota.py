@@ -1,4 +1,4 @@
-"""The free quota: how many free names a user holds and may hold (spec, part 8). `store.count_free` counts."""
+"""The free quota: the number of free names that a user holds and may hold (spec, part 8)."""
 
 from dataclasses import dataclass
 
@@ -7,23 +7,23 @@ from sublet.errors import FreeQuotaExceeded
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A user's free names: `used` are those held (names in the trash do not count), `limit` those allowed."""
+    """A user's free names: `used` are held (names in the trash don't count), `limit` are allowed."""
 
     used: int
     limit: int
 
     @property
     def left(self) -> bool:
-        """Whether one more free name may be held."""
+        """True if the user may hold one more free name."""
         return self.remaining > 0
 
     @property
     def remaining(self) -> int:
-        """How many more free names may be held; 0 where more are held than a lowered quota allows."""
+        """The number of further free names that the user may hold; 0 if a lowered quota is exceeded."""
         return max(0, self.limit - self.used)
 
     def refusal(self) -> FreeQuotaExceeded:
-        """Return the refusal of one more free name; `details` has both numbers."""
+        """Return the refusal of one more free name, with both numbers in `details`."""
         return FreeQuotaExceeded(
             f"All {self.limit} free names of your quota are in use; delete one first, or register in another mode.",
             details={"limit": self.limit, "used": self.used},
@@ -31,5 +31,5 @@ class Quota:
 
 
 def quota_limit(own: int | None, default: int) -> int:
-    """Return how many free names a user may hold: its own quota, or the setting `free_quota` where it has none."""
+    """Return the number of free names that a user may hold: the user's own quota, or the setting `free_quota`."""
     return default if own is None else own

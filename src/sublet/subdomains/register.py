@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from sublet import audit
+from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
@@ -21,23 +21,26 @@ from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import refuse_unavailable, unavailable
-from sublet.subdomains.charge import charge, check_payable, quote_and_check
+from sublet.subdomains.charge import charge, check_payable, quote_and_check, registration_price
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register, Registered, Subdomain
 from sublet.subdomains.modes import choose_mode, mode_errors
-from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
-from sublet.subdomains.nameserver_labels import places_of, refuse_unregistered, unregistered_errors
-from sublet.subdomains.naming import label_of
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
-from sublet.subdomains.pricing import registration_price
+from sublet.subdomains.nameservers import (
+    cycle_errors,
+    places_of,
+    platform_domains_above,
+    refuse_unregistered,
+    registry_warnings,
+    unregistered_errors,
+)
+from sublet.subdomains.naming import resolve_name
 from sublet.subdomains.quota import Quota, quota_limit
-from sublet.subdomains.registry_warnings import registry_warnings
-from sublet.subdomains.select_platform_domain import select_platform_domain
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """The name that is asked for, as far as it could be made out."""
+    """The requested name, with the label's row in the operator's list and its class."""
 
     label: str
     fqdn: str
@@ -46,23 +49,22 @@ class _Name:
 
 
 def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Registered:
-    """Register a name for the acting user; `free_quota` is the setting, used where the user has none of its own.
+    """Register a name for the acting user. `free_quota` is the setting, for users without their own quota.
 
     Raises, in this order:
-        AccountSuspended, ClockImplausible: the user is suspended; the name's dates would be wrong.
-        PlatformDomainNotFound, RegistrationClosed: the user sees no such platform domain; it takes no new registrations.
-        ValidationFailed: all wrong fields: platform domain, label, nameservers, glue, DS, mode, coupon. Raised again last if a
-            name that a nameserver lies below has just been purged.
-        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another.
-        RegistrationModeNotAllowed, FreeQuotaExceeded: no offer to run under.
+        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong.
+        PlatformDomainNotFound, RegistrationClosed: the user can't see such a platform domain; it takes no new registrations.
+        ValidationFailed: all invalid fields: platform domain, label, nameservers, glue, DS, mode, coupon. Raised again at the end if a
+            name above a nameserver was purged meanwhile.
+        SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another name.
+        RegistrationModeNotAllowed, FreeQuotaExceeded: there is no offer for it.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
-    platform_domain, errors = select_platform_domain(tx, user, command)
+    platform_domain, label, errors = resolve_name(tx, user, command)
     if platform_domain is not None and not platform_domain.registration_open:
         raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
-    label, label_errors = label_of(command, platform_domain)
     delegation, above, delegation_errors = _check_delegation(tx, user, command, platform_domain, label)
     name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
     offer = (
@@ -81,8 +83,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         registration_mode=held.mode if held else None,
         list_price=list_price,
     )
-    errors = [*errors, *label_errors, *delegation_errors, *mode_errors(command.registration_mode)]
-    errors += payable_errors
+    errors += [*delegation_errors, *mode_errors(command.registration_mode), *payable_errors]
     if errors or platform_domain is None or name is None or offer is None:
         raise validation_failed(errors)
     is_listed = name.listed is not None
@@ -102,7 +103,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         new_expires_at=term_end(tx.now, offer.period_days),
     )
     refuse_unregistered(tx, user, name.fqdn, delegation.nameservers, above)
-    # From here on it must succeed, but for another process that was faster with the same name.
+    # From here on it must succeed, unless another process registered the same name first.
     subdomain = _insert(tx, user, platform_domain, name, offer, delegation)
     outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
@@ -117,8 +118,8 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
 def _check_delegation(
     tx: Tx, user: User, command: Register, platform_domain: PlatformDomain | None, label: str | None
 ) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
-    """Return the delegation, the platform domains above its nameservers, and what is wrong with it."""
-    # Without a good label the own name is not known; nothing lies at or below this stand-in.
+    """Return the delegation, the platform domains above its nameservers, and the errors in it."""
+    # Without a valid label the own name is unknown; no host is at or below this placeholder.
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, errors = check_delegation(
         owner,

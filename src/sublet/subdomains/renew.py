@@ -1,8 +1,8 @@
 """Renew a subdomain (spec, part 4, POST /subdomains/{fqdn}/renew)."""
 
 from sublet import audit
+from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
@@ -10,12 +10,11 @@ from sublet.errors import RenewalNotAvailable, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
-from sublet.subdomains.charge import charge, check_payable, quote_and_check
+from sublet.subdomains.charge import charge, check_payable, quote_and_check, renewal_price
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_renewal_open, next_term_start, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
-from sublet.subdomains.pricing import renewal_price
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
@@ -23,10 +22,10 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        ClockImplausible: the name's new expiry could be wrong.
-        SubdomainNotFound: the user has no such name (or it is in the trash).
-        SubdomainSuspended: the operator holds it.
-        RenewalNotAvailable: its window is not open; `details.opens_at` says when it will be.
+        ClockImplausible: the new expiry could be wrong.
+        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainSuspended: the operator suspended it.
+        RenewalNotAvailable: the renewal window is not open; `details.opens_at` says when it opens.
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
@@ -56,9 +55,9 @@ def extend(
     action: str,
     automatic: bool = False,
 ) -> Outcome:
-    """Add a term at the end of a name's time, for the renewal price; what renewal, automatic too, and a paid restore share.
+    """Add a term to a name for its renewal price. Renewal, automatic renewal and paid restores share this.
 
-    `automatic` is for the account's history, which says so.
+    `automatic` is recorded in the payment history.
 
     Raises, in this order:
         ValidationFailed: the coupon can't be used.
@@ -110,18 +109,18 @@ def extend(
 
 
 def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
-    """Return what a renewal of a name costs now in credits, before coupons, whether it may be renewed now or not."""
+    """Return the current price of a renewal in credits, before coupons. Not checked: whether the name may be renewed now."""
     return _priced(tx, subdomain)[1]
 
 
 def _priced(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
-    offer = _held_under(tx, subdomain)
+    offer = _offer_of(tx, subdomain)
     listed = platform_domain_store.find_label(tx, subdomain.platform_domain_id, subdomain.label)
     return offer, renewal_price(offer, listed)
 
 
-def _held_under(tx: Tx, subdomain: Subdomain) -> Offer:
-    """Return the offer that a name is renewed under: its mode's, withdrawn or not."""
+def _offer_of(tx: Tx, subdomain: Subdomain) -> Offer:
+    """Return the offer under which a name is renewed: the one of its mode, even if it is withdrawn."""
     for offer in platform_domain_store.list_offers(tx, subdomain.platform_domain_id):
         if offer.mode == subdomain.registration_type:
             return offer

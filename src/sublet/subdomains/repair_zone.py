@@ -17,7 +17,7 @@ from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import owner_store, publish_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.check_zone import Leftover, Repairs, ZoneCheck, check_built_in_zone
 
 STEP_MAX = 500
@@ -107,7 +107,7 @@ def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) ->
     again = set()
     for each in leftovers:
         to = holders.get(each.fqdn, each.subdomain_id)
-        owner_store.move_published_owner(tx, each.owner, each.subdomain_id, to)
+        store.move_published_owner(tx, each.owner, each.subdomain_id, to)
         again.add(to)
     publish_store.republish(tx, again)
 

@@ -1,10 +1,10 @@
-"""The life of a name told again from its audit events: which step each one is, and what the row must say in the end.
+"""Replay a name's life from its audit events: the step of each event, and the row that results.
 
     unborn ──register──▶ live ◀──restore── trashed ──purge──▶ purged ──release──▶ released
                           └───delete, trash───▲
 
-Beside it a name is suspended or not. An event that is no step from the state before it is a fault, and so is a row that says
-anything else than its events.
+Independently, a name is suspended or not. An event that is not a step from the state before it is a fault, and so is a row that differs
+from the result of its events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,14 +43,14 @@ EDGES: dict[str, dict[str, str]] = {
     "purged": {"release": "released"},
     "released": {},
 }
-"""The step that each event is, by the state before it, and the state after it. `extend` is the paid part of a restore."""
+"""The steps from each state, and the state after each. `extend` is the paid part of a restore."""
 
-WHILE_HELD = {
+WHILE_SUSPENDED = {
     "operator": frozenset({"unsuspend", "restore", "purge", "release"}),
     "system": frozenset({"release", "nameserver_notice", "remove_nameservers"}),
     "user": frozenset[str](),
 }
-"""What each kind of actor may do to a suspended name: its time stands still, and its user can only read it."""
+"""The steps that each kind of actor may do to a suspended name."""
 
 NOTHING: dict[str, list[object]] = {"nameservers": [], "glue": [], "ds_records": []}
 _CHANGES = ("update_nameservers", "remove_nameservers")
@@ -59,7 +59,7 @@ _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One audit event of a name; `action` without its noun, `before` and `after` as they are stored."""
+    """One audit event of a name; `action` is without its noun, `before` and `after` are as stored."""
 
     id: int
     at: datetime
@@ -70,7 +70,7 @@ class Event:
 
     @property
     def step(self) -> str:
-        """Which step of the table it is: a paid restore has two events, of which the first is the term's."""
+        """The event's step in the table. A paid restore has two events, and the first is the one of its term."""
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
@@ -87,7 +87,7 @@ class PastTerm:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a row says of its life: each of it comes from an event or a term. `delegation` is its three columns."""
+    """The fields of a row that result from its events and terms. `delegation` has its three columns."""
 
     fqdn: str = ""
     registration_type: str = ""
@@ -103,20 +103,20 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a life: the invariant that is broken, and a sentence."""
+    """A broken invariant in a name's life, and a sentence about it."""
 
     invariant: str
     message: str
 
 
 def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> list[Fault]:
-    """Return what is wrong with a name's row, events and terms, each oldest first.
+    """Return the faults of a name's row, events and terms, each oldest first.
 
-    `edges_only`: an event that is no step from the state before it. `term_is_audited`: an event that gives time, and the term,
-    do not belong together. `row_is_replayed`: the row is not what the events make of it.
+    `edges_only`: an event is not a step from the state before it. `term_is_audited`: an event that adds a term and the term don't match.
+    `row_is_replayed`: the row differs from the result of the events.
     """
     if not events:
-        return [Fault("audited", "no audit event tells of the registration")]
+        return [Fault("audited", "no audit event records the registration")]
     state, facts, faults = "unborn", Facts(), list[Fault]()
     unpaired = list(terms)
     for event in events:
@@ -130,20 +130,20 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: Facts) -> li
         state = EDGES[state].get(event.step, state)
         facts = _after(facts, event, term)
     faults += [
-        Fault("term_is_audited", f"no event tells of the term {term.id} from {term.created_at:%Y-%m-%d}")
+        Fault("term_is_audited", f"no event records the term {term.id} from {term.created_at:%Y-%m-%d}")
         for term in unpaired
     ]
     return faults + _differences(facts, row)
 
 
 def _refusal(state: str, facts: Facts, event: Event) -> str | None:
-    held = facts.suspended_at is not None
+    suspended = facts.suspended_at is not None
     if event.step not in EDGES[state]:
-        return f"{event.action} is no step of a name that is {state}"
-    if event.step == "unsuspend" and not held:
-        return "it was let go, and was not held"
-    if held and event.step not in WHILE_HELD.get(event.actor_kind, frozenset()):
-        return f"{event.action} by the {event.actor_kind} is no step of a suspended name"
+        return f"{event.action} is not a step of a name that is {state}"
+    if event.step == "unsuspend" and not suspended:
+        return "it was unsuspended, and was not suspended"
+    if suspended and event.step not in WHILE_SUSPENDED.get(event.actor_kind, frozenset()):
+        return f"{event.action} by the {event.actor_kind} is not a step of a suspended name"
     if event.step in _CHANGES and dict(event.before) != facts.delegation:
         return "the delegation that was changed is not the one before it"
     return None
@@ -156,10 +156,10 @@ def _term_faults(facts: Facts, event: Event, term: PastTerm | None) -> list[Faul
     if (term.action, term.created_at) != (_TERM_STEPS[event.step], event.at):
         found.append(f"the term {term.id} is not the one of this {event.action}")
     elif event.after.get("charged_credits") != term.charged_credits:
-        found.append(f"the term {term.id} says another price than this {event.action}")
+        found.append(f"the term {term.id} has another price than this {event.action}")
     elif event.step != "register":
         if not _is_instant(event.after.get("expires_at"), term.ends_at):
-            found.append(f"the term {term.id} does not end where this {event.action} says")
+            found.append(f"the term {term.id} does not end when this {event.action} says")
         if facts.expires_at is not None and not _is_instant(event.before.get("expires_at"), facts.expires_at):
             found.append(f"this {event.action} did not start from the expiry before it")
         if facts.expires_at is not None and term.ends_at <= facts.expires_at:
@@ -201,13 +201,13 @@ def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
     return facts
 
 
-def _differences(told: Facts, row: Facts) -> list[Fault]:
+def _differences(replayed: Facts, row: Facts) -> list[Fault]:
     return [
         Fault(
             "row_is_replayed", f"{name} is {_shown(getattr(row, name))}, the events make it {_shown(wanted)}"
         )
         for name in Facts.__slots__
-        if (wanted := getattr(told, name)) != getattr(row, name)
+        if (wanted := getattr(replayed, name)) != getattr(row, name)
     ]
 
 

@@ -1,32 +1,39 @@
-"""Restore a subdomain from the trash (an extension; docs/spec-choices.md, "Subdomain states")."""
+"""Restore a subdomain from the trash: its user's verb and the operator's (docs/spec-choices.md, "Subdomain states")."""
 
 from sublet import audit
+from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
-from sublet.accounts.suspension import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
+from sublet.errors import Conflict
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account_or_trash, refuse_unless_allowed
-from sublet.subdomains.lifecycle import fits_quota
+from sublet.subdomains.find import (
+    find_in_account_or_trash,
+    lock_for_operator,
+    refuse_gone,
+    refuse_unless_allowed,
+    reread,
+)
+from sublet.subdomains.lifecycle import fits_quota, is_grace_over
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import extend
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quota: int) -> Outcome:
-    """Bring a name back as it was. Within its paid time that is free; after it, it is renewed with it, by quote.
+    """Restore a name from the trash as it was: free within its paid time, with a renewal (by quote) after it.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        ClockImplausible: by a wrong clock a name would be lost, or renewed or not renewed, that isn't.
+        ClockImplausible: with a wrong clock the name could be lost, or wrongly be renewed or not.
         SubdomainNotFound: the user has no such name, or its time in the trash is over.
-        SubdomainSuspended: the operator holds it.
+        SubdomainSuspended: the operator suspended it.
         Conflict: it is not in the trash.
         FreeQuotaExceeded: it is a free name, and the quota is used up.
-        ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as renew,
-            where its paid time is over.
+        ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as renew, if its paid time
+            is over.
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
@@ -41,7 +48,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
 
 
 def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
-    """Take a name out of the trash; nothing is checked here."""
+    """Move a name out of the trash, without checks."""
     followed = store.followed_by_dns(subdomain, tx.now)
     store.update_subdomain(tx, subdomain.id, trashed_at=None, **followed)
     audit.record(
@@ -58,3 +65,23 @@ def _refuse_beyond_quota(tx: Tx, user: User, subdomain: Subdomain, free_quota: i
     quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
     if not fits_quota(subdomain, quota_left=quota.left):
         raise quota.refusal()
+
+
+def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
+    """Restore a name from the trash for its user. The term, the price and the quota are not touched (`sublet subdomain restore`).
+
+    Raises, in this order:
+        NotFound: there is no such name.
+        Conflict: it was purged; it is not in the trash; its grace is over, so that only its user can restore it, with a renewal.
+    """
+    subdomain = lock_for_operator(tx, identifier)
+    refuse_gone(subdomain)
+    if subdomain.trashed_at is None:
+        raise Conflict(f"{subdomain.fqdn} is not in the trash. No action needed.")
+    if is_grace_over(subdomain, tx.now):
+        raise Conflict(
+            f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over; "
+            "its user can restore it, which renews it. Ask the user to do that."
+        )
+    bring_back(tx, actor, subdomain)
+    return reread(tx, subdomain)

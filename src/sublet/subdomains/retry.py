@@ -1,7 +1,7 @@
 """Retry the provisioning of a subdomain (spec, part 4, POST /subdomains/{fqdn}/retry)."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -13,12 +13,12 @@ from sublet.subdomains.lifecycle import has_nameserver, provisioning_failed
 
 
 def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Have the publisher try again now, instead of when its back-off would.
+    """Have the publisher retry now, instead of after its back-off.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name (or it is in the trash).
-        SubdomainSuspended: the operator holds it.
+        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainSuspended: the operator suspended it.
         NameserverRequired: nameserver 1 is not set (spec, part 3, rule 2).
         RetryNotAvailable: provisioning did not fail (spec, part 3, rule 2).
     """

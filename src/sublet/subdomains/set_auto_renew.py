@@ -1,7 +1,7 @@
 """Set a subdomain's automatic renewal (an extension; docs/spec-choices.md, "Automatic renewal")."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.fields import check_credits
 from sublet.credits.model import Outcome
@@ -14,16 +14,16 @@ from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 def set_auto_renew(
     tx: Tx, actor: Actor, identifier: str, max_credits: int | None, *, may_spend: bool
 ) -> Outcome:
-    """Have a name renewed by itself for at most so many credits a term, 0 for only while it is free; None ends that.
+    """Turn on automatic renewal for at most `max_credits` a term (0: only while it is free); None turns it off.
 
-    The ceiling is the user's word to go on, given in advance: what is renewed by itself asks for no `confirm`. Another
-    ceiling than before is tried as soon as renewal is open; the same again changes nothing.
+    The ceiling is the user's confirmation in advance, so that automatic renewal needs no `confirm`. A changed ceiling is tried as soon as
+    renewal is open; the same one again changes nothing.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name (or it is in the trash).
-        SubdomainSuspended: the operator holds it.
-        ValidationFailed: the ceiling is below 0, or above what one movement of credits may be.
+        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainSuspended: the operator suspended it.
+        ValidationFailed: the ceiling is below 0, or above the most credits of one movement.
         InsufficientScope: the ceiling is above 0, and the token may not spend credits.
     """
     user = lock_acting_user(tx, actor)

@@ -1,8 +1,9 @@
-"""All SQL of subdomains as the registrant and the operator see them; publishing has its own store."""
+"""All SQL of subdomain rows: find, list, change and suspend them, their terms, and their owner names in the zone."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -11,31 +12,45 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
+    PrimaryKeyConstraint,
     Select,
     String,
     Table,
     Text,
     and_,
     bindparam,
+    case,
+    delete,
     false,
     func,
     insert,
+    literal,
     literal_column,
+    not_,
+    or_,
     select,
+    true,
+    union_all,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.db import Prepared, Query, Tx
+from sublet.accounts.store import users
+from sublet.audit import AuditEvent, list_events
+from sublet.db import Pages, Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.ids import Position
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
-from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
+from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
+from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.milestones import dates_of
-from sublet.subdomains.model import ShownSubdomain, Subdomain
+from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter, Term
+from sublet.subdomains.naming import contains, needs_unicode, search_text
 
 S = TypeVar("S", bound=ShownSubdomain)
 
@@ -125,7 +140,7 @@ FREE_AND_LIVE = and_(
 Index(
     "ix_subdomains_user_id_free",
     subdomains.c.user_id,
-    subdomains.c.registration_type,  # SQLite asks the table for these two, unless they stand here
+    subdomains.c.registration_type,  # so that SQLite doesn't read the table for these two
     subdomains.c.trashed_at,
     sqlite_where=FREE_AND_LIVE,
     postgresql_where=FREE_AND_LIVE,
@@ -196,28 +211,28 @@ def _subdomain(row: Sequence[Any], of: type[S]) -> S:
 
 
 def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
-    """Return the query of all subdomains, with what the rules need of their platform domains; for the stores above."""
+    """Return the query of all subdomains, with the columns of their platform domains that the rules need. Stores add conditions to it."""
     columns = (_ELSEWHERE.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
     return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
 
 def read_subdomains(of: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
-    """Return the subdomains of rows that a query made from `select_subdomains` of this type gave."""
+    """Return the subdomains from the rows of a query of `select_subdomains` with the same type."""
     return [_subdomain(row, of) for row in rows]
 
 
 def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
-    """Return the subdomains that a query made from `select_subdomains` finds, one after the other: not all are in memory at once."""
+    """Yield the subdomains that a query of `select_subdomains` finds, without holding all in memory."""
     for row in tx.connection.execute(query.execution_options(**STREAMED)):
         yield _subdomain(row, Subdomain)
 
 
-# The questions of nearly every request are built once: building one of so many columns takes longer than asking it.
+# Built once, because nearly every request runs one: building a statement with this many columns takes longer than running it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
 _OWN_BY_ID = _OWN & (subdomains.c.id == bindparam("subdomain_id"))
-# Who isn't purged isn't released; said, since else the index of names is none for this, and all of the user's names are looked at.
+# A name that isn't purged isn't released. Without this condition the index of names isn't used, and all of the user's names are read.
 _OWN_BY_NAME = _OWN & (subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED
 _FIND_OWN_BY_ID = Prepared(select_subdomains().where(_OWN_BY_ID))
 _FIND_OWN_BY_NAME = Prepared(select_subdomains().where(_OWN_BY_NAME))
@@ -228,9 +243,9 @@ def _shown(rows: Sequence[Sequence[Any]]) -> ShownSubdomain | None:
 
 
 OWN_BY_ID = Query(select_subdomains(ShownSubdomain).where(_OWN_BY_ID), _shown)
-"""Which subdomain of the user `owner_id` has the id `subdomain_id`, live or in the trash?"""
+"""The subdomain of the user `owner_id` with the id `subdomain_id`, live or in the trash."""
 OWN_BY_NAME = Query(select_subdomains(ShownSubdomain).where(_OWN_BY_NAME), _shown)
-"""Which subdomain of the user `owner_id` has the fqdn `name`, live or in the trash?"""
+"""The subdomain of the user `owner_id` with the fqdn `name`, live or in the trash."""
 
 
 def _one(tx: Tx, query: Prepared, /, **parameters: object) -> Subdomain | None:
@@ -239,7 +254,7 @@ def _one(tx: Tx, query: Prepared, /, **parameters: object) -> Subdomain | None:
 
 
 def find_subdomain(tx: Tx, subdomain_id: int) -> Subdomain | None:
-    """Which subdomain has this id, whatever became of it?"""
+    """Return the subdomain with this id in any state, or None."""
     return _one(tx, _BY_ID, subdomain_id=subdomain_id)
 
 
@@ -247,7 +262,7 @@ _BY_IDS = Prepared(select_subdomains().where(subdomains.c.id.in_(bindparam("subd
 
 
 def list_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> list[Subdomain]:
-    """Which subdomains have these ids, whatever became of them?"""
+    """Return the subdomains with these ids, in any state."""
     return read_subdomains(Subdomain, _BY_IDS.all(tx, subdomain_ids=list(subdomain_ids)))
 
 
@@ -260,19 +275,19 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in the one order in which whoever changes several of them locks them (PostgreSQL)."""
+    """Lock these names in order of id, as every transaction does that changes several names (PostgreSQL)."""
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
 def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
-    """Which subdomain holds this name: live, in the trash or cooling off?"""
+    """Return the subdomain that holds this name: live, in the trash or cooling off; or None."""
     return _one(tx, _UNRELEASED, name=fqdn)
 
 
 def find_own(
     tx: Tx, user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
 ) -> Subdomain | None:
-    """Which subdomain of this user has this id or this name, live or in the trash?"""
+    """Return a user's subdomain with this id or name, live or in the trash, or None."""
     if subdomain_id is not None:
         return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
     return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
@@ -286,7 +301,7 @@ _FREE = Prepared(
 
 
 def count_free(tx: Tx, user_id: int) -> int:
-    """How many free names does this user hold? Those in the trash do not count."""
+    """Return the number of free names that a user holds. Those in the trash don't count."""
     return int(_FREE.value(tx, owner_id=user_id))
 
 
@@ -298,13 +313,13 @@ _NAMESERVERS = Prepared(
 
 
 def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Which of these names are registered, live or in the trash (whence they may come back), and what are their nameservers?"""
+    """Return the nameservers of those names that are registered, live or in the trash (from which they may be restored)."""
     rows = _NAMESERVERS.all(tx, names=list(fqdns))
     return {row[0]: tuple(row[1]) for row in rows}
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
-    """Which of these names are registered, in the trash or cooling off?"""
+    """Return those names that are registered, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
     return [row[0] for row in tx.connection.execute(query.order_by(subdomains.c.fqdn))]
 
@@ -351,20 +366,20 @@ def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapp
 
 
 def delegation_counts(delegation: Delegation) -> dict[str, int]:
-    """Return the columns that count a delegation's records."""
+    """Return the columns with the number of a delegation's records."""
     return {"nameserver_count": len(delegation.nameservers), "ds_record_count": len(delegation.ds_records)}
 
 
 _CHANGE = update(subdomains).where(subdomains.c.id == bindparam("of"))
 _CHANGED = Prepared(_CHANGE)
 _NEXT_GENERATION = subdomains.c.generation + 1
-_CHANGED_ANEW = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
+_CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     """Change columns of a subdomain, and its dates if they depend on one of these columns."""
-    # A generation that is given is the next one (`next_generation`), which the statement counts.
-    change = _CHANGED if values.pop("generation", None) is None else _CHANGED_ANEW
+    # A generation that is given is the next one (`next_generation`), which the statement increments.
+    change = _CHANGED if values.pop("generation", None) is None else _CHANGED_NEXT_GENERATION
     change.run(tx, of=subdomain_id, updated_at=tx.now, **values)
     if not DATED_BY.isdisjoint(values):
         redate(tx, [subdomain_id])
@@ -387,9 +402,9 @@ def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 
 
 def next_generation(now: datetime) -> dict[str, Any]:
-    """Return the columns that tell the publisher that the DNS has to follow a change, made now.
+    """Return the columns that make the publisher publish a change made now.
 
-    Counted by the database: a generation that two writers would both call the next one could pass for published.
+    The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
     """
     return {
         "generation": _NEXT_GENERATION,
@@ -401,5 +416,422 @@ def next_generation(now: datetime) -> dict[str, Any]:
 
 
 def followed_by_dns(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
-    """Return the columns of the next generation for a name that was, or may be, in the DNS; else none."""
+    """Return the columns of the next generation if the name is, or may be, in the DNS; else none."""
     return next_generation(now) if subdomain.generation > 0 else {}
+
+
+_TRASHED = subdomains.c.trashed_at.is_not(None)
+_IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
+_OWN_PAGES = Pages(
+    select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
+    subdomains.c.created_at,
+    subdomains.c.id,
+)
+
+
+def list_own(
+    tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
+) -> list[ShownSubdomain]:
+    """Return a user's subdomains that match the filters, the newest first. Those in the trash only if the filter asks for them."""
+    if wanted.is_empty:
+        return read_subdomains(ShownSubdomain, _OWN_PAGES.rows(tx, limit, after, owner_id=user_id))
+    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
+    if wanted.status == "trashed":
+        query = query.where(_restorable_condition(tx))
+    if after is not None:
+        query = query.where(older(subdomains.c.created_at, subdomains.c.id, after))
+    return _newest(tx, ShownSubdomain, query, wanted, limit)
+
+
+def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
+    """Return the subdomains of all users, or of one, that match the filters, the newest first."""
+    return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
+
+
+def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
+    """Return the newest names of a query. A search that needs Unicode forms, which the database doesn't have, filters the rows here."""
+    query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
+    text = search_text(wanted.q or "")
+    if not needs_unicode(text):
+        return read_subdomains(of, tx.connection.execute(query.limit(limit)))
+    with closing(tx.connection.execute(query.execution_options(**STREAMED))) as rows:
+        found = (row for row in rows if contains(row.fqdn, text))
+        return read_subdomains(of, islice(found, limit))
+
+
+def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
+    """Yield the names that are held, live or in the trash: id, platform domain's id, label, fqdn and user's address."""
+    query = (
+        select(
+            subdomains.c.id,
+            subdomains.c.platform_domain_id,
+            subdomains.c.label,
+            subdomains.c.fqdn,
+            users.c.email,
+        )
+        .select_from(subdomains.join(users))
+        .where(NOT_PURGED)
+        .order_by(subdomains.c.fqdn)
+    )
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        yield row[0], row[1], row[2], row[3], row[4]
+
+
+def _filtered(tx: Tx, query: Select[Any], wanted: SubdomainFilter, user_id: int | None) -> Select[Any]:
+    if user_id is not None:
+        query = query.where(subdomains.c.user_id == user_id)
+    query = query.where(_IN_TRASH if wanted.status == "trashed" else _LIVE)
+    if wanted.status not in (None, "trashed"):
+        query = query.where(_status_condition(tx, str(wanted.status)))
+    if wanted.domain is not None:
+        query = query.where(platform_domains.c.domain == wanted.domain)
+    if wanted.q is not None:
+        text = search_text(wanted.q)
+        found = subdomains.c.fqdn.contains(text, autoescape=True)
+        query = query.where(found | subdomains.c.fqdn.contains("xn--") if needs_unicode(text) else found)
+    if wanted.registration_type is not None:
+        query = query.where(subdomains.c.registration_type == wanted.registration_type)
+    if wanted.expires_before is not None:
+        query = query.where(subdomains.c.expires_at < wanted.expires_before)
+    if wanted.expires_after is not None:
+        query = query.where(subdomains.c.expires_at > wanted.expires_after)
+    if wanted.dnssec_enabled is not None:
+        signed = subdomains.c.ds_record_count > 0
+        query = query.where(signed if wanted.dnssec_enabled else ~signed)
+    if wanted.renewal_available is not None:
+        renewable = false() if wanted.user_suspended else _renewal_condition(tx, user_id)
+        query = query.where(renewable if wanted.renewal_available else not_(renewable))
+    return query
+
+
+def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
+    """Return `lifecycle.is_restorable` in SQL, for names in the trash."""
+    days = platform_domains.c.trash_days
+    since = _instants(days, tx.connection.execute(select(days).distinct()).scalars(), lambda of: tx.now - of)
+    return or_(
+        subdomains.c.suspended_at.is_not(None),
+        subdomains.c.trashed_at > since,
+        subdomains.c.unsuspended_at > since,
+    )
+
+
+def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
+    """Return `lifecycle.renewal_available` in SQL, for filtering. A test compares the two."""
+    window, period = platform_domains.c.renewal_window_days, subdomains.c.period_days
+    days = case((window < period, window), else_=period)
+    of_these = true() if user_id is None else subdomains.c.user_id == user_id
+    in_use = select(days).select_from(subdomains.join(platform_domains)).where(of_these).distinct()
+    open_until = _instants(days, tx.connection.execute(in_use).scalars(), lambda of: tx.now + of)
+    rested = or_(
+        subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
+    )
+    return and_(
+        subdomains.c.suspended_at.is_(None),
+        subdomains.c.trashed_at.is_(None),
+        rested,
+        subdomains.c.expires_at <= open_until,
+    )
+
+
+def _instants(
+    days: ColumnElement[int], in_use: Iterable[int], instant: Callable[[timedelta], datetime]
+) -> ColumnElement[datetime]:
+    """Return the instant for each row's number of days. The databases differ in date arithmetic, so it is computed here for each number in use.
+
+    One CASE instead of a condition for each number, of which SQLite does not allow a thousand.
+    """
+    of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
+    return case(of_days, value=days) if of_days else literal(None, Instant())
+
+
+def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
+    """Return `lifecycle.derive_status` in SQL, for filtering. A test compares the two."""
+    suspended = subdomains.c.suspended_at.is_not(None)
+    expired = subdomains.c.expires_at <= tx.now
+    failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
+    inactive = subdomains.c.nameserver_count == 0
+    chain = [("suspended", suspended), ("expired", expired), ("failed", failed)]
+    chain += [("provisioning", UNPUBLISHED), ("inactive", inactive), ("active", ~inactive)]
+    names = [name for name, _ in chain]
+    position = names.index(status)
+    return and_(chain[position][1], *(~condition for _, condition in chain[:position]))
+
+
+terms = Table(
+    "terms",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("starts_at", Instant, nullable=False),
+    Column("ends_at", Instant, nullable=False),
+    Column("charged_credits", BIG_ID, nullable=False),
+    Column("transfer_id", ForeignKey("transfers.id"), unique=True),
+    Column("created_at", Instant, nullable=False),
+    CheckConstraint("ends_at > starts_at", name="order"),
+    CheckConstraint("(charged_credits > 0) = (transfer_id IS NOT NULL)", name="charge"),
+    Index("uq_terms_subdomain_id_starts_at", "subdomain_id", "starts_at", unique=True),
+    sqlite_autoincrement=True,
+)
+
+
+# Built once, because they run at every registration or timeline.
+_TERM_ADDED = Prepared(insert(terms))
+_NEWEST_TERMS = Prepared(
+    select(*(terms.c[name] for name in Term.__slots__))
+    .where(terms.c.subdomain_id == bindparam("of"))
+    .order_by(terms.c.id.desc())
+    .limit(bindparam("at_most", type_=Integer))
+)
+
+
+def insert_term(tx: Tx, **values: object) -> None:
+    """Add a term of a name. Two terms of a name can't start at the same instant."""
+    _TERM_ADDED.run(tx, **{"created_at": tx.now, **values})
+
+
+def list_terms(tx: Tx, subdomain_id: int, limit: int) -> list[Term]:
+    """Return the newest terms of a name up to a limit, the oldest first."""
+    rows = _NEWEST_TERMS.all(tx, of=subdomain_id, at_most=limit)
+    return [Term(*row) for row in rows][::-1]
+
+
+published_owners = Table(
+    "published_owners",
+    metadata,
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("owner", String(253), nullable=False),
+    Column("sent", Boolean, nullable=False),
+    PrimaryKeyConstraint("subdomain_id", "owner"),
+)
+"""The owner names that are, or may be, in the zone because of us. Written before anything is sent.
+
+`sent` is true once a change of the zone had them. Until then, records at the owner name are not ours.
+"""
+
+
+def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
+    """Return the owner names of a subdomain that are, or may be, in the zone."""
+    return frozenset(list_owners(tx, [subdomain_id])[subdomain_id])
+
+
+_OWNERS = Prepared(
+    select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
+        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
+    )
+)
+
+
+def list_owners(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
+    """Return the owner names of these subdomains that are, or may be, in the zone, each with `sent`."""
+    rows = _OWNERS.all(tx, ids=list(subdomain_ids))
+    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
+    for subdomain_id, owner, sent in rows:
+        found[subdomain_id][owner] = sent
+    return found
+
+
+def list_published_owners_of_zone(
+    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
+) -> dict[str, int]:
+    """Return the owner names in a zone that are, or may be, ours, each with its subdomain's id (the newest of several).
+
+    With `only_sent` those that no change of the zone had are left out.
+    """
+    query = (
+        select(published_owners.c.owner, published_owners.c.subdomain_id)
+        .join(subdomains)
+        .where(subdomains.c.platform_domain_id == platform_domain_id)
+        .order_by(published_owners.c.subdomain_id)
+        .execution_options(**STREAMED)
+    )
+    if only_sent:
+        query = query.where(published_owners.c.sent == true())
+    return {row[0]: row[1] for row in tx.connection.execute(query)}
+
+
+_WRITTEN_AHEAD = Prepared(insert(published_owners))
+
+
+def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Record in advance that these owner names, each with its subdomain's id, may be in the zone from now on."""
+    rows = [
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
+        for subdomain_id, owner in sorted(owners)
+    ]
+    _WRITTEN_AHEAD.run_many(tx, rows)
+
+
+_THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
+    published_owners.c.owner == bindparam("at")
+)
+_OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=True))
+
+
+def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
+    """Record that a change of the zone had these owner names, each with its subdomain's id.
+
+    Adds those that were deleted as unsent before it was known that the change had been applied.
+    """
+    known = list_owners(tx, {subdomain_id for subdomain_id, _ in owners})
+    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
+    _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+_OWNERS_SENT = Prepared(
+    update(published_owners)
+    .where(
+        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
+        & (published_owners.c.sent == false())
+    )
+    .values(sent=True)
+)
+
+
+def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
+    """Record that a change of the zone had all owner names of these subdomains."""
+    _OWNERS_SENT.run(tx, ids=list(subdomain_ids))
+
+
+def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
+    """Delete the owner names of a subdomain that no change of the zone had. Records there are not ours."""
+    tx.connection.execute(
+        delete(published_owners).where(
+            (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
+        )
+    )
+
+
+_OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
+
+
+def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Delete these owner names, each with its subdomain's id, which are no longer in the zone."""
+    _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
+    """Record that this subdomain has to remove the records at an owner name, instead of the subdomain `of`."""
+    at_owner = published_owners.c.owner == owner
+    tx.connection.execute(
+        delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
+    )
+    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
+
+
+def was_published(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
+    """True if the zone had this name under a row that is released now."""
+    query = select(subdomains.c.id).where(
+        RELEASED
+        & (subdomains.c.fqdn == fqdn)
+        & (subdomains.c.platform_domain_id == platform_domain_id)
+        & (subdomains.c.published_generation > 0)
+    )
+    return tx.connection.execute(query.limit(1)).first() is not None
+
+
+def settle_generation(tx: Tx, subdomain_id: int, generation: int) -> None:
+    """Record that a generation needs no publishing, without an attempt."""
+    tx.connection.execute(
+        update(subdomains)
+        .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation))
+        .values(
+            published_generation=generation,
+            provision_error=None,
+            attempts=0,
+            next_attempt_at=None,
+            updated_at=tx.now,
+        )
+    )
+
+
+_ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
+# A skeleton that equals the label, as most do, is not stored: the index of names finds it.
+_HELD_LOOK_ALIKES = Prepared(
+    union_all(
+        select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),
+        select(subdomains.c.id).where(
+            (subdomains.c.skeleton == bindparam("looks"))
+            & (subdomains.c.platform_domain_id == bindparam("of"))
+            & _ANOTHERS
+        ),
+    )
+)
+
+
+def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int) -> bool:
+    """True if another user holds a name with this skeleton under the platform domain: live, in the trash or cooling off."""
+    name = f"{skeleton}.{platform_domain.domain}"
+    return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
+
+
+_SUSPENSION_ACTIONS = ("suspend", "unsuspend")
+
+
+def _suspendable(user_id: int) -> ColumnElement[bool]:
+    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.suspended_at.is_(None)
+
+
+def _held_with(user_id: int) -> ColumnElement[bool]:
+    return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
+
+
+def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+    """Return a user's names, live or in the trash, that are not suspended, locked and in order of id."""
+    return _locked(tx, _suspendable(user_id))
+
+
+def list_held_with(tx: Tx, user_id: int) -> Iterator[Subdomain]:
+    """Return a user's names, live or in the trash, that were suspended with the user, locked and in order of id."""
+    return _locked(tx, _held_with(user_id))
+
+
+def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
+    # First the locks, in order of id as always; then the rows as they are under the locks.
+    order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
+    tx.connection.execute(order.with_for_update(key_share=True)).all()
+    return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
+
+
+def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
+    """Suspend the names of `list_suspendable` with their user."""
+    _change_suspension(
+        tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True
+    )
+
+
+def unsuspend_all(tx: Tx, user_id: int) -> None:
+    """Lift the suspension of the names of `list_held_with`."""
+    _change_suspension(
+        tx,
+        _held_with(user_id),
+        suspended_at=None,
+        suspended_reason=None,
+        held_with_user=False,
+        unsuspended_at=tx.now,
+    )
+
+
+def keep_suspended(tx: Tx, user_id: int) -> None:
+    """Keep the names of `list_held_with` suspended on their own."""
+    tx.connection.execute(update(subdomains).where(_held_with(user_id)).values(held_with_user=False))
+
+
+def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
+    """Change names, and have the sweep check their dates. Those that are or may be in the DNS get their next generation."""
+    changed = values | {"updated_at": tx.now, "due_at": tx.now}
+    in_dns = subdomains.c.generation > 0
+    tx.connection.execute(
+        update(subdomains).where(wanted & in_dns).values(**changed, **next_generation(tx.now))
+    )
+    tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
+
+
+def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
+    """Return the audit events of suspensions of a user and of the user's names in any state, the oldest first."""
+    names = select(subdomains.c.id).where(subdomains.c.user_id == user_id)
+    found = [
+        *list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS]),
+        *list_events(tx, "subdomain", names, [f"subdomain.{each}" for each in _SUSPENSION_ACTIONS]),
+    ]
+    return sorted(found, key=lambda event: event.id)

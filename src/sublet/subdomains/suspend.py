@@ -1,25 +1,33 @@
-"""Suspend a subdomain (the operator's `sublet subdomain suspend`)."""
+"""Suspend and unsuspend a name, or a user with all names (`sublet subdomain suspend`, `sublet user suspend --with-names`)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from sublet import audit
 from sublet.accounts.fields import check_reason
+from sublet.accounts.find import find_member, lock_user
+from sublet.accounts.model import Member
+from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, validation_failed
 from sublet.subdomains import store
-from sublet.subdomains.evidence import evidence_of
 from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
+from sublet.subdomains.lifecycle import derive_status, provisioning_status
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.store import delegation_columns
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
-    """Hold a name: it leaves the zone, and its user can only read it. One in the trash can't be restored while held.
+    """Suspend a name: it leaves the zone, and its user can only read it. In the trash it can't be restored meanwhile.
 
-    The audit keeps what was published then.
+    The audit keeps the published state at that time.
 
     Raises, in this order:
-        NotFound: no such name.
-        ValidationFailed: the reason is too long or doesn't print.
-        Conflict: its time in the trash is over; it is suspended already. No action needed.
+        NotFound: there is no such name.
+        ValidationFailed: the reason is too long or has unprintable characters.
+        Conflict: it was purged; it is suspended already.
     """
     subdomain = lock_for_operator(tx, identifier)
     reason, errors = check_reason(reason)
@@ -40,3 +48,152 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
     )
     return reread(tx, subdomain)
+
+
+def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
+    """Lift a name's suspension: it returns to the zone as it is stored. Its term continued meanwhile.
+
+    Its grace or time in the trash counts from now if it would end sooner, because the user could not act until now.
+
+    Raises, in this order:
+        NotFound: there is no such name.
+        Conflict: it was purged; it is not suspended.
+    """
+    subdomain = lock_for_operator(tx, identifier)
+    refuse_gone(subdomain)
+    if subdomain.suspended_at is None:
+        raise Conflict(f"{subdomain.fqdn} is not suspended. No action needed.")
+    followed = store.followed_by_dns(subdomain, tx.now)
+    store.update_subdomain(
+        tx,
+        subdomain.id,
+        suspended_at=None,
+        suspended_reason=None,
+        held_with_user=False,
+        unsuspended_at=tx.now,
+        **followed,
+    )
+    audit.record(
+        tx,
+        actor,
+        "subdomain.unsuspend",
+        "subdomain",
+        subdomain.id,
+        before={
+            "fqdn": subdomain.fqdn,
+            "suspended_at": subdomain.suspended_at.isoformat(),
+            "suspended_reason": subdomain.suspended_reason,
+        },
+    )
+    return reread(tx, subdomain)
+
+
+def evidence_of(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
+    """Return a name's state before a suspension, for the audit: its user, its status, its delegation and what is published of it.
+
+    `provisioning_status` published means that the zone has exactly this delegation. Pending or failed means that it may have an older one:
+    that of `published_generation`, read back at `published_at` under the zone's `published_serial`.
+    """
+    return {
+        "fqdn": subdomain.fqdn,
+        "user_id": subdomain.user_id,
+        "status": derive_status(subdomain, now),
+        "provisioning_status": provisioning_status(subdomain),
+        **delegation_columns(subdomain.delegation),
+        "generation": subdomain.generation,
+        "published_generation": subdomain.published_generation,
+        "published_at": _text(subdomain.published_at),
+        "published_serial": subdomain.published_serial,
+        "registered_at": _text(subdomain.registered_at),
+        "expires_at": _text(subdomain.expires_at),
+        "trashed_at": _text(subdomain.trashed_at),
+    }
+
+
+def _text(at: datetime | None) -> str | None:
+    return at.isoformat() if at is not None else None
+
+
+REASON = "its account was suspended"
+"""The reason that the names' user sees. The reason for the user's own suspension is for the operator, and may name a complainant."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendedTogether:
+    """A user, and the names that were suspended or unsuspended with the user."""
+
+    member: Member
+    names: tuple[str, ...]
+
+
+def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> SuspendedTogether:
+    """Suspend a user and all the user's names, live and in the trash, in one transaction. The names leave the zone.
+
+    Names that are suspended already stay suspended on their own: `unsuspend_with_names` leaves them so. If the user is already suspended
+    without names, the names are suspended now. The audit keeps the published state of each name.
+
+    Raises, in this order:
+        NotFound: there is no such user.
+        ValidationFailed: the reason is too long or has unprintable characters.
+        Conflict: the user and all names are suspended already.
+    """
+    user = lock_user(tx, identifier)
+    _, errors = check_reason(reason)
+    if errors:
+        raise validation_failed(errors)
+    held = list(store.list_suspendable(tx, user.id))
+    if user.suspended_at is None:
+        suspend_user(tx, actor, str(user.id), reason)
+    elif not held:
+        raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
+    # From here on it must succeed.
+    store.suspend_all(tx, user.id, REASON)
+    said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}
+    audit.record_many(
+        tx,
+        actor,
+        "subdomain.suspend",
+        "subdomain",
+        {each.id: said for each in held},
+        before={each.id: evidence_of(each, tx.now) for each in held},
+    )
+    member = find_member(tx, user.id)
+    return SuspendedTogether(member, tuple(each.fqdn for each in held))
+
+
+def unsuspend_with_names(
+    tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False
+) -> SuspendedTogether:
+    """Lift a user's suspension, and that of the names that were suspended with the user. The names return to the zone as they are stored.
+
+    Names that were suspended on their own stay suspended. With `keep_names` all do, and can be unsuspended one by one. Grace and time in the
+    trash start again, as in `unsuspend`.
+
+    Raises, in this order:
+        NotFound: there is no such user.
+        Conflict: the user is not suspended.
+    """
+    user = lock_user(tx, identifier)
+    member = unsuspend_user(tx, actor, str(user.id))
+    if keep_names:
+        store.keep_suspended(tx, user.id)
+        return SuspendedTogether(member, ())
+    held = list(store.list_held_with(tx, user.id))
+    store.unsuspend_all(tx, user.id)
+    said = {
+        each.id: {
+            "fqdn": each.fqdn,
+            "suspended_at": each.suspended_at.isoformat() if each.suspended_at is not None else None,
+            "suspended_reason": each.suspended_reason,
+        }
+        for each in held
+    }
+    audit.record_many(
+        tx,
+        actor,
+        "subdomain.unsuspend",
+        "subdomain",
+        {each.id: {"with_user": True} for each in held},
+        before=said,
+    )
+    return SuspendedTogether(member, tuple(each.fqdn for each in held))

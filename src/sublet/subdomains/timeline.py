@@ -1,6 +1,6 @@
-"""The timeline of a name: the dated events behind and ahead of it, by the rules that the verbs and the sweep go by.
+"""The timeline of a name: its past and future events, by the rules of the verbs and the sweep.
 
-An extension (docs/spec-choices.md, "Timeline"). One word stands for an event whether it is behind or ahead.
+An extension (docs/spec-choices.md, "Timeline"). A past and a future event of one kind have the same word.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,10 +19,10 @@ from sublet.subdomains.lifecycle import (
     renewal_opens_at,
     restorable_until,
 )
-from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
-from sublet.subdomains.nameserver_labels import Place
 from sublet.subdomains.nameserver_notices import REMOVAL, notice_detail, removed_hosts
+from sublet.subdomains.nameservers import Place
+from sublet.subdomains.sweep.store import PastMilestone
 
 EVENTS = (
     "registered",
@@ -43,7 +43,7 @@ EVENTS = (
     "released",
     "reminded",
 )
-"""Every event there is; those of one instant come in this order. `deleted` is the trash by the user's wish, `trashed` by time."""
+"""All events, in the order of those at the same instant. `deleted` is the move to the trash by the user, `trashed` the one by the sweep."""
 
 CHANGES = {
     "subdomain.register": "registered",
@@ -55,10 +55,10 @@ CHANGES = {
     "subdomain.unsuspend": "unsuspended",
     "subdomain.delete": "deleted",
 }
-"""The events behind that the audit tells of, by its actions; the others are dates that passed, and milestones."""
+"""The past events that come from the audit, by its actions. The others are past dates and milestones."""
 
 BEHIND_MAX = 500
-"""The most events behind; of more the oldest are left out."""
+"""The maximum number of past events; the oldest are left out."""
 
 _REMINDERS = {
     "expires_in_30_days": "Mail: it expires within 30 days.",
@@ -67,8 +67,8 @@ _REMINDERS = {
     "expired": "Mail: it has expired.",
     "trashed": "Mail: it has gone to the trash.",
     "trash_ends": "Mail: its time in the trash ends soon.",
-    "auto_renewed": "Mail: it was renewed by itself.",
-    "auto_renew_failed": "Mail: it could not be renewed by itself.",
+    "auto_renewed": "Mail: it was renewed automatically.",
+    "auto_renew_failed": "Mail: it could not be renewed automatically.",
 }
 _TERMS = {"registered": "register", "renewed": "renew", "restored": "restore"}
 
@@ -83,11 +83,11 @@ def timeline(
     nameserver_events: Sequence[AuditEvent] = (),
     places: Sequence[Place] = (),
 ) -> list[TimelineEvent]:
-    """Return the events of a live name, or of one in the trash: first what is behind, then what is ahead, oldest first.
+    """Return the events of a name, live or in the trash: the past ones, then the future ones, each oldest first.
 
-    Ahead is what comes if nobody does anything. A date that has passed, and that the sweep has still to act upon, is
-    ahead at `now`. A suspended name has no dates of loss, since it isn't lost while it is held. `nameserver_events` are the notices and
-    removals of nameservers below names that lapse (`nameserver_notices`), `places` where the nameservers lie now.
+    Future events are those that happen unless a user or the operator acts. A date in the past on which the sweep has not acted yet counts as
+    future, at `now`. A suspended name has no dates of loss. `nameserver_events` are the notices and removals of nameservers below names that
+    lapse (`nameserver_notices`); `places` are those of the current nameservers.
     """
     behind = [
         *_changes(subdomain, terms, changes),
@@ -100,7 +100,7 @@ def timeline(
 
 
 def last_attempt(terms: Sequence[Term], milestones: Sequence[PastMilestone]) -> AutoRenewAttempt | None:
-    """Return the last attempt to renew a name by itself, None where none was made."""
+    """Return the last attempt of automatic renewal, or None."""
     for each in reversed(milestones):
         if each.kind == "auto_renew_failed":
             return AutoRenewAttempt(each.about, "failed", each.detail, None)
@@ -117,20 +117,20 @@ def _in_order(events: list[TimelineEvent]) -> list[TimelineEvent]:
 
 
 def _term(terms: Sequence[Term], action: str, at: datetime) -> Term | None:
-    """Return the term that a verb added at an instant: what one transaction writes has one instant."""
+    """Return the term that a verb added at an instant, which is that of the verb's transaction."""
     return next((each for each in terms if (each.action, each.created_at) == (action, at)), None)
 
 
 def _changes(
     subdomain: Subdomain, terms: Sequence[Term], changes: Sequence[Change]
 ) -> Iterator[TimelineEvent]:
-    told: set[tuple[str, datetime]] = set()
+    seen: set[tuple[str, datetime]] = set()
     for change in changes:
         event = CHANGES[change.action]
-        # A restore that renews is recorded as both parts of what it did, in one transaction.
-        if (event, change.at) in told:
+        # A restore that renews has two audit events, in one transaction.
+        if (event, change.at) in seen:
             continue
-        told.add((event, change.at))
+        seen.add((event, change.at))
         term = _term(terms, _TERMS[event], change.at) if event in _TERMS else None
         detail = None
         if event == "suspended":
@@ -147,12 +147,12 @@ def _changes(
 
 
 def _suspension_detail(change: Change, *, is_present: bool) -> str | None:
-    """Return the reason that the operator gave for the user (`suspended_reason`), and what a present suspension means."""
+    """Return the operator's reason for the user (`suspended_reason`), and what a current suspension means."""
     reason = (change.after or {}).get("suspended_reason")
     sentences = [f"Reason: {str(reason).rstrip('.')}."] if reason else []
     if is_present:
         sentences.append(
-            "While it is suspended it is neither renewed nor lost; open a ticket to have it looked at."
+            "While it is suspended it is neither renewed nor lost. Open a ticket to have it looked at."
         )
     return " ".join(sentences) or None
 
@@ -166,7 +166,7 @@ def _dates(
         for each in milestones
         if each.kind == "renewal_opens" and each.about != subdomain.expires_at
     }
-    # Of the term that runs the exact dates are known, whether the sweep has come by or not.
+    # The exact dates of the current term are known, even if the sweep has not acted on them yet.
     if subdomain.expires_at <= now:
         expired.add(subdomain.expires_at)
     opens_at = renewal_opens_at(subdomain)
@@ -194,7 +194,7 @@ def _nameserver_events(events: Sequence[AuditEvent]) -> Iterator[TimelineEvent]:
     for event in events:
         if event.action == REMOVAL:
             hosts = ", ".join(removed_hosts(event))
-            detail = f"{hosts}: the name that it lay below was purged from the trash."
+            detail = f"{hosts}: the name that it was below was purged from the trash."
             yield TimelineEvent("nameservers_removed", event.at, past=True, detail=detail, by="system")
         elif event.after is not None and event.after.get("mail_id") is not None:
             detail = notice_detail(event.after["stage"])
@@ -227,7 +227,7 @@ def _ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
     until = restorable_until(subdomain)
     if now < subdomain.expires_at and (until is None or subdomain.expires_at < until):
         yield ahead("expires", subdomain.expires_at, _expiry_detail(subdomain))
-    # What time takes, step by step: each date is reckoned from the name as the step before leaves it.
+    # Each step of the loss is computed from the name as the step before leaves it.
     name = subdomain
     grace_end = grace_ends_at(name)
     if grace_end is not None:
@@ -239,7 +239,7 @@ def _ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
         name = replace(name, purged_at=max(trash_end, now))
     cooling_off_end = cooling_off_ends_at(name)
     if cooling_off_end is not None:
-        yield ahead("released", cooling_off_end, "From then on anybody may register the name.")
+        yield ahead("released", cooling_off_end, "From then on any user may register the name.")
 
 
 def _expiry_detail(subdomain: Subdomain) -> str:
@@ -247,4 +247,4 @@ def _expiry_detail(subdomain: Subdomain) -> str:
         return "After it a restore renews the name too, by quote."
     if subdomain.suspended_at is not None:
         return "Its term runs on while it is suspended, but its grace counts from the suspension's end at the earliest."
-    return "After it the name stays in the DNS, and renewable, till its grace is over."
+    return "After it the name stays in the DNS, and renewable, until its grace is over."

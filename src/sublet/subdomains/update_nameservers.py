@@ -4,7 +4,7 @@ from datetime import timedelta
 from math import ceil
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -14,8 +14,13 @@ from sublet.errors import RateLimited, validation_failed
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.nameserver_cycle import cycle_errors, platform_domains_above
-from sublet.subdomains.nameserver_labels import places_of, refuse_unregistered, unregistered_errors
+from sublet.subdomains.nameservers import (
+    cycle_errors,
+    places_of,
+    platform_domains_above,
+    refuse_unregistered,
+    unregistered_errors,
+)
 
 CHANGE = "subdomain.update_nameservers"
 DAY = timedelta(days=1)
@@ -24,17 +29,17 @@ DAY = timedelta(days=1)
 def update_nameservers(
     tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers, *, changes_per_day: int = 0
 ) -> Outcome:
-    """Store what the delegation is to be; what the command leaves out is kept, but for glue of hosts that are gone.
+    """Change a name's delegation. Fields that the command leaves out keep their value, but glue of removed hosts is dropped.
 
-    The same delegation again changes nothing, unless the last attempt to publish it failed: then it is tried again.
-    `changes_per_day` is the setting: how many changes a name takes within 24 hours; 0 for any number.
+    The same delegation again changes nothing, unless the last attempt to publish it failed: then it is published again.
+    `changes_per_day` is the setting: the number of changes of a name within 24 hours; 0 means no limit.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name (or it is in the trash).
-        SubdomainSuspended: the operator holds it.
-        ValidationFailed: all wrong fields of the delegation as it would then be.
-        RateLimited: it would be one change too many.
+        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainSuspended: the operator suspended it.
+        ValidationFailed: all invalid fields of the resulting delegation.
+        RateLimited: the name was changed too often.
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
@@ -52,7 +57,7 @@ def update_nameservers(
         nameservers,
         kept_glue if command.glue is None else command.glue,
         kept_ds if command.ds_records is None else command.ds_records,
-        # A list that is kept may be from before the platform domain's bounds were changed.
+        # A list that is kept may be older than the platform domain's bounds.
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
     )
@@ -88,7 +93,7 @@ def update_nameservers(
 
 
 def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
-    """Let a change pass that is within the limit of its name: counted in its own transaction, so no two pass for one."""
+    """Raise `RateLimited` if a name reached its limit of changes. Counts the audit in this transaction, so concurrent changes are counted too."""
     if changes_per_day == 0:
         return
     oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, CHANGE, changes_per_day)
@@ -96,6 +101,6 @@ def _refuse_too_many(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
         return
     raise RateLimited(
         f"The nameservers of this name were changed {changes_per_day} times within 24 hours, which is the limit. Wait for `Retry-After` seconds.",
-        # A clock that was set back must not keep anybody waiting for longer than a day.
+        # If the clock was set back, the wait is still at most a day.
         retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
     )

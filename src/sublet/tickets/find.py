@@ -1,4 +1,4 @@
-"""From what a path says to the ticket that is meant: its id or its number, `T-000123` in any case (spec, part 4)."""
+"""Find the ticket that a path names by id or number, `T-000123` in any case (spec, part 4)."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from sublet.tickets.model import Ticket
 
 
 def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
-    """Return the user's ticket that an id or number means, without its messages.
+    """Return a user's ticket by id or number, without its messages.
 
     Raises:
-        TicketNotFound: the user has none such; another's and a missing one can't be told apart.
+        TicketNotFound: the user has no such ticket. Another user's ticket and a missing one give the same answer.
     """
     ticket_id = _ticket_id(identifier)
     ticket = store.find_ticket(tx, ticket_id, user_id=user_id) if ticket_id is not None else None
@@ -24,10 +24,10 @@ def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
 
 
 def find_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return the ticket of any user that an id or number means, without its messages; for staff only.
+    """Return any user's ticket by id or number, without its messages; for staff only.
 
     Raises:
-        TicketNotFound: there is none such.
+        TicketNotFound: there is no such ticket.
     """
     ticket_id = _ticket_id(identifier)
     ticket = store.find_ticket(tx, ticket_id) if ticket_id is not None else None
@@ -37,30 +37,30 @@ def find_for_staff(tx: Tx, identifier: str) -> Ticket:
 
 
 def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return a ticket as `find_for_staff` does, its user locked: everything of one user happens one after the other.
+    """Return a ticket as `find_for_staff` does, and lock its user, so that changes of one user run one after the other.
 
     Raises:
-        TicketNotFound: there is none such.
+        TicketNotFound: there is no such ticket.
     """
     account_store.lock_user(tx, find_for_staff(tx, identifier).user_id)
-    # Read again: whoever held the lock before may have closed it.
+    # Read again: the transaction that held the lock before may have closed it.
     return find_for_staff(tx, identifier)
 
 
 def show_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
-    """Return a ticket as `find_own` does, with its messages, oldest first.
+    """Return a ticket as `find_own` does, with its messages, the oldest first.
 
     Raises:
-        TicketNotFound: the user has none such.
+        TicketNotFound: the user has no such ticket.
     """
     return _with_messages(tx, find_own(tx, user_id, identifier))
 
 
 def show_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Return a ticket as `find_for_staff` does, with its messages, oldest first.
+    """Return a ticket as `find_for_staff` does, with its messages, the oldest first.
 
     Raises:
-        TicketNotFound: there is none such.
+        TicketNotFound: there is no such ticket.
     """
     return _with_messages(tx, find_for_staff(tx, identifier))
 

@@ -1,8 +1,8 @@
-"""The rules of a ticket's conversation, pure: statuses, the first priority, what a text must be (docs/spec-choices.md, "Tickets").
+"""The rules of tickets, pure: statuses, the first priority, limits of texts (docs/spec-choices.md, "Tickets").
 
     open ──staff──▶ answered ──user──▶ open      any ──close──▶ closed, which is final
 
-A closed ticket is archived: it stays readable, and nothing is added to it any more. So `archived` is no fact of its own.
+A closed ticket is archived: it stays readable, and takes no more messages. `archived` is derived from the status, not stored.
 """
 
 import unicodedata
@@ -11,7 +11,7 @@ from sublet.errors import Conflict, FieldError, TicketClosed
 from sublet.tickets.model import MESSAGE_FORMATS, PRIORITIES, TICKET_TYPES
 
 MESSAGES_MAX = 200
-"""With so many messages, of whoever, a ticket takes no more of its user: it is read, and shown, whole."""
+"""The number of messages, from any author, at which a ticket takes no more replies of its user. A ticket is read and shown whole."""
 SUBJECT_CHARACTERS_MAX = 200
 MESSAGE_CHARACTERS_MAX = 20_000
 AUTHOR_NAME_CHARACTERS_MAX = 200
@@ -25,28 +25,20 @@ _STATUS_AFTER = {
     ("answered", "user"): "open",
     ("answered", "staff"): "answered",
 }
-"""The status after a message of this author; a closed ticket takes none."""
+"""The status after a message, by the status before it and the author."""
 
 # Cc: control characters; Cs: lone surrogates, which have no UTF-8; Zl, Zp: line and paragraph separators.
 _NOT_IN_A_LINE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def refuse_closed(status: str) -> None:
-    """Let a ticket pass that is not closed.
-
-    Raises:
-        TicketClosed: it is (spec, part 3, rule 3).
-    """
+    """Raise `TicketClosed` if a ticket is closed (spec, part 3, rule 3)."""
     if status == "closed":
         raise TicketClosed("This ticket is closed; open a new one, which may refer to it by its number.")
 
 
 def refuse_full(messages: int) -> None:
-    """Let a ticket pass that has so few messages that its user may add one.
-
-    Raises:
-        Conflict: it has `MESSAGES_MAX` (docs/spec-choices.md, part 8).
-    """
+    """Raise `Conflict` if a ticket has `MESSAGES_MAX` messages (docs/spec-choices.md, part 8)."""
     if messages >= MESSAGES_MAX:
         raise Conflict(
             f"This ticket has {messages} messages; with {MESSAGES_MAX} it takes no more replies."
@@ -55,30 +47,30 @@ def refuse_full(messages: int) -> None:
 
 
 def status_after_message(status: str, author_type: str) -> str:
-    """Return the status that a ticket has after a message of a user or of staff.
+    """Return the status of a ticket after a message of a user or of staff.
 
     Raises:
-        TicketClosed: it is closed, so it takes no message (spec, part 3, rule 3).
+        TicketClosed: it is closed, and takes no message (spec, part 3, rule 3).
     """
     refuse_closed(status)
     return _STATUS_AFTER[status, author_type]
 
 
 def first_priority(ticket_type: str) -> str:
-    """Return the priority that a new ticket of this type starts with: high for abuse, else normal."""
+    """Return the priority of a new ticket of this type: high for abuse, else normal."""
     return "high" if ticket_type == "abuse" else "normal"
 
 
 def is_archived(status: str) -> bool:
-    """Tell whether a ticket of this status is archived: exactly the closed ones are."""
+    """True if a ticket of this status is archived, that is, closed."""
     return status == "closed"
 
 
 def check_line(field: str, text: str | None, characters_max: int) -> list[FieldError]:
-    """Return what is wrong with a text of one line (a subject, a name): `required`, `too_long`, `value_invalid`.
+    """Return the errors in a text of one line (a subject, a name): `required`, `too_long`, `value_invalid`.
 
-    The limit counts Unicode code points as sent. `value_invalid` stands for line breaks and control characters: a
-    subject becomes a header of an e-mail and a row on a terminal.
+    The limit counts Unicode code points as sent. Line breaks and control characters are `value_invalid`, because a subject becomes the
+    header of a mail and a row on a terminal.
     """
     errors = _check_length(field, text, characters_max)
     if text is not None and any(unicodedata.category(char) in _NOT_IN_A_LINE for char in text):
@@ -91,10 +83,10 @@ def check_line(field: str, text: str | None, characters_max: int) -> list[FieldE
 
 
 def check_message(text: str | None) -> list[FieldError]:
-    """Return what is wrong with a message, stored as sent: `required`, `too_long` (20,000 code points), `value_invalid`.
+    """Return the errors in a message, which is stored as sent: `required`, `too_long` (20,000 code points), `value_invalid`.
 
-    `value_invalid` stands for what can't be stored: NUL and lone surrogates. Not checked: that Markdown is well-formed,
-    or harmless; whoever renders it must escape.
+    NUL and lone surrogates, which can't be stored, are `value_invalid`. Not checked: that Markdown is well-formed or harmless. A client
+    that renders it must escape it.
     """
     errors = _check_length("message", text, MESSAGE_CHARACTERS_MAX)
     if text is not None and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
@@ -109,21 +101,21 @@ def check_message(text: str | None) -> list[FieldError]:
 
 
 def check_type(ticket_type: str | None) -> list[FieldError]:
-    """Return what is wrong with a ticket's type (spec, part 2): `value_invalid`; None means the default."""
+    """Return the error in a ticket's type (spec, part 2): `value_invalid`. None means the default."""
     if ticket_type is None or ticket_type in TICKET_TYPES:
         return []
     return [FieldError("type", "value_invalid", f"Send one of {', '.join(TICKET_TYPES)}.")]
 
 
 def check_priority(priority: str | None) -> list[FieldError]:
-    """Return what is wrong with a ticket's priority: `value_invalid`; None means that of its type."""
+    """Return the error in a ticket's priority: `value_invalid`. None means the default of its type."""
     if priority is None or priority in PRIORITIES:
         return []
     return [FieldError("priority", "value_invalid", f"Give one of {', '.join(PRIORITIES)}.")]
 
 
 def check_message_format(message_format: str | None) -> list[FieldError]:
-    """Return what is wrong with a message's format: `value_invalid`; None means the default, text."""
+    """Return the error in a message's format: `value_invalid`. None means the default, text."""
     if message_format is None or message_format in MESSAGE_FORMATS:
         return []
     return [FieldError("message_format", "value_invalid", f"Send one of {', '.join(MESSAGE_FORMATS)}.")]

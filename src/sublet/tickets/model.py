@@ -1,4 +1,4 @@
-"""The types of tickets: the ticket, its messages, what a user sends."""
+"""The types of tickets: the ticket, its messages, and the requests for them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ MESSAGE_FORMATS = ("text", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a ticket; `author_type` user, staff or system; `message_format` text or markdown."""
+    """One message of a ticket. `author_type` is user, staff or system; `message_format` is text or markdown."""
 
     id: int
     author_type: str
@@ -24,9 +24,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A ticket (spec, part 2); `subdomain` is the fqdn it is about, `messages` are empty where nobody asked for them (lists, changes).
+    """A ticket (spec, part 2). `subdomain` is the fqdn that it is about. `messages` is empty in lists and after changes.
 
-    `archived` is true for exactly the closed tickets. `requester_email` is the user's address when it was opened.
+    `archived` is true for closed tickets only. `requester_email` is the user's address when the ticket was opened.
     """
 
     id: int
@@ -46,7 +46,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class OpenTicket:
-    """POST /support/tickets, typed but not checked; None means the member was not sent."""
+    """POST /support/tickets, typed but not checked. None means that the member was not sent."""
 
     subject: str | None = None
     message: str | None = None
@@ -59,7 +59,7 @@ class OpenTicket:
 
 @dataclass(frozen=True, slots=True)
 class TicketFilter:
-    """The filters of GET /support/tickets; None means any. `subdomain` is the name a ticket is about, for staff's list."""
+    """The filters of GET /support/tickets; None means any. `subdomain` is a name that tickets are about, for staff's list."""
 
     status: str | None = None
     type: str | None = None

@@ -1,5 +1,6 @@
 """Open a ticket (spec, part 4, POST /support/tickets)."""
 
+from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.model import User
 from sublet.audit import Actor
@@ -10,7 +11,7 @@ from sublet.ids import MAX_ID
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
-from sublet.tickets.add_ticket import add_ticket
+from sublet.tickets import store
 from sublet.tickets.lifecycle import (
     MESSAGE_FORMAT_DEFAULT,
     SUBJECT_CHARACTERS_MAX,
@@ -19,6 +20,7 @@ from sublet.tickets.lifecycle import (
     check_message,
     check_message_format,
     check_type,
+    first_priority,
 )
 from sublet.tickets.model import OpenTicket
 
@@ -26,13 +28,13 @@ from sublet.tickets.model import OpenTicket
 def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     """Open a ticket with its first message, and return the ticket's id. A suspended user may do so too.
 
-    It keeps the user's address of now as `requester_email`. The subdomain it is about may be given by id, by name, or by
-    both; it may lie in the user's trash.
+    The request may name the subdomain by id, by name, or by both. It may be in the user's trash. The ticket stores the user's current
+    address as `requester_email`.
 
     Raises, in this order:
-        NotFound: the actor is no user.
-        ValidationFailed: all wrong fields: subject, message, type, message_format, and the subdomain
-            (`ticket_subdomain_invalid`: not one of the user's own, or its fields name different ones; spec, part 7, rule 5).
+        NotFound: the actor is not a user.
+        ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain
+            (`ticket_subdomain_invalid`: not one of the user's own, or the fields name different ones; spec, part 7, rule 5).
     """
     user = account_store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
@@ -64,7 +66,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
 
 
 def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
-    """Return the subdomain that all fields that were sent agree on; what is wrong with them is added to `errors`."""
+    """Return the subdomain on which all sent fields agree. Appends their errors to `errors`."""
     identifiers: dict[str, str | None] = {}
     if command.subdomain_id is not None:
         identifiers["subdomain_id"] = (
@@ -105,3 +107,61 @@ def _find_own(tx: Tx, user: User, identifier: str | None) -> Subdomain | None:
         return find_in_account_or_trash(tx, user.id, identifier)
     except SubdomainNotFound:
         return None
+
+
+def add_ticket(
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    *,
+    subdomain_id: int | None,
+    ticket_type: str,
+    status: str,
+    subject: str,
+    author_type: str,
+    author_name: str,
+    message: str,
+    message_format: str,
+    priority: str | None = None,
+) -> tuple[int, int]:
+    """Add a ticket with its first message, both checked by the caller, and audit it. Return the ids of the ticket and the message.
+
+    The ticket stores the user's current address as `requester_email`. Without `priority` it gets the priority of its type.
+    """
+    priority = priority or first_priority(ticket_type)
+    ticket_id = store.insert_ticket(
+        tx,
+        user_id=user.id,
+        subdomain_id=subdomain_id,
+        type=ticket_type,
+        status=status,
+        priority=priority,
+        subject=subject,
+        requester_email=user.email,
+    )
+    message_id = store.insert_message(
+        tx,
+        ticket_id,
+        author_type=author_type,
+        author_name=author_name,
+        message=message,
+        message_format=message_format,
+    )
+    audit.record(
+        tx,
+        actor,
+        "ticket.open",
+        "ticket",
+        ticket_id,
+        after={
+            "type": ticket_type,
+            "status": status,
+            "priority": priority,
+            "subdomain_id": subdomain_id,
+            "subject_characters": len(subject),
+            "message_id": message_id,
+            "message_characters": len(message),
+            "message_format": message_format,
+        },
+    )
+    return ticket_id, message_id

@@ -1,7 +1,7 @@
 """Reply to a ticket as its user (spec, part 4, POST /support/tickets/{id}/reply)."""
 
 from sublet import audit
-from sublet.accounts.suspension import lock_acting_user
+from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -22,14 +22,14 @@ from sublet.tickets.model import Ticket
 def reply(
     tx: Tx, actor: Actor, identifier: str, message: str | None, message_format: str | None = None
 ) -> Outcome:
-    """Add a message of the user to an own ticket, which is then open; return the ticket's id.
+    """Add the user's message to the user's own ticket, which is then open. Return the ticket's id.
 
     Raises, in this order:
-        AccountSuspended: the user is suspended (it may open a ticket instead).
+        AccountSuspended: the user is suspended. A suspended user may open a ticket instead.
         TicketNotFound: the user has no such ticket.
         TicketClosed: it is closed (spec, part 3, rule 3).
-        Conflict: it has as many messages as it may have.
-        ValidationFailed: all wrong fields: message, message_format.
+        Conflict: it has the maximum number of messages.
+        ValidationFailed: all invalid fields: message, message_format.
     """
     user = lock_acting_user(tx, actor)
     ticket = find_own(tx, user.id, identifier)
@@ -60,15 +60,14 @@ def add_message(
     message_format: str | None,
     errors_before: tuple[FieldError, ...] = (),
 ) -> int:
-    """Add a message of anyone to a ticket, and return its id; what the replies of user and staff share.
+    """Add a message to a ticket, and return the message's id. The replies of users and of staff share this.
 
-    Who may do so is not checked here.
-
-    `errors_before` are wrong fields that the caller found, to be told together with those found here.
+    `errors_before` are errors that the caller found; they are reported together with those found here. Not checked: whether the author may
+    write in this ticket.
 
     Raises, in this order:
         TicketClosed: it is closed.
-        ValidationFailed: all wrong fields: the caller's, message, message_format.
+        ValidationFailed: all invalid fields: the caller's, message, message_format.
     """
     status = status_after_message(ticket.status, author_type)
     errors = [*errors_before, *check_message(message), *check_message_format(message_format)]

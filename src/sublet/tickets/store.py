@@ -1,4 +1,4 @@
-"""All SQL of tickets: one function a question, columns listed."""
+"""All SQL of tickets and their messages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -107,7 +107,7 @@ _OWN_BY_ID = Prepared(
 
 
 def find_ticket(tx: Tx, ticket_id: int, *, user_id: int | None = None) -> Ticket | None:
-    """Which ticket has this id (and belongs to this user, where one is given)? Without its messages."""
+    """Return the ticket with this id, or None; with `user_id` only if it belongs to that user. Without messages."""
     if user_id is None:
         row = _BY_ID.one_or_none(tx, ticket_id=ticket_id)
     else:
@@ -121,12 +121,12 @@ _COUNT = Prepared(select(func.count()).select_from(messages).where(_OF_TICKET))
 
 
 def list_messages(tx: Tx, ticket_id: int) -> tuple[Message, ...]:
-    """Which messages has a ticket? Oldest first."""
+    """Return the messages of a ticket, the oldest first."""
     return tuple(Message(*row) for row in _MESSAGES.all(tx, of=ticket_id))
 
 
 def count_messages(tx: Tx, ticket_id: int) -> int:
-    """How many messages has a ticket?"""
+    """Return the number of messages of a ticket."""
     return int(_COUNT.value(tx, of=ticket_id))
 
 
@@ -138,7 +138,7 @@ _OWN = Pages(
 
 
 def list_own(tx: Tx, user_id: int, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
-    """Which tickets of this user pass these filters? The last spoken in first; without messages."""
+    """Return a user's tickets that match the filters, those with the newest message first; without messages."""
     if wanted == TicketFilter():
         return [_ticket(row) for row in _OWN.rows(tx, limit, after, owner_id=user_id)]
     query = _page(_select_tickets().where(tickets.c.user_id == user_id), wanted, limit, after)
@@ -148,7 +148,7 @@ def list_own(tx: Tx, user_id: int, wanted: TicketFilter, limit: int, after: Posi
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:
-    """Which tickets of all users pass these filters? For staff; the last spoken in first; without messages."""
+    """Return all users' tickets that match the filters, those with the newest message first; without messages. For staff."""
     return [_ticket(row) for row in tx.connection.execute(_page(_select_tickets(), wanted, limit, after))]
 
 
@@ -169,7 +169,7 @@ def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position 
 
 _TICKET_ADDED = Prepared(insert(tickets).returning(tickets.c.id))
 _MESSAGE_ADDED = Prepared(insert(messages).returning(messages.c.id))
-_SPOKEN_IN = Prepared(
+_STATUS_CHANGED = Prepared(
     update(tickets)
     .where(tickets.c.id == bindparam("ticket_id"))
     .values(status=bindparam("to"), last_message_at=bindparam("at"), updated_at=bindparam("at"))
@@ -177,7 +177,7 @@ _SPOKEN_IN = Prepared(
 
 
 def insert_ticket(tx: Tx, **values: object) -> int:
-    """Add a ticket, as yet without a message, and return its id."""
+    """Add a ticket without messages, and return its id."""
     return int(
         _TICKET_ADDED.value(tx, created_at=tx.now, last_message_at=tx.now, updated_at=tx.now, **values)
     )
@@ -186,7 +186,7 @@ def insert_ticket(tx: Tx, **values: object) -> int:
 def insert_message(
     tx: Tx, ticket_id: int, *, author_type: str, author_name: str, message: str, message_format: str
 ) -> int:
-    """Add a message to a ticket and return its id; the ticket's own columns are not touched."""
+    """Add a message to a ticket, and return its id. Columns of the ticket are not changed."""
     return int(
         _MESSAGE_ADDED.value(
             tx,
@@ -201,11 +201,11 @@ def insert_message(
 
 
 def update_status(tx: Tx, ticket_id: int, status: str) -> None:
-    """Store the status that a ticket has after a message that was added now."""
-    _SPOKEN_IN.run(tx, ticket_id=ticket_id, to=status, at=tx.now)
+    """Store a ticket's status after a message that was added now."""
+    _STATUS_CHANGED.run(tx, ticket_id=ticket_id, to=status, at=tx.now)
 
 
 def update_priority(tx: Tx, ticket_id: int, priority: str) -> None:
-    """Store another priority of a ticket."""
+    """Store a ticket's priority."""
     changed = update(tickets).where(tickets.c.id == ticket_id).values(priority=priority, updated_at=tx.now)
     tx.connection.execute(changed)

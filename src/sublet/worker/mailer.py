@@ -1,7 +1,7 @@
-"""The mailer: empties the outbox through a transport, and never takes anything for sent that nobody took over.
+"""The mailer: sends the outbox through a transport, at least once.
 
-A mail is claimed in one transaction, sent outside any, and recorded in another. Who dies before the record leaves the mail to be
-sent again once its claim has run out, with the same Message-ID: a second copy is possible, a lost mail is not.
+It claims a mail in one transaction, sends it outside any, and records the outcome in another. If the process dies before the record, the
+mail is sent again when the claim expires, with the same Message-ID: a second copy is possible, a lost mail is not.
 """
 
 import asyncio
@@ -13,9 +13,8 @@ import structlog
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.mail import store
-from sublet.mail.claim import claim
 from sublet.mail.model import Failure, Mail, Outbox
-from sublet.mail.record_delivery import record_delivery
+from sublet.mail.outbox import claim, record_delivery
 from sublet.worker.transport import NotSent, ServerAway, Transport
 
 POLL_SECONDS = 1.0
@@ -23,19 +22,19 @@ FAULT_PAUSE_SECONDS = 1.0
 AWAY_PAUSE_MIN_SECONDS = 1.0
 AWAY_PAUSE_MAX_SECONDS = 60.0
 CONNECTION_MAILS_MAX = 100
-"""Most mails over one connection."""
+"""The most mails over one connection."""
 COUNT_SECONDS = 5.0
-"""How old the numbers of the metrics may be."""
+"""The maximum age of the numbers in the metrics."""
 FINISH_SECONDS = 10.0
-"""How long a mail that is being sent may take when the process is told to end."""
+"""How long a mail that is being sent may take after the process is told to end."""
 log = structlog.get_logger()
 
 
 class Mailer:
-    """Sends what is in the outbox.
+    """Sends the mails of the outbox.
 
-    `outcomes` counts attempts by what became of them ("sent", "logged", "failed", "given_up"), for the metrics; `outbox` says
-    what waited when it was last counted, `oldest_seconds` for how long the oldest of it had.
+    For the metrics: `outcomes` counts attempts by outcome ("sent", "logged", "failed", "given_up"); `outbox` is the last count of waiting
+    mails, and `oldest_seconds` the age of the oldest of them then.
     """
 
     def __init__(self, db: Database, transport: Transport) -> None:
@@ -49,12 +48,12 @@ class Mailer:
         self.oldest_seconds = 0.0
 
     async def run(self) -> None:
-        """Send for ever; a fault is logged and waited out, it never ends the loop."""
+        """Send mails until cancelled. A fault is logged, and the loop continues after a pause."""
         while True:
             try:
                 await self._count()
                 if not await self.send_due():
-                    # Not woken by commits: most bring no mail, and none is in such a hurry.
+                    # Polls instead of waking at each commit: few commits add mail, and no mail is that urgent.
                     await asyncio.sleep(POLL_SECONDS)
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
@@ -63,9 +62,9 @@ class Mailer:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
 
     async def send_due(self) -> bool:
-        """Send mails that are due, one after the other; tell whether there was any that could be tried.
+        """Send the mails that are due, one after the other; return True if any was tried.
 
-        While no mail at all can be sent, only one is tried now and then: a dead server does not use up the others' short pauses.
+        While the server is away, only one mail is tried after each pause, so that the others keep their short back-off.
         """
         tried = 0
         try:
@@ -78,7 +77,7 @@ class Mailer:
         return tried > 0
 
     async def _finish_one(self) -> bool:
-        """Claim, send and record one mail, within bounds even when the process is told to end; tell whether there was one."""
+        """Claim, send and record one mail, and finish it within a limit even if cancelled; return True if there was one."""
         sending = asyncio.create_task(self._send_one())
         try:
             return await asyncio.shield(sending)
@@ -90,13 +89,13 @@ class Mailer:
 
     async def _send_one(self) -> bool:
         mail = await self._db.write(claim)
-        if mail is None:  # another worker has it
+        if mail is None:  # another worker claimed it
             return False
         failure = await self._send(mail)
         outcome = await self._record(mail, failure)
         self.outcomes[outcome] += 1
         if failure is not None:
-            # Not the sentence: servers repeat addresses in their replies.
+            # Without the sentence: servers repeat addresses in their replies.
             log.warning(
                 "mail_failed",
                 mail_id=mail.id,
@@ -119,12 +118,12 @@ class Mailer:
             return error.failure
         except Exception:
             log.exception("mail_fault", mail_id=mail.id, reference=mail.reference)
-            return Failure("A fault of the service; it is in the log.")
+            return Failure("An error in the service. See the log.")
         self._away_pause = AWAY_PAUSE_MIN_SECONDS
         return None
 
     async def _record(self, mail: Mail, failure: Failure | None) -> str:
-        while True:  # what is not recorded is sent again
+        while True:  # an outcome that is not recorded sends the mail again
             try:
                 return await self._db.write(record_delivery, mail, failure, delivers=self._transport.delivers)
             except Unavailable:

@@ -1,7 +1,7 @@
-"""Mail through an SMTP server (RFC 5321), usually one's own or the provider's: the standard library's client on a thread.
+"""Send mail through an SMTP server (RFC 5321), with the standard library's client on a thread.
 
-Each operation of the network has a time limit, and so has a mail as a whole. TLS certificates are verified against the system's
-authorities (or those in SSL_CERT_FILE).
+Each network operation has a time limit, and so has a whole mail. TLS certificates are verified against the system's authorities, or
+those in SSL_CERT_FILE.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from sublet.secret import Secret
 from sublet.worker.transport import NotSent, ServerAway
 
 TIMEOUT_SECONDS = 20.0
-"""For each operation of the network."""
+"""For each network operation."""
 CONNECTING_MAX_SECONDS = 60.0
-"""For a connection as a whole, over all addresses of the server, till it is secured and let in."""
+"""For connecting: all addresses of the server, TLS and authentication together."""
 SENDING_MAX_SECONDS = 90.0
-"""For a mail as a whole, over a connection that stands: together with the limit before well below a claim's lease."""
+"""For a whole mail over an open connection. Together with CONNECTING_MAX_SECONDS it is well below the lease of a claim."""
 REPLY_CHARACTERS_MAX = 300
 
 
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """Which server, and how: `security` is starttls, tls or none; without `username` there is no authentication."""
+    """The server and how to use it. `security` is starttls, tls or none. Without `username` there is no authentication."""
 
     host: str
     port: int
@@ -50,7 +50,7 @@ def smtp_server(settings: Settings) -> SmtpServer:
     """Return the server that the settings name.
 
     Raises:
-        SettingsError: the file of the password can't be read.
+        SettingsError: the password file can't be read.
     """
     name, address = parse_mail_from(settings.mail_from)
     server = SmtpServer(
@@ -71,7 +71,7 @@ def smtp_server(settings: Settings) -> SmtpServer:
 
 
 class SmtpTransport:
-    """Sends through one connection until it is closed; opens another for the next mail."""
+    """Sends mails over one connection, until `close`. The next mail opens a new one."""
 
     delivers = True
 
@@ -82,11 +82,11 @@ class SmtpTransport:
         self._sending = False
 
     async def send(self, mail: Mail) -> None:
-        """Send a mail; returns once the server has taken it over.
+        """Send a mail. Returns when the server has accepted it.
 
         Raises:
-            ServerAway: there is no connection to it that is secured and let in as the settings say.
-            NotSent: it refused the mail (permanent: with 5xx, the recipient or the text), or was not heard of any more.
+            ServerAway: no connection could be made, encrypted and authenticated as the settings say.
+            NotSent: the server refused the mail (permanent: with 5xx, for the recipient or the text), or stopped answering.
         """
         if self._client is None or self._client.sock is None:
             self._client = await self._connected()
@@ -104,7 +104,7 @@ class SmtpTransport:
         log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
 
     async def _connected(self) -> smtplib.SMTP:
-        # A name may have many addresses, each with its own limit. A thread can't be ended, so the next attempt waits for it.
+        # A name may have many addresses, each with its own timeout. A thread can't be stopped, so the next attempt waits for it.
         if self._connecting is None:
             self._connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server))
         connecting = self._connecting
@@ -119,7 +119,7 @@ class SmtpTransport:
                 self._connecting = None
 
     async def close(self) -> None:
-        """Take leave of the server; hang up in the middle of a mail, and where this is cancelled meanwhile."""
+        """Quit the session. In the middle of a mail, or if cancelled, close the connection at once."""
         client, self._client = self._client, None
         if client is None:
             return
@@ -127,7 +127,7 @@ class SmtpTransport:
             self._sending = False
             _hang_up(client)
             return
-        # Not given up with who waits for it: a thread that was not free yet would never take leave, and the connection stay.
+        # Shielded: if it were cancelled before its thread starts, QUIT would never be sent and the connection would stay open.
         leaving = asyncio.create_task(asyncio.to_thread(_quit, client))
         try:
             await asyncio.shield(leaving)
@@ -159,7 +159,7 @@ def _connect(server: SmtpServer) -> smtplib.SMTP:
         if client is not None:
             client.close()
         raise ServerAway(
-            f"The mail server {server.host}:{server.port} can't be used: {_told(error)}"
+            f"The mail server {server.host}:{server.port} can't be used: {_describe(error)}"
         ) from error
     return client
 
@@ -173,7 +173,7 @@ def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
     policy, options = SMTP.clone(cte_type="7bit"), []
     if not recipient.isascii():
         if not client.has_extn("smtputf8"):
-            raise NotSent("The mail server takes no address that is not ASCII (SMTPUTF8).", permanent=True)
+            raise NotSent("The mail server takes only ASCII addresses (no SMTPUTF8).", permanent=True)
         policy, options = SMTPUTF8.clone(cte_type="7bit"), ["SMTPUTF8", "BODY=8BITMIME"]
     try:
         client.sendmail(server.sender, [recipient], message.as_bytes(policy=policy), options)
@@ -184,13 +184,13 @@ def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
         ) from error
     except smtplib.SMTPDataError as error:
         raise NotSent(
-            f"The mail server refused the mail: {_told(error)}", permanent=error.smtp_code >= 500
+            f"The mail server refused the mail: {_describe(error)}", permanent=error.smtp_code >= 500
         ) from error
-    except smtplib.SMTPSenderRefused as error:  # that is ours to mend, and no fault of the mail's
-        raise NotSent(f"The mail server refused the sender: {_told(error)}") from error
+    except smtplib.SMTPSenderRefused as error:  # a wrong setting, not an error in the mail
+        raise NotSent(f"The mail server refused the sender: {_describe(error)}") from error
     except (OSError, smtplib.SMTPException) as error:
         client.close()
-        raise NotSent(f"The mail server was not heard of any more: {_told(error)}") from error
+        raise NotSent(f"The connection to the mail server was lost: {_describe(error)}") from error
 
 
 def _quit(client: smtplib.SMTP) -> None:
@@ -201,18 +201,18 @@ def _quit(client: smtplib.SMTP) -> None:
 
 
 def _hang_up(client: smtplib.SMTP) -> None:
-    # The thread that waits on the socket closes it; it must not be taken from under it.
+    # Only shut down: the thread that waits on the socket closes it.
     sock = client.sock
     if sock is not None:
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
         return _reply(error.smtp_code, error.smtp_error)
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not good: {error.verify_message}"
+        return f"its certificate is invalid: {error.verify_message}"
     return one_line(str(error))[:REPLY_CHARACTERS_MAX] or type(error).__name__
 
 

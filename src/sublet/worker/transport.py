@@ -1,4 +1,4 @@
-"""What the mailer sends through: what a transport is, and the one that only logs."""
+"""The transports of the mailer: their interface, and the one that only logs."""
 
 from typing import Protocol
 
@@ -9,8 +9,8 @@ from sublet.mail.model import Failure, Mail
 log = structlog.get_logger()
 
 
-class NotSent(Exception):  # noqa: N818 - what a server answers is no fault of ours
-    """A mail was not sent, as far as can be known; `failure` says why."""
+class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in Sublet
+    """A mail was probably not sent; `failure` says why."""
 
     def __init__(self, sentence: str, *, permanent: bool = False) -> None:
         super().__init__(sentence)
@@ -18,33 +18,33 @@ class NotSent(Exception):  # noqa: N818 - what a server answers is no fault of o
 
 
 class ServerAway(NotSent):
-    """No mail at all can be sent now: the server can't be reached, is not the one that was meant, or does not let us in."""
+    """No mail can be sent now: the server can't be reached, is the wrong one, or refuses the login."""
 
 
 class Transport(Protocol):
-    """Where mail goes; called for one mail after the other. `delivers` tells whether it goes to anybody."""
+    """A way to send mail, one after the other. `delivers` is false if it delivers to no recipient."""
 
     delivers: bool
 
     async def send(self, mail: Mail) -> None:
-        """Send a mail; returns once somebody else answers for it.
+        """Send a mail. Returns when it has been handed over.
 
         Raises:
-            NotSent: it was not; ServerAway when no other would be either.
+            NotSent: it was not handed over; ServerAway if no other mail would be either.
         """
 
     async def close(self) -> None:
-        """End what was opened for the last mails; whatever is still under way is broken off."""
+        """Close the connection. Aborts a mail that is being sent."""
 
 
 class LogTransport:
-    """Tells the log which mail would have been sent: neither address nor text."""
+    """Logs each mail instead of sending it, without address and text."""
 
     delivers = False
 
     async def send(self, mail: Mail) -> None:
-        """Write a line."""
+        """Log the mail."""
         log.info("mail_not_sent", mail_id=mail.id, reference=mail.reference, subject=mail.subject)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""

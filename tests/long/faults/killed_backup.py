@@ -1,7 +1,6 @@
-"""The command line of `sublet backup` and `restore`, which kills itself with SIGKILL before its KILL_AT-th step on the disk.
+"""`sublet backup` and `restore` that kill themselves with SIGKILL before the KILL_AT-th step on the disk.
 
-A step is whatever the disk keeps of it: waiting for the disk, linking, renaming, removing, changing the owner. Run as a
-program by test_backup_killed.py.
+Steps are syncs, links, renames, removals and changes of the owner. test_backup_killed.py runs this as a program.
 """
 
 import os

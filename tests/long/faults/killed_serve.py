@@ -1,7 +1,7 @@
-"""`sublet serve` that kills itself with SIGKILL at the point that KILL_AT names; with BROKEN, a broken twin of it.
+"""`sublet serve` that kills itself with SIGKILL at the point named by KILL_AT; with BROKEN, a broken twin.
 
-With KILL_ARMED, the path of a file, it does so only while that file is there, and as often as its number says has it gone through
-the point by then. KILL_SIGNAL is another signal: with SIGSTOP it stands still until it is continued. Run as a program by `support/serve_process.py`; only the tests know it.
+KILL_ARMED is the path of a file with a number n: the process kills itself at the n-th pass of the point, while the file exists.
+KILL_SIGNAL is another signal, such as SIGSTOP. `support/serve_process.py` runs this as a program.
 """
 
 import os
@@ -24,9 +24,9 @@ from sublet.dns.primary import PrimaryFault, connection, keyring, send_update
 from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
 from sublet.platform_domains import zone_store
-from sublet.subdomains import owner_store
+from sublet.subdomains import store
 from sublet.subdomains.publishing import Batch, Result, record_publication
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
 from sublet.worker.primary_zone import PrimaryZone
 from sublet.worker.zones import ReadBack
@@ -99,7 +99,7 @@ def _arm(point: str) -> None:
         _replace(endpoints, "register", _dying_after)
     elif point == "committed":  # registered and committed, nothing begun
         _replace(publisher, "begin_publication", _dying_before)
-    elif point == "written_ahead":  # A is committed, the zone is as it was
+    elif point == "written_ahead":  # A is committed, the zone is unchanged
         _replace(built_in_zone, "change_zone", _dying_before)
         _replace(primary_zone, "send_update", _dying_before)
     elif point == "changing_zone":  # the built-in server's zone is changed, not committed
@@ -116,7 +116,7 @@ def _arm(point: str) -> None:
         _replace(primary_zone, "settle_fence", _dying_after)
     elif point == "probed":  # an update without a name was applied, nothing is recorded
         _replace(PrimaryZone, "change", lambda _: _send_probe_and_die)
-    elif point.startswith("sweep:"):  # after so many statements of the sweep
+    elif point.startswith("sweep:"):  # after this many statements of the sweep
         _count_down(int(point.removeprefix("sweep:")))
     elif point == "mail_claimed":  # a mail is claimed, nothing sent
         _replace(smtp, "_connect", _dying_before)
@@ -146,14 +146,14 @@ def _count_down(statements: int) -> None:
 
 
 def _without_write_ahead() -> None:
-    """Remember what is in the zone only once it was seen there, as one would do it naively."""
-    insert = owner_store.insert_published_owners
-    _replace(owner_store, "insert_published_owners", lambda _: lambda *_: None)
+    """Store a record as published only after it was seen in the zone."""
+    insert = store.insert_published_owners
+    _replace(store, "insert_published_owners", lambda _: lambda *_: None)
 
     def record(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
         took = record_publication(tx, results, batch)
         for subdomain_id, result in results.items():
-            there = owner_store.list_published_owners(tx, subdomain_id)
+            there = store.list_published_owners(tx, subdomain_id)
             wanted = {record.owner for record in result.item.desired} - there
             insert(tx, [(subdomain_id, owner) for owner in wanted])
         return took
@@ -162,7 +162,7 @@ def _without_write_ahead() -> None:
 
 
 def _without_syncs() -> None:
-    """Answer what is committed before it is on the disk."""
+    """Answer after the commit and before its sync."""
 
     def without(begin: Callable[..., Any]) -> Callable[..., Any]:
         def run(session: Session, connection: Any) -> None:
@@ -187,7 +187,7 @@ def _without_syncs() -> None:
 
 
 def _answering_early() -> None:
-    """Answer what is done before it is committed: on SQLite alone."""
+    """Answer before the commit (on SQLite only)."""
     under_way: list[tuple[sqlite.SqliteDatabase, list[Any]]] = []
 
     def told(commit_group: Callable[..., Any]) -> Callable[..., Any]:

@@ -65,7 +65,7 @@ def run(trial: Trial) -> Outcome:
             assert (refused.status_code, refused.json()["error"]) == (409, "subdomain_unavailable")
         service.register(ada, f"anew.{ZONE}", nameservers=[SINCE.rstrip(".")])
         wait_until(lambda: f"anew.{ZONE}" in _delegations(on))
-        with suppress(AssertionError):  # what is violated tells more
+        with suppress(AssertionError):  # the violations tell more
             wait_until(lambda: service.doctor() == [], CHECKED_SECONDS)
         assert service.doctor() == []
         assert _delegations(on) == {**of_backup, **later, f"anew.{ZONE}": SINCE}

@@ -22,14 +22,13 @@ from sqlalchemy import func, select
 
 from long.scenario import POSTGRESQL, SOAK, SQLITE, Outcome, Scenario, Trial, registry_on
 from sublet.audit import Actor, audit_events
-from sublet.credits.grant_credits import grant_credits
-from sublet.credits.refund_charge import refund_charge
+from sublet.credits.movements import grant_credits, refund_charge
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.stop import resume_sweep
+from sublet.subdomains.sweep.sweep import sweep
 from support import http_clients
 from support.crash_checks import zone_is_right
 from support.running_service import Registrant, RunningService, running_service
@@ -166,7 +165,7 @@ def check_name_goes_to_one(services: Services, *, rounds: int = 5) -> None:
 
 
 def check_key_acts_once(services: Services, count: int = 20, *, rounds: int = 1) -> None:
-    """Of `count` requests with one `Idempotency-Key`, one acts; the others replay its answer or are told that it runs."""
+    """Of `count` requests with one `Idempotency-Key`, one acts; the others replay its answer, or get `idempotency_in_progress`."""
     first = services[0]
     ada = first.add_user("keys@example.org", credit_count=PRICE_CREDITS * rounds)
     for turn in range(rounds):

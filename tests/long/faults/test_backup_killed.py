@@ -1,4 +1,4 @@
-"""`sublet backup` and `restore`, killed at each of their steps: what was there before is whole, or what is to be there is."""
+"""`sublet backup` and `restore` killed at each step: the old file is whole, or the new one."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sublet.accounts.add_user import add_user
 from sublet.accounts.store import count_users
-from sublet.cli.doctor import check_all
+from sublet.accounts.users import add_user
+from sublet.doctor.checks import check_all
 from support.operator_registry import Registry, small_registry
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
@@ -43,7 +43,7 @@ def _users(path: Path) -> int:
 
 
 def _other(tmp_path: Path) -> Path:
-    """Return a whole registry of one user more than `small_registry`, as one file."""
+    """Return a registry with one user more than `small_registry`, as one file."""
     folder = tmp_path / "other"
     folder.mkdir()
     registry = small_registry(folder)
@@ -99,6 +99,6 @@ def test_a_restore_that_is_killed_leaves_the_older_registry_whole(tmp_path: Path
             assert [_users(each) for each in kept] == [users - 1]
             break
         killed += 1
-        # Only where the backup is in its place is the old one needed elsewhere.
+        # The old backup is needed elsewhere only when the new one is in its place.
         assert found == users - 1 or (found == users and [_users(each) for each in kept] == [users - 1])
     assert killed >= 5

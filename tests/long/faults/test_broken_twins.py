@@ -20,8 +20,7 @@ from long.faults.races import (
     check_writers_take_turns,
 )
 from sublet import db
-from sublet.credits import coupon_store
-from sublet.credits import store as ledger_store
+from sublet.credits import store as credit_store
 from sublet.db import Prepared, Tx
 from sublet.errors import Unavailable
 from sublet.http import subdomains as endpoints
@@ -59,12 +58,12 @@ _seen: ContextVar[Any] = ContextVar("seen", default=None)
 def _read_then_write(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, question: str, read: Callable[[Tx, Any], Any]
 ) -> None:
-    """Let what a verb asks of a store be read in a transaction of its own, before the one that writes."""
+    """Read in an own transaction, before the writing one, what a verb reads from a store."""
     asked = getattr(module, question)
 
     async def read_first(call: Any, status: int, verb: Any, *args: Any, **kwargs: Any) -> Any:
         found = await call.context.db.read(read, call)
-        await asyncio.sleep(0.1)  # the network's part: the others read meanwhile
+        await asyncio.sleep(0.1)  # time for other requests to read
 
         def with_old_answer(tx: Tx, *inner: Any, **named: Any) -> Any:
             token = _seen.set(found)
@@ -86,9 +85,9 @@ def _read_then_write(
 def _balance_first(monkeypatch: pytest.MonkeyPatch) -> None:
     _read_then_write(
         monkeypatch,
-        ledger_store,
+        credit_store,
         "lock_balance",
-        lambda tx, call: ledger_store.find_balance(tx, call.registrant.user.id),
+        lambda tx, call: credit_store.find_balance(tx, call.registrant.user.id),
     )
 
 
@@ -132,7 +131,7 @@ def test_balance_read_before_the_transaction_is_caught(
 def test_without_the_lock_the_constraint_still_holds(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second line: with the balance read too early nobody is charged into the negative all the same."""
+    """The second line of defence: even if the balance is read too early, no charge makes it negative."""
     _balance_first(monkeypatch)
     with running_service(database_url) as service:
         service.add_domain()
@@ -154,9 +153,9 @@ def test_coupon_counted_before_the_transaction_is_caught(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def newest(tx: Tx, _call: Any) -> Any:
-        return next(iter(coupon_store.list_coupons(tx)), None)
+        return next(iter(credit_store.list_coupons(tx)), None)
 
-    _read_then_write(monkeypatch, coupon_store, "lock_coupon", newest)
+    _read_then_write(monkeypatch, credit_store, "lock_coupon", newest)
     _without_checks(monkeypatch)
     with running_service(database_url) as service:
         service.add_domain()
@@ -181,7 +180,7 @@ def test_quota_read_before_the_lock_is_caught(database_url: str, monkeypatch: py
 
 
 def _renew_an_old_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every renewal see the name as the first one saw it, as where the row is read before the lock."""
+    """Let every renewal see the name as the first renewal saw it, as if the row were read before the lock."""
     seen: dict[str, Subdomain] = {}
 
     def find_old(tx: Tx, user_id: int, identifier: str) -> Subdomain:
@@ -220,7 +219,7 @@ def test_a_renewal_without_its_reference_is_caught(
 
 
 def test_no_begin_immediate_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that begins as a reader is refused where somebody else has written meanwhile."""
+    """A transaction that begins by reading is refused if another one has written since."""
     monkeypatch.setattr("sublet.db.sqlite.BEGIN_WRITE", "BEGIN")
     # The operator's commands say so with an exit code, which the test's helper asserts.
     with running_service(url) as service, pytest.raises((Unavailable, AssertionError)):
@@ -316,7 +315,7 @@ def test_a_wrong_clock_loses_nothing(url: str) -> None:
 def test_a_sweep_without_the_brake_is_caught(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("worker.clockwork.jump_reason", "subdomains.apply_brake.away_reason"):
         monkeypatch.setattr(f"sublet.{name}", lambda *_: None)
-    monkeypatch.setattr("sublet.subdomains.apply_brake.losses_reason", lambda **_: None)
+    monkeypatch.setattr("sublet.subdomains.sweep.brake.losses_reason", lambda **_: None)
     with running_service(url) as service:
         service.add_domain()
         with pytest.raises(AssertionError):

@@ -68,7 +68,7 @@ def test_an_unreachable_name_server_refuses_nobody_and_is_waited_for(outage: Out
         wait_until(lambda: _shown(service, ada, names[0])["status"] == "active")
     again = service.call(ada, "POST", f"/subdomains/{names[0]}/retry")
     assert (again.status_code, again.json()["error"]) == (409, "retry_not_available")
-    # The others follow by themselves, within their back-off.
+    # The other names follow within their back-off.
     wait_until(lambda: zone_is_right(service))
     shown = [_shown(service, ada, name) for name in names]
     assert {each["status"] for each in shown} == {"active"}
@@ -191,7 +191,7 @@ def test_an_implausible_repair_stops_and_asks(outage: Outage) -> None:
     service.operator("zone", "repair", "example.test", "--force")
     wait_until(lambda: zone_is_right(service))
     assert standing(service) == set()
-    # The audit still tells what was forgotten, and the doctor says so of each name.
+    # The audit still has the forgotten names, and the doctor reports each.
     assert {each.invariant for each in service.doctor()} == {"row_is_replayed", "nameservers_are_indexed"}
     service.write(restore)
     wait_until(lambda: zone_is_right(service))

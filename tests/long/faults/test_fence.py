@@ -1,4 +1,4 @@
-"""Two publishers, or one that was long away: what was prepared earlier never overwrites what is newer."""
+"""Two publishers, or one that paused for long: an old batch never overwrites a newer one."""
 
 import asyncio
 from collections import Counter
@@ -39,7 +39,7 @@ def test_no_fence_is_caught(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_was_only_written_ahead_does_not_pass_for_ours(outage: Outage) -> None:
-    """Killed after the write-ahead, before the zone was changed: a record by hand at the name is still somebody else's."""
+    """Killed after the write-ahead, before the zone was changed: a record added by hand at the name still isn't ours."""
     service = outage.service
     ada = service.add_user()
     with outage.held():

@@ -59,7 +59,7 @@ def test_committed_but_not_published_is_published_after_the_restart(
         in_zone = point in ("published", "recorded")
         assert bool(standing(service, NAME)) is in_zone, "it was not killed at the point"
         serving.start()
-        # Nobody acts: no retry, no further request.
+        # No retry, no further request.
         wait_until(lambda: zone_is_right(service))
         assert service.delegation(NAME) == {"ns1.provider.example", HOST}
         assert "8.8.4.4" in service.dig(NAME)

@@ -12,13 +12,14 @@ from sqlalchemy import select
 from sublet.audit import Actor, audit_events
 from sublet.credits.model import Payable
 from sublet.db import Tx
+from sublet.doctor.running import check_sweep
 from sublet.mail.store import mails
-from sublet.subdomains import store, sweep_store
-from sublet.subdomains.check_sweep import check_sweep
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.store import milestones
 from support.crash_checks import zone_is_right
 from support.postgresql import fresh_database
 from support.running_service import Registrant, RunningService, registry_address
@@ -41,7 +42,7 @@ STEPS = Counter(
         "purged": 2,
     }
 )
-"""What time has to do to them at once, with one automatic renewal among them; nothing was swept before."""
+"""The steps that are due at once, with one automatic renewal; no sweep ran before."""
 MAILS = Counter(
     {
         "expires_in_30_days": 1,
@@ -52,11 +53,11 @@ MAILS = Counter(
         "trash_ends": 1,
     }
 )
-"""Of each name the last reminder alone, and none where its time is over."""
+"""Only the last reminder of each name, and none after its expiry."""
 
 
 def furnish(service: RunningService) -> Registrant:
-    """Register names long ago, and delete some of them not so long ago."""
+    """Register names long ago, and delete some of them later."""
     service.add_domain()
     ada = service.add_user(credit_count=100)
     actor = Actor("user", user_id=ada.id)

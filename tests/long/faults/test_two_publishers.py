@@ -1,4 +1,4 @@
-"""Two publishers share the zones of one registry: each zone is one's at a time, and whoever has lost it writes nothing any more."""
+"""Two publishers share the zones of one registry: each zone has one publisher at a time, and the other doesn't write to it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,9 +16,8 @@ from sublet.platform_domains import zone_store
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.owner_store import published_owners
 from sublet.subdomains.publishing import Batch
-from sublet.subdomains.store import select_subdomains
+from sublet.subdomains.store import published_owners, select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.worker import leased, publisher
 from sublet.worker.zones import ReadBack
@@ -119,7 +118,7 @@ def test_a_zone_on_a_primary_is_one_publishers_at_a_time(
 def test_without_leases_they_get_in_each_others_way(
     shared: tuple[Registry, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broken twin: whoever asks for a lease gets it, and nobody is told that it is lost."""
+    """The broken twin: every request for a lease is granted, and its loss isn't noticed."""
     _without_leases(monkeypatch)
     with pytest.raises(AssertionError):
         test_a_zone_on_a_primary_is_one_publishers_at_a_time("knot", shared, tmp_path)
@@ -168,7 +167,7 @@ def _zone(registry: Registry) -> set[tuple[str, str, str]]:
 
 
 def _held_before_the_record(worker: Worker, go_on: asyncio.Event | None = None) -> asyncio.Event:
-    """Have a publisher stand still after it has changed the zone, for ever or until it may go on; gives what tells that it does."""
+    """Pause a publisher after it has changed the zone, until it may continue; yield the function that continues it."""
     stopped = asyncio.Event()
     change = worker.publisher.built_in.change
 
@@ -183,7 +182,7 @@ def _held_before_the_record(worker: Worker, go_on: asyncio.Event | None = None) 
 
 
 async def _late_failure(registry: Registry, url: str) -> None:
-    """One publisher stands still for longer than its lease, another begins with the zone; then the first finds that it can't read back."""
+    """One publisher pauses for longer than its lease, and another takes the zone; then the first can't read back."""
     name = publish_lease(registry.domains["example.test"])
     async with two_publishers(registry, url, _no_primary) as (one, other):
         go_on = asyncio.Event()
@@ -195,7 +194,7 @@ async def _late_failure(registry: Registry, url: str) -> None:
         begun = _held_before_the_record(other)
         other.start()
         await begun.wait()
-        # Nobody else writes now: the one has lost the zone, the other stands still.
+        # No other writer: one publisher has lost the zone, the other pauses.
         before = await registry.db.read(_published)
         go_on.set()
         await until(lambda: not one.publisher._tasks)

@@ -1,4 +1,4 @@
-"""Two services over one PostgreSQL and a real primary: one of them is killed, or stands still for longer than its leases last."""
+"""Two services over one PostgreSQL and a real primary: one is killed, or pauses for longer than its leases last."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ GIVEN_UP_SECONDS = 30.0
 
 @dataclass
 class Two:
-    """Two processes that serve the same registry; `first` is the one that a test kills or stops."""
+    """Two processes that serve one registry; the test kills or stops `first`."""
 
     on: ServiceOn
     first: ServeProcess
@@ -50,7 +50,7 @@ class Two:
         self._call("POST", "/subdomains", {"fqdn": name, "nameservers": [nameserver]})
 
     def _call(self, method: str, path: str, body: dict[str, Any]) -> None:
-        """Send a request, again while it is refused as `unavailable`: one that stands still may hold a row until PostgreSQL ends its transaction."""
+        """Send a request, again while it is refused as `unavailable`: a paused process may hold a row until PostgreSQL ends its transaction."""
         ends_at = time.monotonic() + GIVEN_UP_SECONDS
         while True:
             answer = self.second.service.call(self.ada, method, path, body)
@@ -60,7 +60,7 @@ class Two:
         assert answer.is_success, answer.text
 
     def lease(self) -> Lease:
-        """Who has the zone, or had it last."""
+        """Return the process that has the zone, or had it last."""
         return self.second.service.read(lambda tx: find(tx, publish_lease(find_platform_domain(tx, ZONE).id)))
 
     def processes(self) -> dict[int, dict[str, Any]]:
@@ -109,7 +109,7 @@ def url(postgresql_server: str) -> Iterator[str]:
 
 
 def _first_gets_it(two: Two) -> None:
-    """Have the first begin with a change of the name, and get its signal there: whoever has the zone, it is the first's in the end."""
+    """Let the first process begin with a change of the name and get its signal there; it has the zone then."""
     two.register(NAME, "ns1.first.example")
     wait_until(two.is_settled)
     two.armed.write_text("1")

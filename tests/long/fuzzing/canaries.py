@@ -1,4 +1,4 @@
-"""Canaries: texts that stand where something secret or somebody's own stands, and are then looked for where they must not be."""
+"""Canaries: unique texts in the place of secrets and private data, which are searched where they must not occur."""
 
 import re
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ FORBIDDEN: dict[str, frozenset[str]] = {
     # Registered names are public in the DNS; whose they are is not.
     "registered name": frozenset({METRICS}),
 }
-"""By kind: where a canary must not be. In an answer to another account none may be."""
+"""The places where a canary must not be, by kind. No canary may be in an answer to another account."""
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A text to look for; `tokens` are its owner's, whose answers may have it; none: nobody's may."""
+    """A text to search for; answers to `tokens` may contain it."""
 
     kind: str
     text: str

@@ -1,4 +1,4 @@
-"""Sends packets to a real name server over UDP and TCP, and holds each answer against what is allowed."""
+"""Send packets to a real name server over UDP and TCP, and check each answer."""
 
 import random
 import socket
@@ -12,7 +12,7 @@ from long.fuzzing.packets import Packets, allowed_bytes, expects_answer, opt_rec
 from long.fuzzing.slow import SLOW_SECONDS, is_slow
 
 UNDER_WAY = 100
-"""Packets sent before their answers are waited for; the server drops what is beyond 1,000."""
+"""How many packets are sent before their answers are awaited; the server drops packets beyond 1,000."""
 HANG_SECONDS = 10.0
 TCP_SHARE = 0.02
 """Of the packets, over TCP."""
@@ -24,7 +24,7 @@ OPT_BYTES = 11
 
 @dataclass(slots=True)
 class DnsTally:
-    """What was sent and came back. Octets of answers over UDP; `factor` is octets of an answer to one octet of its packet."""
+    """Counts packets and answers. Octets are of answers over UDP; `factor` is the octets of an answer per octet of its packet."""
 
     packets: int = 0
     over_tcp: int = 0
@@ -66,7 +66,7 @@ class Sender:
         self._next_id = self._draws.randrange(65536)
 
     def send(self, count: int, ends_at: float) -> None:
-        """Send so many packets, or fewer where the time is over before."""
+        """Send `count` packets, or fewer if the time ends first."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             udp.connect(self._address)
@@ -115,7 +115,7 @@ class Sender:
         self._receive(udp, {packet[:2]: packet for packet in packets}, HANG_SECONDS)
 
     def _receive(self, udp: socket.socket, waiting: dict[bytes, bytes], seconds: float) -> None:
-        """Take answers until none is missing, or none has come for so long."""
+        """Receive answers until all have come, or none came for this long."""
         udp.settimeout(seconds)
         while waiting:
             try:
@@ -204,7 +204,7 @@ class Sender:
 
 
 def referral_factor(address: tuple[str, int], name: str) -> tuple[int, float]:
-    """Return the octets of the largest referral to a name over UDP, and how many they are to one octet of its query."""
+    """Return the octets of the largest referral to a name over UDP, in all and per octet of its query."""
     packet = b"\x12\x34" + query(wire_name(name), 2, records=(opt_record(65535, flags=0x8000),))[2:]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.settimeout(HANG_SECONDS)
@@ -218,7 +218,7 @@ def referral_factor(address: tuple[str, int], name: str) -> tuple[int, float]:
 def send_packets(
     address: tuple[str, int], seed: int, names: list[str], count: int, seconds: float
 ) -> DnsTally:
-    """Send packets from this process, for so long at most, and return what became of them."""
+    """Send packets from this process, for a limited time, and return the counts."""
     sender = Sender(address, seed, names)
     sender.send(count, time.monotonic() + seconds)
     return sender.tally

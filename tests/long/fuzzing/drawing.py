@@ -116,7 +116,7 @@ class Drawing:
             method = draw(_METHODS)
         elif damage == "bad token":
             token = draw(self._bad_tokens)
-        else:  # one's own token where it does not belong
+        else:  # the client's own token in a wrong place
             turn = draw(_TENTHS)
             path = f"/subdomains/{token}" if turn < 3 else path
             search = f"?q={token}&token={token}" if turn > 6 else search
@@ -145,7 +145,7 @@ def some_of(members: dict[str, SearchStrategy[Any]]) -> SearchStrategy[dict[str,
 
 
 def _damaged_value(draw: DrawFn, body: Any) -> Any:
-    """Return a body with a member of a hostile value, perhaps one that nobody knows, or something else altogether."""
+    """Return a body with a member of a hostile value, perhaps an unknown member, or another kind of body."""
     if not isinstance(body, dict) or draw(_TENTHS) == 0:
         return draw(_HOSTILE)
     of_its_own = bool(body) and draw(_TENTHS) < 5
@@ -217,7 +217,7 @@ def _raw(draw: DrawFn, method: str, path: str, headers: list[str]) -> bytes:
 
 
 def values(schema: Schema, texts: dict[str, list[str]], name: str = "") -> SearchStrategy[Any]:
-    """Return a strategy of JSON values that a schema describes; texts are good ones of that name, where there are some."""
+    """Return a strategy of the JSON values of a schema; texts are good ones for that name, if there are some."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     for several in ("anyOf", "oneOf"):

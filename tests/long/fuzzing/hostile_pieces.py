@@ -1,4 +1,4 @@
-"""Pieces of hostile requests: texts, values, bodies, headers and heads that somebody has stumbled over before."""
+"""Pieces of hostile requests: texts, values, bodies, headers and request heads that have broken other software."""
 
 from typing import Any
 

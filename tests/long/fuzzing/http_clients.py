@@ -26,13 +26,13 @@ _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
 @dataclass(slots=True)
 class HttpTally:
-    """What was sent and came back."""
+    """Counts requests and answers."""
 
     requests: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
-    """Answers by status; 0 where the connection was closed without one."""
+    """Answers by status; 0 for a connection closed without an answer."""
     longest_seconds: float = 0.0
     findings: list[str] = field(default_factory=list)
 
@@ -52,7 +52,7 @@ class HttpTally:
 
 
 class Client:
-    """One client with one connection, which is kept as long as the service keeps it."""
+    """A client with one connection, kept open while the service keeps it."""
 
     def __init__(self, aim: Aim, canaries: tuple[Canary, ...]) -> None:
         self.tally = HttpTally()
@@ -144,7 +144,7 @@ class Client:
             self.close()
             if received or fresh or again:
                 return split_answers(received)
-            # The service has closed a kept connection that waited too long: that is its right, and a client begins anew.
+            # The service may close an idle connection; the client opens another one.
         raise AssertionError
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ def _answer_bytes(received: bytes, *, head: bool) -> int | None:
 
 
 def split_answers(received: bytes) -> list[tuple[int, bytes]]:
-    """Return each answer's status and octets; what is left over belongs to the last."""
+    """Return each answer's status and octets; octets left over belong to the last."""
     answers = []
     while found := _STATUS.match(received):
         size = _answer_bytes(received, head=False) or len(received)
@@ -185,7 +185,7 @@ def split_answers(received: bytes) -> list[tuple[int, bytes]]:
 def send_requests(
     aim: Aim, canaries: tuple[Canary, ...], first_seed: int, count: int, seconds: float
 ) -> HttpTally:
-    """Have hypothesis draw requests and send them, so many, or as many as the time allows."""
+    """Let hypothesis draw requests and send them: `count`, or as many as the time allows."""
     client = Client(aim, canaries)
     ends_at = time.monotonic() + seconds
     batches = st.lists(drawn_requests(aim), min_size=BATCH, max_size=BATCH)

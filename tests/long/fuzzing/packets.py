@@ -1,6 +1,6 @@
-"""Packets for a name server: queries as they should be, such with damage, and nonsense of every kind that the format invites.
+"""Packets for a name server: good queries, damaged ones, and every kind of nonsense that the format allows.
 
-Drawn from a seeded generator by hand and not by hypothesis, which takes a hundred times as long for each: here a million are wanted.
+A seeded generator draws them: hypothesis takes a hundred times as long, and a run needs a million.
 """
 
 import random
@@ -194,9 +194,7 @@ class Packets:
     def _signed(self) -> bytes:
         rdtype = self._draws.choice((250, 250, 24, 249))
         body = wire_name("hmac-sha256")
-        if (
-            rdtype == 250 and self._draws.random() < 0.5
-        ):  # a TSIG of good form, with a key that nobody has (RFC 8945)
+        if rdtype == 250 and self._draws.random() < 0.5:  # a well-formed TSIG with an unknown key (RFC 8945)
             body += struct.pack("!HIHH", 0, 1_700_000_000, 300, 32) + self._draws.randbytes(32) + bytes(6)
         else:
             body += self._octets(80)
@@ -206,7 +204,7 @@ class Packets:
 
 
 def expects_answer(packet: bytes) -> bool:
-    """Tell whether a packet gets an answer over UDP: all do but responses, and what is less than a header."""
+    """Return True if a packet gets an answer over UDP: responses and packets shorter than a header don't."""
     return len(packet) >= 12 and not packet[2] & 0x80
 
 

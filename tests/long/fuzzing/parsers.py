@@ -89,7 +89,7 @@ PACKETS: SearchStrategy[bytes] = st.one_of(
 
 
 def check_name(text: str) -> None:
-    """A name is canonical, good for the wire, and read as itself; or refused with a sentence that can be written."""
+    """A name is canonical, fits the wire, and is parsed as itself; or it is refused with a printable sentence."""
     for parse in (parse_label, parse_domain_name, parse_host_name):
         try:
             name = parse(text)
@@ -102,7 +102,7 @@ def check_name(text: str) -> None:
 
 
 def check_ds(given_ds: DsLike) -> None:
-    """A DS record is one that dnspython reads, and that is read as itself; or refused with a sentence."""
+    """A DS record is valid for dnspython, and is parsed as itself; or it is refused with a sentence."""
     try:
         record = parse_ds(OWNER, given_ds)
     except InvalidDs as refused:
@@ -114,7 +114,7 @@ def check_ds(given_ds: DsLike) -> None:
 
 
 def check_packet(packet: bytes) -> None:
-    """A packet gets an answer that can be read, small enough for UDP; or none, where it is no query at all."""
+    """A query gets an answer that is valid and small enough for UDP; other packets get none."""
     answer = asyncio.run(_reply(packet))
     assert (answer is not None) == expects_answer(packet)
     if answer is not None:
@@ -138,9 +138,9 @@ PARSERS: dict[str, tuple[SearchStrategy[object], Callable[..., None]]] = {
 
 
 def run_parser(parser: str, first_seed: int, count: int, seconds: float = math.inf) -> int:
-    """Give a parser so many drawn inputs, or as many as the time allows; raises with the smallest that it does wrong.
+    """Parse `count` drawn inputs, or as many as the time allows; return their number.
 
-    Returns how many those were.
+    Raises an error with the smallest input that fails.
     """
     ends_at = time.monotonic() + seconds
     done = 0

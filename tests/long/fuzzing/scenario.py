@@ -16,7 +16,7 @@ def _counts(counter: Counter[Any]) -> str:
 
 
 def lines_of(outcome: Fuzzed) -> list[str]:
-    """Return the figures and findings of a run, as lines."""
+    """Return the figures of a run, one a line."""
     http, packets = outcome.http, outcome.dns
     statuses = Counter({str(status or "closed without an answer"): n for status, n in http.statuses.items()})
     rcodes = Counter({dns.rcode.to_text(dns.rcode.Rcode(code)): n for code, n in packets.rcodes.items()})

@@ -10,7 +10,7 @@ CONFIRMATIONS = 3
 
 
 def is_slow(seconds: float, ask_again: Callable[[], object]) -> bool:
-    """Return whether an answer that took so long is as slow each time that it is asked for again."""
+    """Return True if an answer is as slow each time that the request is repeated."""
     return seconds > SLOW_SECONDS and all(_seconds(ask_again) > SLOW_SECONDS for _ in range(CONFIRMATIONS))
 
 

@@ -1,4 +1,4 @@
-"""A real `sublet serve` with everything planted that must not leave its place, and with accounts that clients may use as they like."""
+"""A real `sublet serve` with planted canaries, and with accounts that clients may use freely."""
 
 import base64
 import os
@@ -30,7 +30,7 @@ LARGE = "large.example.test"
 
 @dataclass(slots=True)
 class World:
-    """What runs and what is planted. `busy` counts requests of the canary account, which works all the while."""
+    """The service and its canaries; `busy` counts the requests of the canary account."""
 
     serving: ServeProcess
     aim: Aim
@@ -49,7 +49,7 @@ class World:
 
     @contextmanager
     def owner_is_busy(self) -> Iterator[None]:
-        """Have the canary account read what is its own meanwhile, so that its secrets are in the memory of the service too."""
+        """Let the canary account read its own data until the block ends, so that the service has its secrets in memory."""
         self._stopped.clear()
         thread = threading.Thread(target=self._work)
         thread.start()
@@ -81,7 +81,7 @@ class World:
                 ]
 
     def audit(self) -> bytes:
-        """Return all rows of the audit as text."""
+        """Return all audit events as text."""
 
         def ask(tx: Tx) -> bytes:
             return "\n".join(
@@ -203,7 +203,7 @@ def _plant_owner(serving: ServeProcess, draws: random.Random) -> tuple[Registran
 def _plant_account(
     serving: ServeProcess, draws: random.Random, number: int, canaries: list[Canary]
 ) -> tuple[str, ...]:
-    """Make an account that clients use, and return its tokens: what is its own is a canary for the others."""
+    """Create an account for clients and return its tokens; its data are canaries for the others."""
     service = serving.service
     email = f"{_hidden(draws, f'user{number}')}@example.org"
     account = service.add_user(email, credit_count=100_000)

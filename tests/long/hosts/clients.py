@@ -1,7 +1,6 @@
-"""A load as clients make it that do what docs/api.md says: each request has a key, and is repeated until it is answered.
+"""Clients that follow docs/api.md: each request has an `Idempotency-Key` and is repeated until it is answered.
 
-They remember what was acknowledged: names, terms, credits, tickets. In the end the registry must hold exactly that: every
-request was answered, so nothing may be missing, and nothing may be there that nobody was told of.
+They remember the names, terms, credits and tickets that were acknowledged. At the end the registry must hold exactly those.
 """
 
 import asyncio
@@ -33,12 +32,12 @@ REFUSED_PAUSE_SECONDS = 0.1
 
 
 class NotAnsweredError(Exception):
-    """A client has given a request up; what became of it nobody told."""
+    """A client has given up a request whose result is unknown."""
 
 
 @dataclass(slots=True)
 class Name:
-    """A name as it was acknowledged."""
+    """A name as acknowledged."""
 
     fqdn: str
     mode: str
@@ -50,7 +49,7 @@ class Name:
 
 @dataclass(slots=True)
 class Account:
-    """A user, and what was acknowledged to the clients that act for them."""
+    """A user, and what was acknowledged to its clients."""
 
     who: Registrant
     names: dict[str, Name] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class Traffic:
     acknowledged: list[float] = field(default_factory=list)
     """When each write was acknowledged, by the monotonic clock."""
     met: Counter[str] = field(default_factory=Counter)
-    """How often: `refused` (nobody listened), `lost` (no answer after it was sent), `503`, `429`, `in_progress`, `replayed`."""
+    """Counts `refused` (connections), `lost` (no answer after a request), `503`, `429`, `in_progress`, `replayed`."""
     lost: list[str] = field(default_factory=list)
     """Each lost answer: the request, the process, how long after it was sent, and the error."""
     faults: list[str] = field(default_factory=list)
@@ -79,9 +78,9 @@ class Traffic:
 
 @dataclass(slots=True)
 class Client:
-    """One client with kept connections to every API process: it takes them in turn, and the next one where one fails.
+    """A client with a connection to every API process; it uses them in turn, and the next one if one fails.
 
-    Broken twins: without `repeats` it takes what wasn't answered for not done; without `keeps_key` it repeats under another key.
+    Broken twins: without `repeats` it never repeats a request; without `keeps_key` it repeats under another key.
     """
 
     number: int
@@ -161,12 +160,12 @@ class Client:
         name.is_deleted = True
 
     async def _look(self, http: httpx.AsyncClient, name: Name) -> None:
-        """What was acknowledged is to be seen at once, at whichever process."""
+        """Check that any process shows the acknowledged state at once."""
         answer = await self._send(http, "GET", f"/subdomains/{name.fqdn}", None, 200)
         self._agree(answer["subdomain"], name)
 
     async def status(self, http: httpx.AsyncClient, fqdn: str) -> str:
-        """Return a name's status as it is shown now."""
+        """Return a name's current status."""
         answer = await self._send(http, "GET", f"/subdomains/{fqdn}", None, 200)
         return str(answer["subdomain"]["status"])
 
@@ -193,7 +192,7 @@ class Client:
     async def _send(
         self, http: httpx.AsyncClient, method: str, path: str, body: Any, expected: int
     ) -> dict[str, Any]:
-        """Send a request until it has the answer that it must have; wait as `Retry-After` says."""
+        """Send a request until it has the expected answer; wait for `Retry-After`."""
         key = uuid.uuid4().hex
         ends = time.monotonic() + ANSWER_SECONDS
         met = self.traffic.met

@@ -11,7 +11,7 @@ from support.dns_updates import skip_without
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder with a short path, which others may enter: sockets lie in it, and PostgreSQL runs as another user."""
+    """A folder with a short path for sockets, which PostgreSQL's user may enter."""
     skip_without("knot")
     with tempfile.TemporaryDirectory(prefix="hosts-") as folder:
         yield Path(folder)

@@ -1,6 +1,6 @@
-"""Sublet as an operator runs it on several hosts: API processes, workers, PostgreSQL with a standby, Knot; each a process here.
+"""Sublet like on several hosts: API processes, workers, PostgreSQL with a standby, and Knot, all on this machine.
 
-Each process is kept running as systemd would: whatever ends is started anew after a moment.
+A process that exits is restarted after a moment, as systemd does.
 """
 
 import os
@@ -25,7 +25,7 @@ from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, primary_settings, settings_file
 
 RESTART_SECONDS = 0.5
-"""How long after its end a process is started anew: `RestartSec` of a systemd unit."""
+"""How long after its exit a process is restarted: `RestartSec` of a systemd unit."""
 READY_SECONDS = 180.0
 _COMMAND = "from sublet.cli.main import main; main()"
 
@@ -68,7 +68,7 @@ class Part:
         return self.process.pid
 
     def keep_running(self) -> None:
-        """Start it anew if it ended a moment ago."""
+        """Restart it if it exited a moment ago."""
         with self.lock:
             if self.process is None or self.process.poll() is None:
                 return
@@ -78,7 +78,7 @@ class Part:
                 self.start()
 
     def restart(self) -> int:
-        """Have it end in its own time, start it anew and wait until it is ready; return the exit code of its end."""
+        """Stop it gracefully, start it and wait until it is ready; return the exit code."""
         with self.lock:
             assert self.process is not None
             self.process.terminate()
@@ -121,7 +121,7 @@ class Installation:
 
     @contextmanager
     def kept_running(self) -> Iterator[None]:
-        """Everything started and ready, and started anew when it ends; all ended after the block."""
+        """Start everything, restart what exits, and end everything after the block."""
         keeper = threading.Thread(target=self._keep_running, name="keeper")
         try:
             for part in self.parts:
@@ -187,7 +187,7 @@ def installation(
             "SUBLET_CONFIG": config,
             "SUBLET_FREE_QUOTA": str(chosen.free_quota),
             "SUBLET_LOG_LEVEL": "warning",
-            # They count, but none is to be reached.
+            # The limits count, but are never reached.
             "SUBLET_RATE_LIMIT_READ_PER_MINUTE": "1000000",
             "SUBLET_RATE_LIMIT_WRITE_PER_MINUTE": "1000000",
             "SUBLET_RATE_LIMIT_TICKET_PER_MINUTE": "1000000",
@@ -225,7 +225,7 @@ def _part(
     listen: str,
     address: tuple[str, int],
 ) -> Part:
-    """Return a process that tells of itself at an address, which the setting `listen` gives it."""
+    """Return a process whose readiness is asked at an address, which the setting `listen` sets."""
     where = f"{address[0]}:{address[1]}"
     log = folder / f"{name.replace(' ', '-')}.log"
     return Part(name, words, {**environment, listen: where}, log, lambda: _answers(f"http://{where}/readyz"))

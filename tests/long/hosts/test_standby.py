@@ -51,7 +51,7 @@ def commits_that_wait(pair: PostgresqlPair) -> Iterator[list["Future[None]"]]:
         try:
             yield futures
         finally:
-            pair.primary.kill()  # whoever still waits is let go
+            pair.primary.kill()  # ends the commits that still wait
 
 
 def test_nothing_is_acknowledged_while_the_standby_is_away(pair: PostgresqlPair) -> None:

@@ -1,6 +1,6 @@
-"""Trials of an installation of many processes, as functions with parameters: the tests call them small, `make soak` large.
+"""Trials of an installation of many processes under a load that never stops.
 
-In each the load goes on all the time. In the end everything must be there that was acknowledged, once, and nothing else.
+At the end, everything that was acknowledged must be stored, once, and nothing else.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from support.write_load import Records, records_of
 SETTLED_SECONDS = 90.0
 """How long a trial waits until everything is published after the last start."""
 TAKEOVER_SECONDS = 1.0
-"""How long after the primary's end somebody decides to promote the standby."""
+"""How long after the primary's end the operator promotes the standby."""
 AWAY_SECONDS = 2.0
 """How long the standby or the name server is away."""
 GIVEN_UP_SECONDS = 9.0
 """How long it is away for processes to give up waiting for it, and to say so."""
 STEADY_ACKNOWLEDGEMENTS = 20
-"""So many writes are acknowledged before and after each kill."""
+"""How many writes are acknowledged before and after each kill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survived:
-    """What came of one kill: how long until the part worked again, until clients were answered, until a new name was published."""
+    """The result of one kill: how long until the part was ready, until clients were answered, until a new name was published."""
 
     what: str
     back_seconds: float
@@ -70,7 +70,7 @@ class Loaded:
         return len(self.load.traffic.acknowledged)
 
     def wait_for_acknowledgements(self, count: int = STEADY_ACKNOWLEDGEMENTS) -> None:
-        """Wait until so many more writes were acknowledged."""
+        """Wait until `count` more writes were acknowledged."""
         wanted = self.acknowledged + count
         wait_until(lambda: self.acknowledged >= wanted or bool(self.load.traffic.faults), SETTLED_SECONDS)
         assert self.load.traffic.faults == [], self.load.traffic.faults[:5]
@@ -103,10 +103,10 @@ class Loaded:
         return Survived(what, back - began, silence, published - began, self.load.traffic.met - met)
 
     def restart_all(self) -> Iterator[str]:
-        """Restart everything of ours, one after the other, as for a new version: first by SIGHUP, then whole processes.
+        """Restart all processes one by one, as for a new version: first by SIGHUP, then the whole process.
 
         Raises:
-            AssertionError: a client that follows `Retry-After`, and takes the other process where nobody listens, lost an answer.
+            AssertionError: an answer was lost, though clients follow `Retry-After` and use the other process if one refuses.
         """
         met, lost = Counter(self.load.traffic.met), len(self.load.traffic.lost)
         for api in self.running.apis:
@@ -135,7 +135,7 @@ def _kill_part(part: Part) -> None:
 
 
 def _kill_child(part: Part) -> None:
-    """Kill a child of a process that has several; its parent is to start another."""
+    """Kill a child of a process; its parent must start another."""
     before = children_of(part.pid)
     assert before, f"{part.name} has no children"
     os.kill(before[0], signal.SIGKILL)
@@ -159,7 +159,7 @@ def _kill_database(trial: Loaded) -> None:
 
 
 def _restart_database(trial: Loaded) -> None:
-    """The primary dies and comes back as itself: the standby follows it again."""
+    """The primary dies and starts again; the standby follows it."""
     pair = trial.running.pair
     pair.primary.kill()
     time.sleep(TAKEOVER_SECONDS)
@@ -176,16 +176,16 @@ def _kill_standby(trial: Loaded) -> None:
 
 
 def _kill_both(trial: Loaded) -> None:
-    """The standby dies, then the primary, and what the standby has is what is left.
+    """The standby dies, then the primary; the standby is all that is left.
 
-    While it was away nothing may have been acknowledged. The broken twin, which doesn't wait for its standby, does.
+    Nothing may have been acknowledged without the standby. The broken twin, which doesn't wait for its standby, does that.
     """
     pair = trial.running.pair
     pair.standby.kill()
     if pair.synchronous:
         before = trial.acknowledged + len(
             trial.load.clients
-        )  # what was under way may just have been committed
+        )  # requests under way may just have been committed
         time.sleep(GIVEN_UP_SECONDS)
         assert trial.acknowledged <= before, "acknowledged without the standby"
     else:
@@ -216,8 +216,8 @@ def under_load(running: Installation, **options: Any) -> Iterator[Loaded]:
     """Send a load to an installation until the end of the block; then check everything.
 
     Raises:
-        AssertionError: a request failed, something acknowledged is missing or there twice, something is there that nobody was
-            told of, an invariant is broken, the zone is not the registry, or transactions waited for each other.
+        AssertionError: a request failed, an acknowledged write is missing or stored twice, an unacknowledged one is stored, an
+            invariant is broken, the zone differs from the registry, or transactions deadlocked.
     """
     service = running.service
     accounts = [
@@ -236,7 +236,7 @@ def under_load(running: Installation, **options: Any) -> Iterator[Loaded]:
 
 
 def killed_in_turn(folder: Path, what: Sequence[str], *, restarts: int = 0, **options: Any) -> Iterator[str]:
-    """Kill each part in turn under load, then restart everything so many times; yield a line for each, and one for the end."""
+    """Kill each part in turn under load, then restart everything `restarts` times; yield a line for each, and one for the end."""
     with installation(folder, **options) as running:
         with under_load(running) as trial:
             for each in what:
@@ -254,9 +254,9 @@ def _is_replaced(part: Part, before: Sequence[int]) -> bool:
 
 
 def answers_lost_after_commit(folder: Path, **options: Any) -> None:
-    """Kill the only process of the API while clients wait for the answers of what is committed: Knot hangs, and they wait for it.
+    """Kill the only API process while clients wait for answers of committed requests, because Knot hangs.
 
-    With `keeps_key` False it is the broken twin, whose clients repeat under another key.
+    With `keeps_key` False, the clients are the broken twin that repeats under another key.
     """
     with (
         installation(
@@ -269,7 +269,7 @@ def answers_lost_after_commit(folder: Path, **options: Any) -> None:
         before = trial.acknowledged
         wait_until(lambda: _waiting_names(running) >= len(trial.load.clients))
         assert trial.acknowledged >= before
-        _kill_child(running.apis[0])  # the parent alone would have it finish what is under way
+        _kill_child(running.apis[0])  # killed alone, the parent would let requests finish
         assert trial.load.traffic.lost, "no answer was lost"
         running.on.primary.thaw()
         trial.wait_for_acknowledgements()
@@ -297,9 +297,9 @@ def _told(met: Counter[str]) -> str:
 
 
 def check(running: Installation, accounts: Sequence[Account]) -> None:
-    """Check that exactly what was acknowledged is there, in the registry and, nobody acting, in the zone."""
+    """Check that exactly the acknowledged writes are in the registry, and without any help in the zone."""
     service = running.service
-    with suppress(AssertionError):  # what is in the registry tells more
+    with suppress(AssertionError):  # the difference in the registry tells more
         wait_until(lambda: service.read(count_waiting) == {}, SETTLED_SECONDS)
     wanted: set[tuple[str, str, str]] = set()
     for account in accounts:
@@ -309,13 +309,13 @@ def check(running: Installation, accounts: Sequence[Account]) -> None:
     assert service.read(count_waiting) == {}
     found = running.on.records()
     assert found == wanted, sorted(found ^ wanted)[:20]
-    with suppress(AssertionError):  # what is violated tells more
+    with suppress(AssertionError):  # the violations tell more
         wait_until(lambda: service.doctor() == [], SETTLED_SECONDS)
     service.operator("doctor")
 
 
 def _check_names(running: Installation, account: Account) -> Records:
-    """Check an account's names, and return the records that they are to have in the zone."""
+    """Check an account's names, and return the records that the zone must have for them."""
     live = {each["fqdn"]: each for each in running.service.list_all(account.who, "/subdomains", "subdomains")}
     trashed = {
         each["fqdn"]

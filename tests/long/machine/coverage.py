@@ -1,4 +1,4 @@
-"""What a run has to have met: of every verb success, crash or every refusal that docs/errors.md and docs/cli.md tell of it."""
+"""The outcomes that a run must have seen: of every verb success, crash and every refusal in docs/errors.md and docs/cli.md."""
 
 _PAID = "payment_confirmation_required insufficient_scope price_changed insufficient_credits"
 _KEYED = "(done) (crash) (replayed) idempotency_key_reused"
@@ -46,7 +46,7 @@ WANTED: dict[str, frozenset[str]] = {
 
 
 def missed(outcomes: dict[tuple[str, str], int]) -> list[str]:
-    """Return what was never met, as "verb: outcome"."""
+    """Return the outcomes never seen, as "verb: outcome"."""
     return [
         f"{verb}: {came}"
         for verb, wanted in WANTED.items()

@@ -38,7 +38,7 @@ GOOD_NAMES = tuple(
     if name[0] in ("alpha", "beta", "gamma", "delta", "lang", "gold", "vip", "ab")
     and name[1] != "nowhere.test"
 )
-"""Those that somebody can register, as things stand at first."""
+"""The names that can be registered at the beginning."""
 NUMBERS = st.integers(0, len(GOOD_NAMES) - 1)
 
 PICKS = st.integers(0, 31)

@@ -34,7 +34,7 @@ from long.machine.time_model import Registry
 from long.machine.world import Listed, Name, Pay, Refused, Wish
 
 Request = tuple[str, str, dict[str, Any], str | None]
-"""A registrant's request: verb, who, arguments, the `Idempotency-Key`."""
+"""A registrant's request: verb, user, arguments, the `Idempotency-Key`."""
 
 STEPS = 200
 """How many steps a run has; more would not fit into hypothesis' bounds of a test case."""
@@ -43,13 +43,13 @@ CHECK_STEPS = 100
 
 PEOPLE = ("ann", "ben", "cat", "dan")
 OWNER = st.sampled_from((*[None] * 12, *PEOPLE))
-"""Who acts on a name: its owner (None), or anybody."""
+"""The user who acts on a name: its owner (None), or any user."""
 WHO = st.sampled_from(PEOPLE)
 DOMAIN = st.sampled_from(("one.test", "two.test", "three.test"))
 
 
 class Tally:
-    """What was done so far in this process: verbs with what came of them. `step` counts those of the present run."""
+    """Counts the verbs of this process by their outcome; `step` counts the steps of the current run."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
@@ -167,12 +167,12 @@ class _Moves(RuleBasedStateMachine):
         self._pass(max(timedelta(0), instant - self.model.now))
 
     def _free(self, number: int) -> tuple[str, str]:
-        """A name by its number among those that nobody holds."""
+        """Return a free name by its number."""
         free = [each for each in GOOD_NAMES if self.model.holder(".".join(each)) is None] or GOOD_NAMES
         return free[number % len(free)]
 
     def _pick(self, pick: int) -> tuple[str, Name | None]:
-        """A name by its number from the newest, as its id or by its name: live, held, any there was, or none there is."""
+        """Return a name by its number from the newest, as id or fqdn: live, held, former or unknown."""
         names = self.model.names
         if pick < 20:
             names = [each for each in names if not each.trashed_at] or names
@@ -316,7 +316,7 @@ class _Moves(RuleBasedStateMachine):
 
     @move(8, how=HOWS, same=st.booleans())
     def send_again(self, how: How, same: bool) -> None:
-        """A registrant's last request once more: or the last one that succeeded under a key, under that key."""
+        """Repeat a registrant's last request, or the last successful request with a key, with that key."""
         verb, who, args, key = self.last if same else self.last_keyed
         self.send(verb, who, how if same else How(key, how.crash), **args)
 
@@ -399,7 +399,7 @@ class _Moves(RuleBasedStateMachine):
 
     @move(2, fate=st.sampled_from(("published", "not_read_back", "not_recorded")))
     def finish_publishing(self, fate: str) -> None:
-        """It comes back, whatever was done meanwhile."""
+        """The publisher continues, whatever happened since."""
         finish(self.real, self.model, self.held, fate)
         self.held = None
         self._done("publish", f"{fate} later")

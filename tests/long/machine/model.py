@@ -1,11 +1,10 @@
-"""A small model of the registry: what every verb must answer and change, told anew from the documents.
+"""A model of the registry: what every verb must answer and change, written from the documents.
 
-It imports nothing of the service. Its sources are docs/spec.md, docs/spec-choices.md, docs/errors.md and docs/cli.md; it is
-as simple as it can be, keeps everything in dictionaries and looks through all of it at each question.
+It imports nothing of the service. Its sources are docs/spec.md, docs/spec-choices.md, docs/errors.md and docs/cli.md. It keeps
+everything in dictionaries and searches all of them for each question.
 
-A method named after a verb checks what the verb checks, in the documented order: it raises `Refused` with the wire's code,
-or gives back the effect as a function, which is called once it is known that the verb was committed. So a crash before
-the commit needs nothing undone.
+A method named after a verb checks the conditions in the documented order. It raises `Refused` with the error code, or returns the
+effect as a function, which is called when the verb is committed. So a crash before the commit needs no undo.
 """
 
 from collections import Counter
@@ -58,7 +57,7 @@ class Model:
         self.audit: Counter[str] = Counter()
         self.remembered: dict[tuple[str, str], tuple[object, Any, datetime]] = {}
 
-    # What is asked of a name
+    # Questions about a name
 
     def status(self, name: Name) -> str:
         """The status; the first that holds."""
@@ -114,7 +113,7 @@ class Model:
         return FREE_QUOTA if own is None else own
 
     def holder(self, fqdn: str) -> Name | None:
-        """Who holds a name: live, in the trash or cooling off."""
+        """Return the owner of a name that is live, in the trash or cooling off."""
         held = [each for each in self.names if each.fqdn == fqdn and not each.released_at]
         assert len(held) <= 1, fqdn
         return held[0] if held else None
@@ -185,7 +184,7 @@ class Model:
         return effect
 
     def update_nameservers(self, who: str, *, what: str, wish: Wish) -> Effect:
-        """PUT …/nameservers: what is left out is kept; glue of hosts that are gone goes by itself."""
+        """PUT …/nameservers: omitted members are kept; glue of removed hosts is removed."""
         name = self._own(who, what)
         if name.suspended_at:
             raise Refused("subdomain_suspended")
@@ -503,14 +502,14 @@ class Model:
         return name.id, price
 
     def move(self, who: str, kind: str, credit_count: int, refunded: int | None = None) -> int:
-        """Move a balance; gives the movement's id."""
+        """Change a balance; return the id of the movement."""
         self.people[who].balance += credit_count
         assert self.people[who].balance >= 0
         self.moved.append(Moved(who, kind, credit_count, self.people[who].balance, refunded))
         return len(self.moved)
 
     def _change(self, name: Name, *, always: bool = False) -> None:
-        """The DNS has to follow, if the name ever was for it."""
+        """Mark that the DNS must follow, if the name was ever published."""
         name.updated_at = self.now
         if name.generation or always:
             name.generation += 1
@@ -531,7 +530,7 @@ class Model:
     # The same request again under one key
 
     def recall(self, who: str, key: str, request: object) -> Any:
-        """What was done under a key in the last 24 hours: None for nothing."""
+        """Return the result stored under a key in the last 24 hours, or None."""
         known, outcome, at = self.remembered.get((who, key), (None, None, self.now))
         if outcome is None or at <= self.now - DAY:
             return None
@@ -540,7 +539,7 @@ class Model:
         return outcome
 
     def remember(self, who: str, key: str, request: object, outcome: Any) -> None:
-        """Keep what was done under a key."""
+        """Store a result under a key."""
         self.remembered[who, key] = (request, outcome, self.now)
 
 

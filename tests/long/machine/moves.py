@@ -1,7 +1,7 @@
-"""The moves of the machine: methods with the strategies of their arguments and a weight.
+"""The moves of the machine: methods with a weight and the strategies of their arguments.
 
-They are no rules of hypothesis' own since it leaves some of the rules out of every run ("swarm testing"); with as many as there
-are here, hardly a run would then have all that leads deep into a name's life. Here each step draws any move, by weight.
+They aren't rules of hypothesis, which leaves some rules out of every run ("swarm testing"): with this many rules, hardly any run would
+have all those that lead deep into a name's life. Here each step draws any move, by weight.
 """
 
 from collections.abc import Callable

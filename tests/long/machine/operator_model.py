@@ -9,7 +9,7 @@ _DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
 
 class OperatorModel(Model):
-    """The model, but for what time does by itself, which is in `time_model`."""
+    """The model, except for the effects of time, which are in `time_model`."""
 
     # Credits and coupons
 
@@ -28,7 +28,7 @@ class OperatorModel(Model):
         return self._moves(to, "adjustment", credit_count, "credits.adjust")
 
     def record_payment(self, *, to: str, reference: str, credit_count: int) -> Effect:
-        """`sublet payment record`: a reference counts once, whoever's it is."""
+        """`sublet payment record`: a reference counts once, for any user."""
         if not reference or credit_count < 1:
             raise Refused("validation_failed")
         if reference in self.references:
@@ -134,7 +134,7 @@ class OperatorModel(Model):
         return self._held(what, held=True)
 
     def unsuspend(self, *, what: str) -> Effect:
-        """`sublet subdomain unsuspend`: grace and trash count anew from now."""
+        """`sublet subdomain unsuspend`: grace and trash start again now."""
         return self._held(what, held=False)
 
     def _held(self, what: str, *, held: bool) -> Effect:
@@ -151,7 +151,7 @@ class OperatorModel(Model):
         return effect
 
     def operator_restore(self, *, what: str) -> Effect:
-        """`sublet subdomain restore`: as it was, and nothing is extended; so not after its grace."""
+        """`sublet subdomain restore`: the name is unchanged and not extended; so it is refused after its grace."""
         name = self._any(what)
         ends_at = self.grace_ends_at(name)
         if name.purged_at or not name.trashed_at or (ends_at and ends_at <= self.now):
@@ -159,7 +159,7 @@ class OperatorModel(Model):
         return lambda: self.bring_back(name)
 
     def purge(self, *, what: str, release: bool) -> Effect:
-        """`sublet subdomain purge [--release]`: released only once the DNS has confirmed that nothing stands there."""
+        """`sublet subdomain purge [--release]`: released only after the DNS has confirmed the removal."""
         name = self._any(what)
         done = name.released_at or (name.purged_at and not release)
         early = release and (self.waits(name) or self.depended_on(name.fqdn))
@@ -220,7 +220,7 @@ class OperatorModel(Model):
 
         def effect() -> Any:
             if after != place.settings:
-                for each in self.names:  # dated anew, where the days are others
+                for each in self.names:  # new due dates, if the days changed
                     if each.domain == domain and any(place.settings[name] != after[name] for name in _DAYS):
                         each.looked_at = None
                 place.settings = after
@@ -241,7 +241,7 @@ class OperatorModel(Model):
     def offer_mode(
         self, *, domain: str, mode: str, price: int | None, renewal_price: int | None, days: int | None
     ) -> Effect:
-        """`sublet domain offer`: what is not said stays; at first a renewal costs what a registration does."""
+        """`sublet domain offer`: omitted options stay; at first a renewal costs the same as a registration."""
         place = self.places.get(domain)
         if place is None:
             raise Refused("not_found")
@@ -282,7 +282,7 @@ class OperatorModel(Model):
         return effect
 
     def set_label(self, *, domain: str, label: str, listed: Listed) -> Effect:
-        """`sublet label set`: replaces what was listed; only for new registrations, and for prices."""
+        """`sublet label set`: replaces the list; it counts for new registrations and prices only."""
         place = self.places.get(domain)
         if place is None:
             raise Refused("not_found")
@@ -302,7 +302,7 @@ class OperatorModel(Model):
         return effect
 
     def open_ticket(self, who: str, *, subject: str | None, what: str | None) -> Effect:
-        """POST /support/tickets: a suspended user too; about a name of one's own, in the trash too."""
+        """POST /support/tickets: also for suspended users, and about own names, also in the trash."""
         about = [each for each in self._meant(who, what) if not each.trashed_at or self.restorable(each)]
         if not subject or (what is not None and not about):
             raise Refused("validation_failed")

@@ -1,7 +1,7 @@
-"""How the machine's choices are drawn: evenly, from the seed alone.
+"""How the machine draws: evenly, from the seed alone.
 
-Hypothesis' own way copies parts of one run into the next and prefers constants that it finds in the sources. The first makes
-near-duplicates of runs as long as these, and by the second the same seed draws otherwise once a file has changed.
+Hypothesis copies parts of one run into the next, which makes near-duplicates of long runs. It also prefers constants found in the
+sources, so that a seed would draw something else after any file has changed.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ NAME = "sublet-even"
 
 
 class EvenProvider(HypothesisProvider):
-    """Draws whole numbers evenly; everything else as hypothesis does."""
+    """Draws integers evenly; everything else like hypothesis."""
 
     def draw_integer(self, min_value: int | None = None, max_value: int | None = None, **others: Any) -> int:
         if min_value is None or max_value is None or self._random is None:

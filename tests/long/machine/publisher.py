@@ -34,7 +34,7 @@ def begin(real: Real, model: Registry, domain: str) -> Held | None:
 
 
 def finish(real: Real, model: Registry, held: Held | None, fate: str) -> None:
-    """Change the zone, and record what came of it: read back as asked, not so, or nothing since the publisher died.
+    """Change the zone and record the result: read back as expected, or not, or nothing since the publisher died.
 
     "not_sent": it dies before it changes the zone.
     """

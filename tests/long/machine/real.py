@@ -1,4 +1,4 @@
-"""The real registry under the machine: an SQLite file copied from a prepared one, a clock that stands still, and the verbs."""
+"""The real registry of the machine: an SQLite file copied from a prepared one, a clock that the machine moves, and the verbs."""
 
 import asyncio
 import shutil
@@ -18,9 +18,9 @@ from sqlalchemy import Engine
 import sublet.db.sqlite
 from long.machine.time_model import Registry
 from long.machine.verbs import CALLS
-from sublet.accounts.add_user import add_user
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.credits.grant_credits import grant_credits
+from sublet.credits.movements import grant_credits
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record
 from sublet.errors import Refusal
@@ -44,7 +44,7 @@ class Crash(Exception):  # noqa: N818 - no error of the code: it is made to happ
 
 @dataclass(frozen=True)
 class Got:
-    """What came of a verb: its result, a refusal, or a crash."""
+    """The outcome of a verb: its result, a refusal, or a crash."""
 
     result: Any = None
     refusal: Refusal | None = None
@@ -67,7 +67,7 @@ class Real:
 
     def _open(self) -> Database:
         # The engine is kept for the next machine and the next restart: it has no connection once it is closed, only
-        # compiled statements, and compiling them anew each time would be a third of the machine's time.
+        # compiled statements; compiling them each time would be a third of the machine's time
         make, sublet.db.sqlite.sqlite_engine = sublet.db.sqlite.sqlite_engine, _kept_engine
         try:
             return open_database(f"sqlite:///{self.path}", lambda: self.now)
@@ -75,7 +75,7 @@ class Real:
             sublet.db.sqlite.sqlite_engine = make
 
     def restart(self) -> None:
-        """Close the database, as at the end of the process, and open it again."""
+        """Close the database and open it again, like a restarted process."""
         self._loop.run_until_complete(self.db.close())
         self.db = self._open()
 
@@ -95,7 +95,7 @@ class Real:
         return self._loop.run_until_complete(self.db.write(fn))
 
     def send(self, verb: str, who: str | None, key: str | None, args: dict[str, Any], *, crash: bool) -> Got:
-        """Run a verb as a user, through the memory of `Idempotency-Key`s, or (`who` None) as the operator."""
+        """Run a verb as a user, with the store of `Idempotency-Key`s, or (`who` None) as the operator."""
         actor = Actor(kind="user", user_id=self.ids[who], token_id=1) if who is not None else OPERATOR
         call = CALLS[verb]
 
@@ -130,7 +130,7 @@ def _kept_engine(url: str, **options: Any) -> Engine:
 @cache
 def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
     """Make the world of the model in a database to be copied; give its path, the ids by name, the events so far."""
-    # Its folder stays till the process ends: every machine copies from it.
+    # Its folder exists until the process ends: every machine copies from it.
     folder = tempfile.TemporaryDirectory(prefix="sublet-machine-", dir=fast_folder())
     _kept.append(folder)
     path = Path(folder.name) / "prepared.db"
@@ -196,6 +196,6 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def fast_folder() -> Path | None:
-    """Return where temporary files cost no disk, or None for the usual place."""
+    """Return a folder for temporary files in memory, or None for the default one."""
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
     return memory if memory.is_dir() else None

@@ -7,14 +7,14 @@ from long.machine import machine
 from long.machine.provider import NAME
 
 RUNS = 25
-"""A seed stands for so many runs of `machine.STEPS` steps each."""
+"""How many runs of `machine.STEPS` steps a seed has."""
 
 
 def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
-    """Run the machine `runs` times; what was done is counted in `machine.TALLY`.
+    """Run the machine `runs` times; `machine.TALLY` counts the outcomes.
 
     Raises:
-        AssertionError: the registry and the model differ; with `shrink` at the end of the shortest story that hypothesis finds.
+        AssertionError: the registry and the model differ; with `shrink`, after the fewest steps that hypothesis finds.
     """
     machine.TALLY.example, machine.TALLY.failed_at = 0, None
     run_state_machine_as_test(
@@ -23,7 +23,7 @@ def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
             backend=NAME,
             max_examples=runs,
             stateful_step_count=machine.STEPS,
-            database=None,  # the seed is what is kept
+            database=None,  # the seed is enough
             deadline=None,  # other processes take their time too
             phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
             # Long stories are the point, and so is their size; nothing is filtered.

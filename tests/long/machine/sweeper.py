@@ -5,8 +5,8 @@ from functools import partial
 from long.machine.real import OPERATOR, Real
 from long.machine.time_model import Registry
 from sublet.db import Tx
-from sublet.subdomains.resume_sweep import resume_sweep
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.stop import resume_sweep
+from sublet.subdomains.sweep.sweep import sweep
 
 _ATTEMPTS = """
     SELECT subdomain_id, kind FROM milestones
@@ -15,7 +15,7 @@ _ATTEMPTS = """
 
 
 def sweep_all(real: Real, model: Registry) -> list[str]:
-    """Sweep; where the brake stops it the operator says that all is right. Tell what was met."""
+    """Sweep; if the sweep stops, the operator resumes it. Return the outcomes."""
     tries = model.tries()
     swept = real.write(sweep)
     stops = model.sweep_stops()

@@ -20,9 +20,11 @@ OPERATIONS = share(4_000, whole=20_000)
 
 
 def test_the_registry_does_as_the_model_says() -> None:
-    first = 20261121  # fixed: what a change breaks is seen in the change, and the long runs draw anew
+    first = (
+        20261121  # fixed, so that a failure belongs to the change under test; the long runs draw new seeds
+    )
     outcomes: Counter[tuple[str, str]] = Counter()
-    # What is rare may be missing in one run of many; then some more seeds have to bring it.
+    # One run of many may miss a rare outcome; then further seeds must see it.
     for number in range(first, first + 3 * -(-OPERATIONS // (RUNS * STEPS))):
         if sum(outcomes.values()) >= OPERATIONS and not missed(outcomes):
             break
@@ -60,7 +62,7 @@ def _late_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_what_dangles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "see_to_dependents", lambda *_: None)
+    monkeypatch.setattr(sweep, "handle_dependents", lambda *_: None)
 
 
 TWINS = (_keep_what_dangles, _no_rest, _forget_the_dns, _no_fence, _charge_twice, _late_start)

@@ -11,7 +11,7 @@ AWAY = 7 * DAY
 SEEN = timedelta(minutes=1)
 """How exact it is remembered when the sweep last ran."""
 PAUSE = timedelta(minutes=1)
-"""How long a name that cooled off still has to wait when its removal was not published at the last look."""
+"""How long a name that cooled off waits if its removal was not published at the last check."""
 
 
 class Registry(OperatorModel):
@@ -37,11 +37,11 @@ class Registry(OperatorModel):
         return effect
 
     def sweep_stops(self) -> bool:
-        """Whether the sweep has to ask first: the clock lies far after where it last was."""
+        """Return True if the sweep must stop first: the clock is far ahead of its last sweep."""
         return self.now - self.swept_at > AWAY
 
     def tries(self) -> set[int]:
-        """Which names are to be renewed by themselves now."""
+        """Return the names that are due for automatic renewal."""
         return {each.id for each in self.names if self._tries(each)}
 
     def _tries(self, name: Name) -> bool:
@@ -59,7 +59,7 @@ class Registry(OperatorModel):
         return self.now >= again_at
 
     def sweep(self, order: Sequence[int]) -> list[str]:
-        """Do what time does; `order` is that of the attempts to renew, which draw on one balance. Gives what came of them."""
+        """Apply the due steps; `order` is that of the renewals, which share one balance. Return their outcomes."""
         if self.sweep_stops() or self.now - self.swept_at >= SEEN:
             self.swept_at = self.now
         came = [self._try(self.names[number - 1]) for number in order]

@@ -4,17 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from long.machine.world import FREE_QUOTA, Coupon, Listed, Pay, Wish
-from sublet.accounts.edit_user import UserEdit, edit_user
-from sublet.accounts.suspend_user import suspend_user
-from sublet.accounts.unsuspend_user import unsuspend_user
+from sublet.accounts.users import UserEdit, edit_user, suspend_user, unsuspend_user
 from sublet.audit import Actor
-from sublet.credits.add_coupon import CouponTerms, add_coupon
-from sublet.credits.adjust_credits import adjust_credits
-from sublet.credits.grant_credits import grant_credits
+from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
 from sublet.credits.model import Payable
-from sublet.credits.record_payment import PaymentMade, record_payment
-from sublet.credits.refund_charge import refund_charge
-from sublet.credits.retire_coupon import retire_coupon
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
 from sublet.db import Tx
 from sublet.dns.types import GlueInput
 from sublet.platform_domains.labels import set_label
@@ -22,24 +16,21 @@ from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
-from sublet.subdomains.operator_restore import operator_restore
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
-from sublet.subdomains.restore import restore
+from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.unsuspend import unsuspend
+from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.tickets.close import close
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
-from sublet.tickets.staff_reply import staff_reply
+from sublet.tickets.staff import close, staff_reply
 
 Call = Callable[[Tx, Actor, dict[str, int], dict[str, Any]], Any]
-"""Runs a verb: the transaction, who acts, the ids of users and platform domains by name, the machine's arguments."""
+"""Runs a verb, with the transaction, the actor, the ids of users and platform domains by name, and the machine's arguments."""
 
 
 def _payable(pay: Pay) -> Payable:

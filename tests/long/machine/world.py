@@ -10,7 +10,7 @@ Effect = Callable[[], Any]
 
 
 class Refused(Exception):  # noqa: N818 - as the refusals that it stands for
-    """The verb has to refuse with this code; `details` are those that it has to give, as far as they are predicted."""
+    """The verb must refuse with this code and these `details`, as far as the model predicts them."""
 
     def __init__(self, code: str, **details: Any) -> None:
         super().__init__(code)
@@ -40,7 +40,7 @@ class Listed:
 
 @dataclass
 class Place:
-    """A platform domain; `settings` by their names, `foreign` labels are in use by records that nobody here wrote."""
+    """A platform domain; `settings` by their names; `foreign` labels have records that the registry didn't write."""
 
     settings: dict[str, Any]
     offers: dict[str, Offer]
@@ -61,7 +61,7 @@ class Person:
 
 @dataclass
 class Coupon:
-    """A coupon; `used` has the users who used it, once for each time."""
+    """A coupon; `used` has its users, once for each use."""
 
     percent: int | None = None
     fixed: int | None = None
@@ -99,7 +99,7 @@ class Pay:
 
 @dataclass(frozen=True)
 class Wish:
-    """A delegation as it is sent: None leaves what is stored. Glue: host and address; DS: their texts."""
+    """A delegation as sent: None leaves the stored one. Glue: host and address; DS: their texts."""
 
     nameservers: tuple[str, ...] | None = ()
     glue: tuple[tuple[str, str], ...] | None = ()
@@ -158,7 +158,7 @@ class Ticket:
 
 
 FREE_QUOTA = 2
-"""The setting that counts where a user has no quota of its own."""
+"""The quota of users without a quota of their own."""
 
 _SETTINGS: dict[str, Any] = {
     "hidden": False,
@@ -173,7 +173,7 @@ _SETTINGS: dict[str, Any] = {
     "trash_days": 30,
     "cooling_off_days": 7,
 }
-"""The settings of a platform domain that count here, as they are where nothing is said."""
+"""The default settings of a platform domain that the model uses."""
 
 
 def places_at_first() -> dict[str, Place]:

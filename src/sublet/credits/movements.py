@@ -1,0 +1,221 @@
+"""Move credits for the operator: grant, adjust, refund and record a payment (`sublet credits …`, `sublet payment record`)."""
+
+from dataclasses import dataclass
+
+from sublet import audit
+from sublet.accounts.fields import check_reason
+from sublet.accounts.find import lock_user
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.counted import counted
+from sublet.credits import store
+from sublet.credits.fields import CREDITS_MAX, check_amount, check_credits, check_currency, check_reference
+from sublet.credits.ledger import Entry
+from sublet.credits.model import Movement
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, NotFound, validation_failed
+
+
+def next_reference(tx: Tx, user: User, kind: str) -> str:
+    """Return the reference of a user's next movement of a kind: `grant:7:3` is the third grant of user 7.
+
+    Locks the balance, so that two transactions don't get the same number. The unique reference protects against it too.
+    """
+    store.lock_balance(tx, user.id)
+    return f"{kind}:{user.id}:{store.count_movements(tx, user.id, kind) + 1}"
+
+
+def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movement:
+    """Post an entry that was checked, and record it in the audit.
+
+    Raises:
+        Conflict: as `store.post`.
+    """
+    transfer_id = store.post(tx, entry)
+    payment = store.find_payment(tx, transfer_id)
+    assert payment is not None  # noqa: S101 - just posted
+    audit.record(
+        tx,
+        actor,
+        action,
+        "transfer",
+        transfer_id,
+        after={
+            "user_id": user.id,
+            "credits": payment.credits,
+            "balance_after": payment.balance_after,
+            "amount": payment.amount,
+            "currency": payment.currency,
+            "description": payment.description,
+            "reference": payment.reference,
+        },
+    )
+    return Movement(payment, user.email)
+
+
+def grant_credits(tx: Tx, actor: Actor, identifier: str, credit_count: int, reason: str) -> Movement:
+    """Give credits to a user. The reason is shown in the user's history.
+
+    Raises, in this order:
+        NotFound: there is no such user.
+        ValidationFailed: all invalid fields: credits (1 or more), reason (required).
+    """
+    user = lock_user(tx, identifier)
+    text, errors = check_reason(reason, required=True)
+    errors = [*check_credits("credits", credit_count), *errors]
+    if errors:
+        raise validation_failed(errors)
+    reference = next_reference(tx, user, "grant")
+    entry = Entry(user.id, "grant", credit_count, reference, f"Grant: {text}")
+    return move(tx, actor, user, "credits.grant", entry)
+
+
+def adjust_credits(
+    tx: Tx, actor: Actor, identifier: str, credit_count: int, reason: str | None = None
+) -> Movement:
+    """Add credits to a user's balance, or deduct them if `credit_count` is negative.
+
+    Raises, in this order:
+        NotFound: there is no such user.
+        ValidationFailed: all invalid fields: credits (not 0), reason.
+        Conflict: the balance would fall below 0.
+    """
+    user = lock_user(tx, identifier)
+    text, errors = check_reason(reason)
+    if credit_count == 0 or abs(credit_count) > CREDITS_MAX:
+        message = (
+            f"Give a whole number of credits to add, or a negative one to deduct, up to {CREDITS_MAX}; not 0."
+        )
+        errors = [FieldError("credits", "value_invalid", message), *errors]
+    if errors:
+        raise validation_failed(errors)
+    balance = store.lock_balance(tx, user.id)
+    if balance + credit_count < 0:
+        raise Conflict(
+            f"The balance of {user.email} is {counted(balance, 'credit')}; {-credit_count} can't be deducted. Deduct less."
+        )
+    description = f"Adjustment: {text}" if text else "Adjustment"
+    entry = Entry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)
+    return move(tx, actor, user, "credits.adjust", entry)
+
+
+def refund_charge(
+    tx: Tx, actor: Actor, transfer_id: int, credit_count: int | None = None, reason: str | None = None
+) -> Movement:
+    """Refund a charge, in full or in part, once. The name that it paid for stays as it is.
+
+    Raises, in this order:
+        NotFound: there is no such movement.
+        Conflict: it is not a charge.
+        ValidationFailed: all invalid fields: credits (1 to the charge), reason.
+        Conflict: it was refunded before.
+    """
+    charge = store.find_payment(tx, transfer_id)
+    if charge is None:
+        raise NotFound(f"There is no movement {transfer_id}. See `sublet credits history`.")
+    user = lock_user(tx, str(charge.user_id))
+    if charge.kind != "charge":
+        raise Conflict(
+            f"The movement {transfer_id} is a {charge.kind}; only charges are refunded. Give the id of a charge."
+        )
+    text, errors = check_reason(reason)
+    charged = -charge.credits
+    refunded = charged if credit_count is None else credit_count
+    if not 1 <= refunded <= charged:
+        message = f"{charged} credits were charged. Give 1 to {charged} of them."
+        errors = [FieldError("credits", "value_invalid", message), *errors]
+    if errors:
+        raise validation_failed(errors)
+    reference = f"refund:{transfer_id}"
+    if store.has_reference(tx, reference):
+        raise Conflict(
+            f"The charge {transfer_id} was refunded before. Use `sublet credits grant` to give more."
+        )
+    entry = Entry(
+        user.id,
+        "refund",
+        refunded,
+        reference,
+        f"Refund: {text or charge.description}",
+        subdomain_id=store.find_subdomain_id(tx, transfer_id),
+        subdomain=charge.subdomain,
+        refunded_transfer_id=transfer_id,
+    )
+    return move(tx, actor, user, "credits.refund", entry)
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentMade:
+    """A payment outside Sublet: its reference there, and either the package that was bought, or credits, amount and currency."""
+
+    reference: str
+    package_id: int | None = None
+    credits: int | None = None
+    amount: str | None = None
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Bought:
+    credits: int
+    amount: str
+    currency: str
+    description: str
+
+
+def record_payment(tx: Tx, actor: Actor, identifier: str, made: PaymentMade) -> Movement:
+    """Give a user the credits of a payment. A reference can be recorded once.
+
+    Raises, in this order:
+        NotFound: there is no such user; there is no such package.
+        ValidationFailed: all invalid fields: reference; both or neither of package, and credits with amount and currency.
+        Conflict: the reference was recorded before.
+    """
+    user = lock_user(tx, identifier)
+    reference, errors = check_reference(made.reference)
+    bought, more = _bought(tx, made)
+    errors = [*errors, *more]
+    if bought is None or errors:
+        raise validation_failed(errors)
+    if store.has_reference(tx, f"payment:{reference}"):
+        raise Conflict(
+            f"The payment {reference} was recorded before; nothing was changed. Give another reference, if this is another payment."
+        )
+    entry = Entry(
+        user.id,
+        "purchase",
+        bought.credits,
+        f"payment:{reference}",
+        bought.description,
+        amount=bought.amount,
+        currency=bought.currency,
+    )
+    return move(tx, actor, user, "payment.record", entry)
+
+
+def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]]:
+    alone = {"credits": made.credits, "amount": made.amount, "currency": made.currency}
+    if made.package_id is not None:
+        package = store.find_package(tx, made.package_id)
+        if package is None:
+            raise NotFound(f"There is no package {made.package_id}. See `sublet package list`.")
+        errors = [
+            FieldError(field, "value_invalid", "The package says this already; leave one of them out.")
+            for field, value in alone.items()
+            if value is not None
+        ]
+        bought = _Bought(package.credits, package.price, package.currency, f"Purchase: {package.name}")
+        return bought, errors
+    errors = [
+        FieldError(field, "required", "Give a package, or credits, amount and currency.")
+        for field, value in alone.items()
+        if value is None
+    ]
+    amount, amount_errors = check_amount("amount", made.amount) if made.amount is not None else ("", [])
+    currency, currency_errors = check_currency(made.currency) if made.currency is not None else ("", [])
+    credit_count = made.credits if made.credits is not None else 0
+    credit_errors = check_credits("credits", credit_count) if made.credits is not None else []
+    errors = [*errors, *credit_errors, *amount_errors, *currency_errors]
+    if errors:
+        return None, errors
+    return _Bought(credit_count, amount, currency, f"Purchase of {counted(credit_count, 'credit')}"), []

@@ -1,0 +1,55 @@
+"""Add and retire packages of credits (`sublet package …`)."""
+
+from sublet import audit
+from sublet.accounts.fields import check_text
+from sublet.audit import Actor
+from sublet.credits import store
+from sublet.credits.fields import check_amount, check_credits, check_currency
+from sublet.credits.model import Package
+from sublet.db import Tx
+from sublet.errors import Conflict, NotFound, validation_failed
+
+
+def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, currency: str) -> Package:
+    """Offer a package of credits; `price` is a decimal string in `currency`. A package never changes: retire it and add another.
+
+    Raises:
+        ValidationFailed: all invalid fields: name, credits, price, currency.
+    """
+    name, errors = check_text("name", name)
+    price, price_errors = check_amount("price", price)
+    currency, currency_errors = check_currency(currency)
+    errors = [*errors, *check_credits("credits", credit_count), *price_errors, *currency_errors]
+    if errors:
+        raise validation_failed(errors)
+    package_id = store.insert_package(tx, name, credit_count, price, currency)
+    audit.record(
+        tx,
+        actor,
+        "package.add",
+        "package",
+        package_id,
+        after={"name": name, "credits": credit_count, "price": price, "currency": currency},
+    )
+    package = store.find_package(tx, package_id)
+    assert package is not None  # noqa: S101 - just added
+    return package
+
+
+def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
+    """Stop offering a package. A payment for it can still be recorded.
+
+    Raises, in this order:
+        NotFound: there is no such package.
+        Conflict: it is retired already.
+    """
+    package = store.find_package(tx, package_id)
+    if package is None:
+        raise NotFound(f"There is no package {package_id}. See `sublet package list`.")
+    if package.retired_at is not None:
+        raise Conflict(f"The package {package.name} is retired already. No action needed.")
+    store.retire_package(tx, package_id)
+    audit.record(tx, actor, "package.retire", "package", package_id, after={"retired_at": tx.now.isoformat()})
+    retired = store.find_package(tx, package_id)
+    assert retired is not None  # noqa: S101 - packages are never deleted
+    return retired

@@ -1,0 +1,284 @@
+"""What the registry knows about the nameservers of a name: cycles, hosts below other names, and warnings.
+
+The holder of a name controls the nameservers below it. A nameserver belongs to the name directly under the deepest platform domain above it.
+Some nameservers belong to no user's name: those at or below the own name, which have glue, and the operator's: at a platform domain itself,
+at a label that can't be registered, and at records that the registry didn't write.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet import audit
+from sublet.accounts.model import User
+from sublet.db import Tx
+from sublet.dns.delegation import find_nameserver_cycle
+from sublet.dns.names import ancestors, is_at_or_below, reserved_reason
+from sublet.dns.types import Delegation
+from sublet.errors import FieldError, validation_failed
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.zone_signing import is_zone_signed
+from sublet.subdomains import store
+from sublet.subdomains.availability import carries_the_zone
+from sublet.subdomains.lifecycle import is_delegated, restorable_until
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.nameserver_notices import CHANGES, REMOVAL, moment, removed_hosts
+
+CHAIN_MAX = 1000
+"""The maximum number of steps along names that serve each other. Each step is one query; a longer chain counts as no cycle."""
+
+
+def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> list[PlatformDomain]:
+    """Return the platform domains at or above these nameservers, the longest name first.
+
+    Nameservers at or below `owner` itself are skipped, because they have glue.
+    """
+    hosts = [host for host in nameservers if not is_at_or_below(host, owner)]
+    names = {name for host in hosts for name in (host, *ancestors(host))}
+    return platform_domain_store.find_platform_domains_among(tx, names) if names else []
+
+
+def cycle_errors(
+    tx: Tx, owner: str, delegation: Delegation, above: Iterable[PlatformDomain]
+) -> list[FieldError]:
+    """Return an error if the nameservers can be found only through the name itself.
+
+    `above` are the `platform_domains_above` of its nameservers. If a cycle is possible at all, this takes a lock for such changes: two
+    concurrent ones that close a cycle together would not see each other.
+    """
+    if not _leads_inside(owner, delegation, above):
+        return []
+    platform_domain_store.lock_across_zones(tx)
+    registered: dict[str, tuple[str, ...]] = {}
+    hosts = set(delegation.nameservers)
+    for _ in range(CHAIN_MAX):
+        names = {name for host in hosts for name in (host, *ancestors(host))} - registered.keys()
+        found = store.list_nameservers(tx, names) if names else {}
+        if not found:
+            break
+        registered |= found
+        hosts = {host for nameservers in found.values() for host in nameservers}
+    chain = find_nameserver_cycle(owner, delegation.nameservers, registered)
+    if chain is None:
+        return []
+    return [
+        FieldError(
+            "nameservers",
+            "nameserver_cycle",
+            f"These nameservers can only be found through the name itself ({' → '.join(chain)}); "
+            "use one outside, or one below the name with glue.",
+        )
+    ]
+
+
+def _leads_inside(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
+    """True if every nameserver is below a platform domain and none is below the name itself. Any other one can be found."""
+    hosts = delegation.nameservers
+    if not hosts or any(is_at_or_below(host, owner) for host in hosts):
+        return False
+    return all(any(is_at_or_below(host, each.domain) for each in above) for host in hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A nameserver, the name that it is at or below, and the row that holds that name (None if there is none)."""
+
+    host: str
+    name: str
+    platform_domain: PlatformDomain
+    holder: Subdomain | None
+
+    @property
+    def is_held(self) -> bool:
+        """True if a user holds the name, live or in the trash. A name that cools off has no holder."""
+        return self.holder is not None and self.holder.purged_at is None
+
+    @property
+    def is_in_trash(self) -> bool:
+        """True if the name is in the trash, and not purged yet."""
+        return self.is_held and self.holder is not None and self.holder.trashed_at is not None
+
+    @property
+    def is_purged(self) -> bool:
+        """True if the name was purged and is not released yet. The sweep then removes the nameserver."""
+        return self.holder is not None and self.holder.purged_at is not None
+
+    @property
+    def removed_at(self) -> datetime | None:
+        """The time at which the name is purged and the nameserver removed, unless the name is restored. None if it is not in the trash, or suspended."""
+        return restorable_until(self.holder) if self.holder is not None else None
+
+    @property
+    def is_delegated(self) -> bool:
+        """True if the name is in the DNS."""
+        return self.holder is not None and is_delegated(self.holder)
+
+    @property
+    def is_public(self) -> bool:
+        """True if every user may know which names are registered under the platform domain."""
+        return not (self.platform_domain.hidden or self.platform_domain.restricted)
+
+
+def places_of(tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]) -> list[Place]:
+    """Return the places of those nameservers of `owner` that are below another name of the registry.
+
+    `above` are the `platform_domains_above` of the nameservers, the longest name first.
+    """
+    found = []
+    for host in nameservers:
+        nearest = next((each for each in above if is_at_or_below(host, each.domain)), None)
+        if nearest is not None and host != nearest.domain and not is_at_or_below(host, owner):
+            found.append(place_of(tx, host, nearest))
+    return [place for place in found if place is not None]
+
+
+def place_of(tx: Tx, host: str, platform_domain: PlatformDomain) -> Place | None:
+    """Return the place of a nameserver below the deepest platform domain above it, or None if it belongs to the operator."""
+    label = host.removesuffix("." + platform_domain.domain).rpartition(".")[2]
+    name = f"{label}.{platform_domain.domain}"
+    place = Place(host, name, platform_domain, store.find_unreleased(tx, name))
+    return None if place.holder is None and _is_operators(tx, place, label) else place
+
+
+def places_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
+    """Return the places of the stored nameservers of a subdomain."""
+    nameservers = subdomain.delegation.nameservers
+    above = platform_domains_above(tx, subdomain.fqdn, nameservers)
+    return places_of(tx, subdomain.fqdn, nameservers, above)
+
+
+def _is_operators(tx: Tx, place: Place, label: str) -> bool:
+    platform_domain = place.platform_domain
+    # The listed labels of a platform domain that not every user can see are not revealed.
+    listed = platform_domain_store.find_label(tx, platform_domain.id, label) if place.is_public else None
+    is_reserved = (
+        reserved_reason(label) is not None
+        if listed is None
+        else listed.label_class in ("reserved", "blocked")
+    )
+    return (
+        is_reserved
+        or carries_the_zone(platform_domain, place.name)
+        or zone_store.has_names_at_or_below(tx, platform_domain.id, place.name)
+    )
+
+
+def unregistered_errors(
+    places: Iterable[Place], nameservers: Sequence[str], kept: Collection[str], user_id: int
+) -> list[FieldError]:
+    """Return an error for each nameserver below a name without a holder: the next holder could take over the owner's name.
+
+    The user's own names are accepted, except while they cool off. Under a platform domain that not every user can see, another user's name
+    has to be in the DNS, because that is all that may be revealed of it. Nameservers in `kept`, which were stored already, are accepted.
+    """
+    return [
+        FieldError(f"nameservers[{nameservers.index(each.host)}]", "nameserver_unregistered", _sentence(each))
+        for each in places
+        if each.host not in kept and not _is_safe(each, user_id)
+    ]
+
+
+def _is_safe(place: Place, user_id: int) -> bool:
+    is_own = place.holder is not None and place.holder.user_id == user_id
+    return place.is_held and (is_own or place.is_public or place.is_delegated)
+
+
+def _sentence(place: Place) -> str:
+    if place.is_public:
+        return (
+            f"`{place.host}` lies at or below `{place.name}`, which is not registered, so its next holder could take over this "
+            f"name. Register `{place.name}` first, or use another nameserver."
+        )
+    return f"`{place.host}` can't be found: `{place.name}` is not in the DNS. Check the spelling, or use another nameserver."
+
+
+def refuse_unregistered(
+    tx: Tx,
+    user: User,
+    owner: str,
+    nameservers: Sequence[str],
+    above: Sequence[PlatformDomain],
+    *,
+    kept: Collection[str] = (),
+    owner_id: int | None = None,
+) -> None:
+    """Lock the names that the new nameservers are below, so that none is purged before the transaction ends.
+
+    Call it last before the write: names are locked after users and zones. `owner_id` is the changed row, which is locked with them in order of
+    id; None for a new one.
+
+    Raises:
+        ValidationFailed: one of these names has no holder; it may have been purged since the first check.
+    """
+    new = [host for host in nameservers if host not in kept]
+    held = [each.holder.id for each in places_of(tx, owner, new, above) if each.holder is not None]
+    if not held:
+        return
+    store.lock_subdomains(tx, {*held, *([] if owner_id is None else [owner_id])})
+    errors = unregistered_errors(places_of(tx, owner, new, above), nameservers, kept, user.id)
+    if errors:
+        raise validation_failed(errors)
+
+
+def nameserver_warnings(
+    tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
+) -> tuple[str, ...]:
+    """Return a warning for each nameserver below another name that is not in the DNS, and for those removed since the last change.
+
+    `above` are the `platform_domains_above` of its nameservers, given for a name that was just registered, of which none was removed. Warnings
+    reveal only what every user can learn, and when a name in the trash is purged. Not checked: whether the nameservers of the other
+    name know the host.
+    """
+    if above is not None:
+        removed: tuple[str, ...] = ()
+        places = places_of(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
+    else:
+        removed, places = _removed(tx, subdomain), places_of_subdomain(tx, subdomain)
+    return (*removed, *(_warning(each) for each in places if not each.is_delegated))
+
+
+def _removed(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    last = audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 1)
+    if not last or last[0].action != REMOVAL:
+        return ()
+    event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
+    hosts = ", ".join(removed_hosts(event))
+    return (
+        f"Removed on {moment(event.at)}: {hosts}. The name that it was below is no longer registered. Set other nameservers.",
+    )
+
+
+def _warning(place: Place) -> str:
+    if place.is_in_trash:
+        at = place.removed_at
+        when = f"on {moment(at)}" if at is not None else "at the end of its time there"
+        return (
+            f"The nameserver {place.host} can't be found: {place.name} is in the trash. Unless it is restored, {place.host} is "
+            f"removed {when}. Use another nameserver."
+        )
+    if place.is_public and not place.is_held:
+        return f"The nameserver {place.host} can't be found: {place.name} is not registered. Use another nameserver."
+    return f"The nameserver {place.host} can't be found: {place.name} is not in the DNS."
+
+
+def registry_warnings(
+    tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
+) -> tuple[str, ...]:
+    """Return the warnings about a name's nameservers (`above` as in `nameserver_warnings`), then the one about its parent zone."""
+    return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
+
+
+def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
+    """Return `parent_not_signed` for DS records in a zone that is known to be unsigned.
+
+    Validators don't use them (RFC 4035, section 5.2).
+    """
+    if not subdomain.delegation.ds_records or is_zone_signed(tx, subdomain.platform_domain_id) is not False:
+        return ()
+    warning = (
+        f"parent_not_signed: The zone {subdomain.domain} is not signed, so the DS records have no effect and resolvers take "
+        f"{subdomain.fqdn} for unsigned. Ask the operator whether the zone will be signed."
+    )
+    return (warning,)

@@ -1,0 +1,62 @@
+"""The errors in the paid part of a request, in the order they are checked; on both databases."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sublet.credits.model import Payable
+from sublet.errors import (
+    InsufficientCredits,
+    InsufficientScope,
+    PaymentConfirmationRequired,
+    PriceChanged,
+    Refusal,
+    RenewalNotAvailable,
+    ValidationFailed,
+)
+from sublet.subdomains.delete import delete
+from sublet.subdomains.renew import renew
+from sublet.subdomains.restore import restore
+from support.registry import FREE_QUOTA, START, Registry
+
+SHOP = "shop.example.test"
+
+
+PAID = Payable(confirm=True)
+
+
+def _payable(**members: Any) -> Callable[[Payable], Payable]:
+    return lambda payable: replace(payable, **members)
+
+
+# From the last fault to the first, each added to those before it.
+PRICE_FAULTS: list[tuple[type[Refusal], Callable[[Payable], Payable]]] = [
+    (InsufficientCredits, lambda payable: payable),
+    (PriceChanged, _payable(max_credits=10)),
+    (InsufficientScope, _payable(may_spend=False)),
+    (PaymentConfirmationRequired, _payable(confirm=False)),
+    (ValidationFailed, _payable(coupon_code="NONE")),
+]
+
+
+@pytest.mark.parametrize("count", range(1, len(PRICE_FAULTS) + 1))
+@pytest.mark.parametrize("verb", ["renew", "restore"])
+def test_errors_of_the_price_are_checked_in_order(registry: Registry, verb: str, count: int) -> None:
+    registry.grant("ben", 10)
+    held = registry.register(SHOP, "ben", registration_mode="plus")
+    payable = PAID
+    for _, more in PRICE_FAULTS[:count]:
+        payable = more(payable)
+    registry.now = held.expires_at
+    if verb == "renew":
+        with registry.refuses(PRICE_FAULTS[count - 1][0]):
+            registry.write(renew, registry.actor("ben"), SHOP, payable)
+        registry.now = START
+        with registry.refuses(RenewalNotAvailable):
+            registry.write(renew, registry.actor("ben"), SHOP, payable)
+    else:
+        registry.write(delete, registry.actor("ben"), SHOP)
+        with registry.refuses(PRICE_FAULTS[count - 1][0]):
+            registry.write(restore, registry.actor("ben"), SHOP, payable, free_quota=FREE_QUOTA)

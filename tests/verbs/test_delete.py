@@ -1,0 +1,48 @@
+"""Deleting a name, which moves it to the trash (spec, part 3, rule 1); on both databases."""
+
+from sublet.credits.model import Outcome, Payable
+from sublet.dns.types import GlueInput
+from sublet.subdomains.delete import delete
+from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.restore import restore
+from support.registry import FREE_QUOTA, START, Registry
+
+SHOP = "shop.example.test"
+
+
+GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
+
+
+DS = "2371 13 2 " + "0a" * 32
+
+
+def _delegated(registry: Registry) -> Subdomain:
+    return registry.register(
+        SHOP, nameservers=("ns1.example.org", "ns1.shop.example.test"), glue=(GLUE,), ds_records=(DS,)
+    )
+
+
+def test_a_deleted_name_leaves_the_zone_and_is_restored_unchanged(registry: Registry) -> None:
+    held = _delegated(registry)
+    registry.publish()
+    assert registry.write(delete, registry.actor(), str(held.id)) == Outcome(held.id)
+    trashed = registry.subdomain(held.id)
+    assert (trashed.trashed_at, trashed.generation, trashed.delegation) == (START, 2, held.delegation)
+    registry.publish()
+    assert registry.doctor() == []
+    registry.advance(days=29)
+    assert registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA) == Outcome(
+        held.id
+    )
+    back = registry.subdomain(held.id)
+    assert (back.trashed_at, back.delegation, back.expires_at) == (None, held.delegation, held.expires_at)
+    registry.publish()
+    assert derive_status(registry.subdomain(held.id), registry.now) == "active"
+    assert registry.doctor() == []
+
+
+def test_deleting_an_unpublished_name_publishes_nothing(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.write(delete, registry.actor(), SHOP)
+    assert registry.publish() == []

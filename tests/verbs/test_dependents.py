@@ -1,0 +1,417 @@
+"""Nameservers below names that lapse: refused, announced, and removed before another user can register the name; on both databases."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select, update
+
+from sublet import audit
+from sublet.accounts.set_reminders import set_reminders
+from sublet.credits.model import Payable
+from sublet.db import Tx
+from sublet.dns.types import Delegation, GlueInput
+from sublet.doctor.notices import list_notices
+from sublet.errors import Conflict, FieldError, SubdomainUnavailable, ValidationFailed
+from sublet.mail.store import mails
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.platform_domain import edit_platform_domain
+from sublet.subdomains import store
+from sublet.subdomains.delegation_store import nameserver_hosts
+from sublet.subdomains.delete import delete
+from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import Register, Subdomain, TimelineEvent, UpdateNameservers
+from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
+from sublet.subdomains.nameservers import nameserver_warnings, places_of_subdomain
+from sublet.subdomains.purge import purge
+from sublet.subdomains.register import register
+from sublet.subdomains.restore import restore
+from sublet.subdomains.store import subdomains
+from sublet.subdomains.suspend import suspend, unsuspend
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.sweep import BATCH_MAX, sweep
+from sublet.subdomains.timeline import CHANGES, timeline
+from sublet.subdomains.update_nameservers import update_nameservers
+from support.dangling_delegations import store_unchecked
+from support.registry import FREE_QUOTA, OPERATOR, Registry
+
+GONE = "gone.example.test"
+HOST = f"ns1.{GONE}"
+ADA = "ada.example.test"
+OUT = "ns1.provider.example"
+DS = "2371 13 2 " + "ab" * 32
+
+
+def take(registry: Registry, fqdn: str, name: str, *nameservers: str) -> None:
+    """Register a name, as a verb that may be refused."""
+    command = Register(fqdn=fqdn, nameservers=nameservers, payable=Payable(confirm=True))
+    registry.write(register, registry.actor(name), command, free_quota=FREE_QUOTA)
+
+
+def put(registry: Registry, fqdn: str, name: str, *nameservers: str) -> None:
+    """Change the nameservers of a name."""
+    registry.write(update_nameservers, registry.actor(name), fqdn, UpdateNameservers(nameservers=nameservers))
+
+
+def lapse(registry: Registry, *, ds: Sequence[str] = (), others: Sequence[str] = ()) -> Subdomain:
+    """Have ben's name depend on ann's, which goes to the trash; give ben's."""
+    registry.register(GONE, nameservers=(OUT,))
+    ada = registry.register(ADA, "ben", nameservers=(HOST, *others), ds_records=tuple(ds))
+    registry.publish()
+    registry.write(delete, registry.actor(), GONE)
+    registry.sweep()
+    registry.publish()
+    return ada
+
+
+def subjects(registry: Registry, name: str = "ben") -> list[str]:
+    """The subjects of all mails to a user."""
+
+    def ask(tx: Tx) -> list[str]:
+        query = select(mails.c.subject).where(mails.c.user_id == registry.users[name]).order_by(mails.c.id)
+        return [row[0] for row in tx.connection.execute(query)]
+
+    return registry.read(ask)
+
+
+def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
+    """The timeline of a name."""
+
+    def ask(tx: Tx) -> list[TimelineEvent]:
+        return timeline(
+            found,
+            tx.now,
+            terms=store.list_terms(tx, subdomain.id, 9),
+            milestones=sweep_store.list_milestones(tx, subdomain.id),
+            changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 99),
+            nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
+            places=places_of_subdomain(tx, found),
+        )
+
+    found = registry.subdomain(subdomain.id)
+    return registry.read(ask)
+
+
+def codes(found: Iterable[FieldError]) -> list[tuple[str, str]]:
+    """Fields and codes."""
+    return [(each.field, each.code) for each in found]
+
+
+# The takeover
+
+
+def test_registering_the_name_above_a_nameserver_takes_over_no_name(registry: Registry) -> None:
+    ada = lapse(registry, others=(OUT,))
+    registry.add_user("eve")
+    for _ in range(45):
+        registry.live(days=1)
+        try:
+            take(registry, GONE, "eve")
+        except SubdomainUnavailable:
+            continue
+        break
+    else:
+        pytest.fail("the name never was free")
+    assert registry.subdomain(ada.id).delegation.nameservers == (OUT,)
+    assert registry.subdomain(ada.id).published_generation == registry.subdomain(ada.id).generation == 2
+    assert registry.doctor() == []
+
+
+@pytest.mark.parametrize("host", [HOST, GONE, f"a.b.{GONE}", "ns1.x.deep.example.test"])
+def test_a_nameserver_below_an_unregistered_name_is_refused(registry: Registry, host: str) -> None:
+    registry.add_domain("deep.example.test")
+    with registry.refuses(ValidationFailed) as caught:
+        take(registry, ADA, "ben", OUT, host)
+    assert codes(caught[0].errors) == [("nameservers[1]", "nameserver_unregistered")]
+    registry.register(ADA, "ben", nameservers=(OUT,))
+    with registry.refuses(ValidationFailed) as caught:
+        put(registry, ADA, "ben", host, OUT)
+    assert codes(caught[0].errors) == [("nameservers[0]", "nameserver_unregistered")]
+
+
+def test_the_deepest_platform_domain_applies(registry: Registry) -> None:
+    """A name above a nested platform domain can't be registered; below it a name can."""
+    registry.add_domain("deep.example.test")
+    registry.register("x.deep.example.test", nameservers=(OUT,))
+    take(registry, ADA, "ben", "ns1.x.deep.example.test", "deep.example.test")
+
+
+def test_names_in_their_cooling_off_are_refused_too(registry: Registry) -> None:
+    registry.register(GONE, nameservers=(OUT,))
+    registry.write(delete, registry.actor(), GONE)
+    registry.write(purge, OPERATOR, GONE)
+    for name in ("ann", "ben"):
+        with registry.refuses(ValidationFailed):
+            take(registry, ADA, name, HOST)
+
+
+def test_the_operator_s_nameservers_are_accepted(registry: Registry) -> None:
+    registry.write(set_label, OPERATOR, "example.test", "dns", "reserved")
+    registry.write(set_label, OPERATOR, "example.test", "mail", "standard")
+    take(registry, ADA, "ben", "ns7.example.test", "ns1.dns.example.test", "example.test")
+    with registry.refuses(ValidationFailed) as caught:
+        take(registry, "bob.example.test", "ben", "mx.mail.example.test")
+    assert codes(caught[0].errors) == [("nameservers[0]", "nameserver_unregistered")], "it can be registered"
+
+
+def test_nameservers_below_the_user_s_own_names_are_accepted(registry: Registry) -> None:
+    registry.register(GONE)
+    registry.write(delete, registry.actor(), GONE)
+    glue = (GlueInput(f"ns1.{ADA}", "8.8.8.8"),)
+    registry.register(ADA, nameservers=(HOST, f"ns1.{ADA}"), glue=glue)
+
+
+@pytest.mark.parametrize("setting", [{"hidden": True}, {"restricted": True}])
+def test_under_a_hidden_platform_domain_errors_depend_on_the_dns_only(
+    registry: Registry, setting: dict[str, bool]
+) -> None:
+    registry.add_domain("else.test")
+    registry.register("held.else.test")
+    registry.register("trash.else.test", nameservers=(OUT,))
+    registry.register("there.else.test", nameservers=(OUT,))
+    registry.write(delete, registry.actor(), "trash.else.test")
+    registry.write(set_label, OPERATOR, "else.test", "listed", "reserved")
+    registry.write(edit_platform_domain, OPERATOR, "else.test", setting)
+    hosts = [f"ns1.{label}.else.test" for label in ("held", "trash", "listed", "free", "there")]
+    with registry.refuses(ValidationFailed) as caught:
+        take(registry, ADA, "ben", *hosts)
+    said = [each.message.replace(each.message.split(".")[1], "LABEL") for each in caught[0].errors]
+    assert codes(caught[0].errors) == [
+        (f"nameservers[{each}]", "nameserver_unregistered") for each in range(4)
+    ]
+    assert len(set(said)) == 1, "the same words"
+    take(registry, ADA, "ann", *hosts[:2], hosts[4])
+
+
+def test_stored_nameservers_are_kept(registry: Registry) -> None:
+    """A registry from before the rule: its names can still be changed, and nothing else can be added."""
+    registry.write(store_unchecked, registry.register(ADA, "ben"), HOST)
+    registry.write(
+        update_nameservers,
+        registry.actor("ben"),
+        ADA,
+        UpdateNameservers(ds_records=(DS,)),
+    )
+    put(registry, ADA, "ben", HOST, OUT)
+    with registry.refuses(ValidationFailed) as caught:
+        put(registry, ADA, "ben", HOST, f"ns2.{GONE}")
+    assert codes(caught[0].errors) == [("nameservers[1]", "nameserver_unregistered")]
+
+
+def test_a_name_that_others_depend_on_is_reserved(registry: Registry) -> None:
+    """A registry from before the rule: who registered the name would take over the other."""
+    ada = registry.register(ADA, "ben")
+    registry.write(store_unchecked, ada, HOST)
+    (notice,) = registry.read(list_notices)
+    assert (notice.notice, notice.object_id) == ("nameserver_unregistered", ada.id)
+    with registry.refuses(SubdomainUnavailable) as caught:
+        take(registry, GONE, "ann")
+    assert caught[0].details == {"reason": "reserved", "owned": False}
+    take(registry, "gone-2.example.test", "ann")
+    registry.register(GONE, "ben")
+    assert registry.read(list_notices) == []
+
+
+def test_a_change_frees_a_name_once_the_dns_follows(registry: Registry) -> None:
+    registry.write(store_unchecked, registry.register(ADA, "ben"), HOST)
+    registry.publish()
+    put(registry, ADA, "ben", OUT)
+    with registry.refuses(SubdomainUnavailable):
+        take(registry, GONE, "ann")
+    registry.publish()
+    take(registry, GONE, "ann")
+
+
+# The removal
+
+
+def test_the_last_nameserver_goes_with_the_ds_records(registry: Registry) -> None:
+    ada = lapse(registry, ds=(DS,))
+    registry.live(days=31)
+    found = registry.subdomain(ada.id)
+    assert found.delegation == Delegation()
+    assert derive_status(found, registry.now) == "inactive"
+    assert (found.generation, found.published_generation) == (2, 2)
+    assert registry.doctor() == []
+
+
+def test_nameservers_elsewhere_are_kept(registry: Registry) -> None:
+    registry.register(GONE, nameservers=(OUT,))
+    own = f"ns1.{ADA}"
+    ada = registry.register(
+        ADA,
+        "ben",
+        nameservers=(own, HOST, OUT, f"ns2.{GONE}"),
+        glue=(GlueInput(own, "8.8.8.8"),),
+        ds_records=(DS,),
+    )
+    kept = registry.register("kept.example.test", "ben", nameservers=("ns1.gone-2.provider.example",))
+    registry.write(delete, registry.actor(), GONE)
+    registry.live(days=31)
+    found = registry.subdomain(ada.id).delegation
+    assert found.nameservers == (own, OUT)
+    assert found.glue == ada.delegation.glue
+    assert found.ds_records == ada.delegation.ds_records
+    assert registry.subdomain(kept.id).generation == 1
+
+
+@pytest.mark.parametrize("state", ["trash", "suspended"])
+def test_names_in_the_trash_or_suspended_lose_such_nameservers_too(registry: Registry, state: str) -> None:
+    ada = lapse(registry)
+    registry.live(days=20)
+    if state == "trash":
+        registry.write(delete, registry.actor("ben"), ADA)
+    else:
+        registry.write(suspend, OPERATOR, ADA)
+    registry.live(days=11)
+    assert registry.subdomain(ada.id).delegation.nameservers == ()
+    if state == "trash":
+        registry.write(restore, registry.actor("ben"), ADA, Payable(), free_quota=FREE_QUOTA)
+    else:
+        registry.write(unsuspend, OPERATOR, ADA)
+    assert derive_status(registry.subdomain(ada.id), registry.now) != "active"
+    assert registry.doctor() == []
+
+
+def test_a_restored_name_keeps_its_dependents(registry: Registry) -> None:
+    ada = lapse(registry)
+    registry.live(days=20)
+    registry.write(restore, registry.actor(), GONE, Payable(), free_quota=FREE_QUOTA)
+    registry.live(days=40)
+    assert registry.subdomain(ada.id).delegation.nameservers == (HOST,)
+    registry.write(delete, registry.actor(), GONE)
+    registry.live(days=1)
+    assert subjects(registry) == [f"Nameservers of {ADA} need a change"] * 2
+
+
+def test_the_name_is_not_released_before_the_removal_is_published(registry: Registry) -> None:
+    registry.add_domain("else.test")
+    registry.register(GONE, nameservers=(OUT,))
+    registry.register("ada.else.test", "ben", nameservers=(HOST, OUT))
+    registry.publish("else.test")
+    registry.write(delete, registry.actor(), GONE)
+    registry.write(edit_platform_domain, OPERATOR, "example.test", {"cooling_off_days": 0})
+    for _ in range(10):
+        registry.advance(days=5)
+        registry.sweep()
+        registry.publish()
+    with registry.refuses(SubdomainUnavailable) as caught:
+        take(registry, GONE, "ben")
+    assert caught[0].details["reason"] == "cooling_off"
+    registry.publish("else.test")
+    registry.advance(minutes=1)
+    assert registry.sweep().done["released"] == 1
+    take(registry, GONE, "ben")
+
+
+def test_the_operator_can_t_release_a_name_with_dependents(registry: Registry) -> None:
+    lapse(registry)
+    with registry.refuses(Conflict) as caught:
+        registry.write(purge, OPERATOR, GONE, release=True)
+    assert "Purge it without --release" in caught[0].message
+    registry.write(purge, OPERATOR, GONE)
+    registry.sweep()
+    registry.publish()
+    registry.write(purge, OPERATOR, GONE, release=True)
+    take(registry, GONE, "ben")
+
+
+def test_dependents_are_handled_in_batches(registry: Registry) -> None:
+    registry.register(GONE, nameservers=(OUT,))
+    registry.add_user("eve", free_quota=99)
+    count = 2 * BATCH_MAX + 1
+    found = [
+        registry.register(f"n{number}.example.test", "eve", nameservers=(HOST,)) for number in range(count)
+    ]
+    registry.write(delete, registry.actor(), GONE)
+    registry.sweep()
+    registry.publish()
+    registry.write(purge, OPERATOR, GONE)
+    steps = []
+    while (swept := registry.write(sweep)).more:
+        steps += [swept.done["nameservers_removed"]] if swept.done["nameservers_removed"] else []
+    assert steps == [BATCH_MAX, BATCH_MAX, 1]
+    assert {registry.subdomain(each.id).delegation.nameservers for each in found} == {()}
+
+
+# Notices
+
+
+def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Registry) -> None:
+    ada = lapse(registry)
+    start = registry.now
+    assert subjects(registry) == [f"Nameservers of {ADA} need a change"]
+    (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
+    assert warning == (
+        f"The nameserver {HOST} can't be found: {GONE} is in the trash. Unless it is restored, {HOST} is removed on "
+        "21 December 2026, 09:30 UTC. Use another nameserver."
+    )
+    (ahead,) = [each for each in events(registry, ada) if each.event == "nameservers_removed"]
+    assert (ahead.past, ahead.at) == (False, start + timedelta(days=30))
+    registry.live(days=22)
+    assert len(subjects(registry)) == 1
+    registry.live(days=2)
+    assert subjects(registry)[1:] == [f"Nameservers of {ADA} are about to be removed"]
+    registry.live(days=7)
+    assert subjects(registry)[2:] == [f"Nameservers of {ADA} were removed"]
+    (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
+    assert warning.startswith(f"Removed on 21 December 2026, 09:30 UTC: {HOST}.")
+    told = [(each.event, each.past) for each in events(registry, ada) if each.by == "system"]
+    assert told == [("reminded", True), ("reminded", True), ("nameservers_removed", True)]
+    put(registry, ADA, "ben", OUT)
+    assert registry.read(nameserver_warnings, registry.subdomain(ada.id)) == ()
+
+
+def test_without_reminders_only_the_removal_is_mailed(registry: Registry) -> None:
+    registry.write(set_reminders, registry.actor("ben"), enabled=False)
+    lapse(registry)
+    registry.live(days=31)
+    assert subjects(registry) == [f"Nameservers of {ADA} were removed"]
+
+
+def test_no_warnings_while_the_name_in_the_trash_is_suspended(registry: Registry) -> None:
+    ada = lapse(registry)
+    registry.write(suspend, OPERATOR, GONE)
+    registry.live(days=60)
+    assert registry.subdomain(ada.id).delegation.nameservers == (HOST,)
+    assert [each for each in events(registry, ada) if each.event == "nameservers_removed"] == []
+    registry.write(unsuspend, OPERATOR, GONE)
+    registry.live(days=24)
+    assert subjects(registry) == [
+        f"Nameservers of {ADA} need a change",
+        f"Nameservers of {ADA} need a change",
+        f"Nameservers of {ADA} are about to be removed",
+    ]
+
+
+def test_a_second_stay_in_the_trash_is_warned_of_again(registry: Registry) -> None:
+    """All in one instant: no mail has the reference of another."""
+    lapse(registry)
+    put(registry, ADA, "ben", OUT)
+    put(registry, ADA, "ben", HOST)
+    registry.write(
+        lambda tx: tx.connection.execute(
+            update(subdomains).where(subdomains.c.fqdn == GONE).values(due_at=tx.now)
+        )
+    )
+    assert registry.sweep().done["nameservers_told"] == 1
+    assert registry.sweep().done["nameservers_told"] == 0
+
+
+def test_the_doctor_lists_dependents_of_names_in_the_trash(registry: Registry) -> None:
+    ada = lapse(registry)
+    (notice,) = registry.read(list_notices)
+    assert (notice.notice, notice.object_type, notice.object_id) == (
+        "nameserver_in_trash",
+        "subdomain",
+        ada.id,
+    )
+    assert GONE in notice.message
+    assert registry.doctor() == []
+
+
+def test_the_index_is_emptied_with_the_name(registry: Registry) -> None:
+    lapse(registry)
+    registry.write(delete, registry.actor("ben"), ADA)
+    registry.live(days=45)
+    assert registry.dump()[nameserver_hosts.name] == []

@@ -1,0 +1,58 @@
+"""The operator's movements of credits: grant, adjust, refund, record a payment."""
+
+from pathlib import Path
+
+import pytest
+
+from sublet.accounts.find import find_user
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.packages import add_package, retire_package
+from sublet.credits.store import find_balance, list_payments
+from sublet.doctor.credits import check_credits
+from sublet.errors import (
+    Conflict,
+)
+from support.operator_registry import ANNA, BOB, Registry, small_registry
+
+DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return small_registry(tmp_path)
+
+
+def _balance(registry: Registry, email: str = ANNA) -> int:
+    return registry.read(lambda tx: find_balance(tx, find_user(tx, email).id))
+
+
+def test_each_movement_has_its_reference_and_they_sum_up_to_the_balance(registry: Registry) -> None:
+    registry.do(grant_credits, ANNA, 5, "again")
+    registry.do(adjust_credits, ANNA, -7, "error")
+    registry.do(adjust_credits, ANNA, 2)
+    registry.do(refund_charge, 2, 4, "half a year")
+    package = registry.do(add_package, "Small", 10, "009.9", "eur")
+    assert (package.price, package.currency) == ("9.90", "EUR")
+    registry.do(retire_package, package.id)
+    registry.do(record_payment, ANNA, PaymentMade("bank-1", package_id=package.id))
+    registry.do(record_payment, BOB, PaymentMade("bank-2", credits=3, amount="3", currency="EUR"))
+    history = registry.read(list_payments, 1, 100, None)
+    assert [(each.credits, each.reference) for each in reversed(history)][2:] == [
+        (5, "grant:1:2"),
+        (-7, "adjustment:1:1"),
+        (2, "adjustment:1:2"),
+        (4, "refund:2"),
+        (10, "payment:bank-1"),
+    ]
+    assert (history[0].kind, history[0].amount, history[0].currency) == ("purchase", "9.90", "EUR")
+    assert history[1].subdomain == BETA
+    assert _balance(registry) == 100 - 10 + 5 - 7 + 2 + 4 + 10 == history[0].balance_after
+    assert registry.read(check_credits) == []
+
+
+def test_a_payment_s_reference_is_unique_among_all_users(registry: Registry) -> None:
+    made = PaymentMade("bank-1", credits=3, amount="3.00", currency="EUR")
+    registry.do(record_payment, ANNA, made)
+    with pytest.raises(Conflict):
+        registry.do(record_payment, BOB, made)
+    assert _balance(registry, BOB) == 0

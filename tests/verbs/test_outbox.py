@@ -1,0 +1,230 @@
+"""The outbox: claiming mails, recording outcomes, retrying; on both databases."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from sublet.accounts.store import find_user
+from sublet.audit import audit_events
+from sublet.db import Tx
+from sublet.doctor.running import check_mail
+from sublet.errors import Conflict, NotFound
+from sublet.mail import store
+from sublet.mail.model import BACK_OFF_MAX, LEASE, Failure, Mail
+from sublet.mail.outbox import claim, enqueue, record_delivery, retry
+from support.registry import OPERATOR, START, Registry
+
+REFUSED = Failure("550 no such user", permanent=True)
+
+
+AWAY = Failure("connection refused")
+
+
+def put(registry: Registry, reference: str = "test:1", name: str = "ann") -> int:
+    def verb(tx: Tx) -> int:
+        user = find_user(tx, registry.users[name])
+        assert user is not None
+        return enqueue(tx, user, reference=reference, subject="S", text="T")
+
+    return registry.write(verb)
+
+
+def mail(registry: Registry, mail_id: int) -> Mail:
+    found = registry.read(store.find_mail, mail_id)
+    assert found is not None
+    return found
+
+
+def claimed(registry: Registry) -> Mail:
+    found = registry.write(claim)
+    assert found is not None
+    return found
+
+
+def mails(registry: Registry, **filters: Any) -> list[Mail]:
+    return registry.read(store.list_mails, **{"waiting": False, "user_id": None, "limit": 100, **filters})
+
+
+def actions(registry: Registry) -> list[tuple[str, Any, Any]]:
+    def read(tx: Tx) -> list[tuple[str, Any, Any]]:
+        query = select(audit_events.c.action, audit_events.c.before, audit_events.c.after)
+        return [tuple(row) for row in tx.connection.execute(query.order_by(audit_events.c.id))]
+
+    return registry.read(read)
+
+
+def test_a_claimed_mail_can_t_be_claimed_until_the_claim_expires(registry: Registry) -> None:
+    mail_id = put(registry)
+    assert mail(registry, mail_id).state == "waiting"
+    first = claimed(registry)
+    assert (first.id, first.attempts, first.next_attempt_at) == (mail_id, 1, START + LEASE)
+    assert mail(registry, mail_id) == first
+    assert registry.write(claim) is None
+    registry.now += LEASE - timedelta(microseconds=1)
+    assert registry.write(claim) is None
+    registry.advance(seconds=1)
+    assert claimed(registry).attempts == 2
+
+
+def test_the_mail_that_is_due_longest_comes_first_and_failures_back_off(registry: Registry) -> None:
+    first, second = put(registry, "a"), put(registry, "b")
+    assert claimed(registry).id == first
+    assert registry.write(record_delivery, replace(mail(registry, first)), REFUSED) == "failed"
+    assert claimed(registry).id == second
+    registry.advance(hours=1)
+    third = put(registry, "c")
+    order = [claimed(registry).id for _ in range(3)]
+    assert order == [first, second, third]  # the first was due before the second's claim ran out
+
+
+def test_a_sent_mail_is_not_sent_again(registry: Registry) -> None:
+    put(registry)
+    assert registry.write(record_delivery, claimed(registry), None) == "sent"
+    (sent,) = mails(registry)
+    assert (sent.state, sent.sent_at, sent.error, sent.next_attempt_at) == ("sent", START, None, None)
+    registry.advance(days=1)
+    assert registry.write(claim) is None
+    assert not registry.read(store.is_any_due)
+
+
+def test_failures_are_retried_without_end_with_longer_pauses(registry: Registry) -> None:
+    mail_id = put(registry)
+    pauses = []
+    for _ in range(10):
+        assert registry.write(record_delivery, claimed(registry), AWAY) == "failed"
+        found = mail(registry, mail_id)
+        assert found.error == "connection refused"
+        assert found.next_attempt_at is not None
+        pauses.append(found.next_attempt_at - registry.now)
+        registry.now = found.next_attempt_at
+    for number, pause in enumerate(pauses):
+        whole = min(timedelta(hours=1), timedelta(minutes=2**number))
+        assert whole / 2 <= pause <= whole
+    registry.advance(days=1000)
+    assert registry.write(record_delivery, claimed(registry), AWAY) == "failed"
+    assert registry.write(claim) is None
+
+
+def test_a_permanent_refusal_is_given_up_after_three_days_and_can_be_retried(registry: Registry) -> None:
+    mail_id = put(registry)
+    assert registry.write(record_delivery, claimed(registry), REFUSED) == "failed"
+    registry.advance(days=3)
+    assert registry.write(record_delivery, claimed(registry), REFUSED) == "given_up"
+    found = mail(registry, mail_id)
+    assert (found.state, found.given_up_at, found.error) == ("given up", registry.now, REFUSED.sentence)
+    assert registry.write(claim) is None
+    assert mails(registry, waiting=True) == []
+    assert registry.write(retry, OPERATOR, mail_id).state == "waiting"
+    assert actions(registry)[-1] == ("mail.retry", {"attempts": 2, "given_up": True}, None)
+    assert registry.write(record_delivery, claimed(registry), None) == "sent"
+    with registry.refuses(Conflict):
+        registry.write(retry, OPERATOR, mail_id)
+    with registry.refuses(NotFound):
+        registry.write(retry, OPERATOR, mail_id + 1)
+
+
+def test_of_an_old_claim_a_failure_is_ignored_and_a_success_recorded(registry: Registry) -> None:
+    mail_id = put(registry)
+    old = claimed(registry)
+    registry.now += LEASE
+    newer = claimed(registry)
+    registry.write(record_delivery, old, AWAY)
+    assert mail(registry, mail_id) == newer
+    registry.write(record_delivery, old, None)
+    assert mail(registry, mail_id).state == "sent"
+    registry.write(record_delivery, newer, REFUSED)
+    registry.write(record_delivery, newer, None)
+    assert mail(registry, mail_id).sent_at == registry.now
+    assert mail(registry, mail_id).error is None
+
+
+def test_a_logged_mail_can_be_sent_later(registry: Registry) -> None:
+    mail_id = put(registry)
+    assert registry.write(record_delivery, claimed(registry), None, delivers=False) == "logged"
+    found = mail(registry, mail_id)
+    assert (found.state, found.logged_at, found.sent_at) == ("logged", START, None)
+    registry.advance(days=2)
+    assert registry.write(claim) is None
+    assert registry.read(check_mail) == []
+    assert registry.write(retry, OPERATOR, mail_id).state == "waiting"
+    assert registry.write(record_delivery, claimed(registry), None) == "sent"
+    assert mail(registry, mail_id).state == "sent"
+
+
+@pytest.mark.parametrize("failure", [AWAY, REFUSED])
+def test_a_failure_does_not_undo_a_retry_of_the_operator(registry: Registry, failure: Failure) -> None:
+    mail_id = put(registry)
+    registry.advance(days=3)
+    attempt = claimed(registry)
+    registry.advance(seconds=1)
+    registry.write(retry, OPERATOR, mail_id)
+    registry.write(record_delivery, attempt, failure)
+    assert mail(registry, mail_id).next_attempt_at == registry.now
+    assert claimed(registry).attempts == 2
+
+
+def test_a_mail_postponed_by_a_clock_ahead_is_due(registry: Registry) -> None:
+    """An hour is the longest pause; what waits for longer was written by a clock that was ahead, and the doctor says so."""
+    registry.advance(days=100)
+    put(registry, "put in")
+    put(registry, "tried")
+    for _ in range(2):
+        registry.write(record_delivery, claimed(registry), AWAY)
+    registry.advance(days=-100)
+    assert registry.read(store.is_any_due)
+    assert {claimed(registry).reference, claimed(registry).reference} == {"put in", "tried"}
+    assert registry.write(claim) is None
+    assert not registry.read(store.is_any_due)
+    found = registry.read(check_mail)
+    assert [each.invariant for each in found] == ["mail_is_past"] * 2
+    assert "in the future" in found[0].message
+
+
+def test_the_longest_pause_is_kept(registry: Registry) -> None:
+    mail_id = put(registry)
+    attempt = claimed(registry)
+    registry.write(store.record_failure, attempt, "no", registry.now + BACK_OFF_MAX)
+    assert registry.write(claim) is None
+    registry.now += BACK_OFF_MAX
+    assert claimed(registry).id == mail_id
+
+
+def test_a_reference_can_be_mailed_once(registry: Registry) -> None:
+    put(registry, "once")
+    with pytest.raises(IntegrityError):
+        put(registry, "once")
+
+
+def test_waiting_mails_are_counted_and_listed(registry: Registry) -> None:
+    assert registry.read(store.count_waiting).waiting == 0
+    assert registry.read(store.count_waiting).oldest_at is None
+    first = put(registry, "a")
+    registry.advance(hours=1)
+    second = put(registry, "b", "ben")
+    outbox = registry.read(store.count_waiting)
+    assert (outbox.waiting, outbox.oldest_at) == (2, START)
+    assert [each.id for each in mails(registry)] == [second, first]
+    assert [each.id for each in mails(registry, user_id=registry.users["ben"])] == [second]
+    assert [each.id for each in mails(registry, limit=1)] == [second]
+    registry.write(record_delivery, claimed(registry), None)
+    assert [each.id for each in mails(registry, waiting=True)] == [second]
+
+
+def test_the_doctor_reports_mails_that_wait_for_more_than_a_day(registry: Registry) -> None:
+    waiting, _sent = put(registry, "a"), put(registry, "b")
+    registry.write(record_delivery, claimed(registry), AWAY)
+    registry.write(record_delivery, claimed(registry), None)
+    registry.advance(days=1)
+    assert registry.read(check_mail) == []
+    registry.advance(seconds=1)
+    (violation,) = registry.read(check_mail)
+    assert (violation.invariant, violation.object_type, violation.object_id) == (
+        "no_mail_waits",
+        "mail",
+        waiting,
+    )
+    assert "connection refused" in violation.message

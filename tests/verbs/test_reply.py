@@ -1,0 +1,154 @@
+"""Replying to a ticket (spec, part 4), by its user and by staff, on SQLite."""
+
+from datetime import timedelta
+
+from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
+from sublet.credits.model import Outcome
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    Refusal,
+    TicketClosed,
+    TicketNotFound,
+    ValidationFailed,
+)
+from sublet.ids import ticket_number
+from sublet.tickets.find import show_own
+from sublet.tickets.lifecycle import MESSAGES_MAX
+from sublet.tickets.reply import reply
+from sublet.tickets.staff import close, staff_reply
+from support.databases import driver_of
+from support.ticket_house import STAFF, START, House
+
+
+def _field_codes(caught: list[Refusal]) -> list[tuple[str, str]]:
+    return [(each.field, each.code) for each in caught[0].errors]
+
+
+def test_the_status_goes_open_answered_open_closed(house: House) -> None:
+    ticket_id = house.open()
+    house.pass_time(hours=1)
+    with house.tx() as tx:
+        assert staff_reply(tx, STAFF, str(ticket_id), "Like this.", "Olga") == Outcome(ticket_id)
+    answered = house.ticket(ticket_id)
+    assert (answered.status, answered.last_message_at, answered.updated_at) == (
+        "answered",
+        house.now,
+        house.now,
+    )
+    assert answered.created_at == START
+    house.pass_time(hours=1)
+    with house.tx() as tx:
+        assert reply(tx, house.actor("ann"), str(ticket_id), "*Thanks*", "markdown") == Outcome(ticket_id)
+    assert (house.ticket(ticket_id).status, house.ticket(ticket_id).archived) == ("open", False)
+    house.pass_time(hours=1)
+    with house.tx() as tx:
+        assert close(tx, STAFF, ticket_number(ticket_id)) == Outcome(ticket_id)
+    closed = house.ticket(ticket_id)
+    assert (closed.status, closed.archived) == ("closed", True)
+    assert (closed.last_message_at, closed.updated_at) == (house.now, house.now)
+    assert [
+        (each.author_type, each.author_name, each.message_format, each.created_at) for each in closed.messages
+    ] == [
+        ("user", "Ann", "text", START),
+        ("staff", "Olga", "text", START + timedelta(hours=1)),
+        ("user", "Ann", "markdown", START + timedelta(hours=2)),
+        ("system", "System", "text", START + timedelta(hours=3)),
+    ]
+    assert "a reason for the audit alone" not in repr(closed)
+
+
+def test_messages_of_one_instant_keep_their_order(house: House) -> None:
+    ticket_id = house.open()
+    for text in ("b", "a", "c"):
+        with house.tx() as tx:
+            reply(tx, house.actor("ann"), str(ticket_id), text, None)
+    assert [each.message for each in house.ticket(ticket_id).messages[1:]] == ["b", "a", "c"]
+
+
+def test_a_suspended_user_may_not_reply(house: House) -> None:
+    ticket_id = house.open()
+    house.suspend("ann")
+    with house.refuses(AccountSuspended) as (tx, _):
+        reply(tx, house.actor("ann"), str(ticket_id), "But", None)
+    with house.refuses(AccountSuspended) as (tx, _):  # before anything is looked up
+        reply(tx, house.actor("ann"), "999", "But", None)
+    with house.tx() as tx:
+        staff_reply(tx, STAFF, str(ticket_id), "Here is why.", "Olga")
+    assert house.ticket(ticket_id).status == "answered"
+
+
+def test_another_user_s_ticket_and_a_missing_one_give_the_same_answer(house: House) -> None:
+    ticket_id = house.open()
+    answers = set()
+    for identifier in (
+        str(ticket_id),
+        ticket_number(ticket_id),
+        "999",
+        "T-000999",
+        "T-1",
+        "0",
+        "",
+        "x",
+        "-1",
+    ):
+        with house.refuses(TicketNotFound) as (tx, caught):
+            reply(tx, house.actor("ben"), identifier, "", None)
+        answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
+        with house.refuses(TicketNotFound) as (tx, caught):
+            show_own(tx, house.users["ben"], identifier)
+        answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
+    assert len(answers) == 1
+
+
+def test_a_reply_to_a_closed_ticket_is_refused_before_its_fields_are_checked(house: House) -> None:
+    ticket_id = house.open()
+    with house.tx() as tx:
+        close(tx, STAFF, str(ticket_id))
+    with house.refuses(TicketClosed) as (tx, _):
+        reply(tx, house.actor("ann"), str(ticket_id), "", "html")
+    with house.refuses(TicketClosed) as (tx, _):
+        staff_reply(tx, STAFF, str(ticket_id), "", "")
+
+
+def test_a_full_ticket_takes_no_reply_of_its_user_but_staff_can_answer_and_close_it(house: House) -> None:
+    ticket_id = house.open()
+    for _ in range(MESSAGES_MAX - 2):
+        with house.tx() as tx:
+            reply(tx, house.actor("ann"), str(ticket_id), "And now?", None)
+    with house.tx() as tx:
+        reply(tx, house.actor("ann"), str(ticket_id), "The last one.", None)
+    for text in ("One more.", ""):  # before its fields are looked at
+        with house.refuses(Conflict) as (tx, caught):
+            reply(tx, house.actor("ann"), str(ticket_id), text, None)
+        assert f"has {MESSAGES_MAX} messages" in caught[0].message
+    with house.tx() as tx:
+        staff_reply(tx, STAFF, str(ticket_id), "Do open a new one.", "Olga")
+        close(tx, STAFF, str(ticket_id))
+    assert len(house.ticket(ticket_id).messages) == MESSAGES_MAX + 2
+    with house.refuses(TicketClosed) as (tx, _):
+        reply(tx, house.actor("ann"), str(ticket_id), "But", None)
+    # Another ticket of the same user is not touched by it.
+    other = house.open()
+    with house.tx() as tx:
+        reply(tx, house.actor("ann"), str(other), "As I said in the other one:", None)
+
+
+def test_a_change_reads_none_of_a_ticket_s_messages(house: House) -> None:
+    ticket_id = house.open()
+    with house.tx() as tx:
+        statements: list[str] = []
+        driver_of(tx).set_trace_callback(statements.append)
+        reply(tx, house.actor("ann"), str(ticket_id), "And now?", None)
+        staff_reply(tx, STAFF, str(ticket_id), "Soon.", "Olga")
+        close(tx, STAFF, str(ticket_id))
+        driver_of(tx).set_trace_callback(None)
+    assert any("FROM tickets" in each for each in statements)
+    assert [each for each in statements if "messages.message" in each] == []
+
+
+def test_all_invalid_fields_of_a_reply_are_reported(house: House) -> None:
+    ticket_id = house.open()
+    with house.refuses(ValidationFailed) as (tx, caught):
+        reply(tx, house.actor("ann"), str(ticket_id), None, "html")
+    assert _field_codes(caught) == [("message", "required"), ("message_format", "value_invalid")]

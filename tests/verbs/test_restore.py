@@ -1,0 +1,60 @@
+"""Restoring a name from the trash, by its user; on both databases."""
+
+from datetime import timedelta
+
+from sublet.credits.model import Payable
+from sublet.errors import (
+    Conflict,
+    FreeQuotaExceeded,
+    PaymentConfirmationRequired,
+    SubdomainNotFound,
+)
+from sublet.subdomains.delete import delete
+from sublet.subdomains.restore import restore
+from support.registry import FREE_QUOTA, START, Registry
+
+SHOP = "shop.example.test"
+
+
+PAID = Payable(confirm=True)
+
+
+def test_a_live_name_can_t_be_restored(registry: Registry) -> None:
+    registry.register(SHOP)
+    with registry.refuses(Conflict):
+        registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=0)
+
+
+def test_a_free_name_beyond_the_quota_is_not_restored(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.write(delete, registry.actor(), SHOP)
+    for index in range(FREE_QUOTA):
+        registry.register(f"n{index}.example.test")
+    with registry.refuses(FreeQuotaExceeded) as caught:
+        registry.write(restore, registry.actor(), SHOP, Payable(coupon_code="NONE"), free_quota=FREE_QUOTA)
+    assert caught[0].details == {"limit": FREE_QUOTA, "used": FREE_QUOTA}
+
+
+def test_restore_ends_at_the_instant_of_the_purge(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.write(delete, registry.actor(), SHOP)
+    registry.now = START + timedelta(days=30)
+    with registry.refuses(SubdomainNotFound):
+        registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
+    registry.now -= timedelta(microseconds=1)
+    registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
+
+
+def test_an_expired_name_is_restored_with_a_renewal(registry: Registry) -> None:
+    held = registry.register(SHOP, registration_mode="plus")
+    registry.now = held.expires_at - timedelta(microseconds=1)
+    registry.write(delete, registry.actor(), SHOP)
+    registry.now = held.expires_at
+    with registry.refuses(PaymentConfirmationRequired) as caught:
+        registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
+    assert (caught[0].quote.action, caught[0].quote.price) == ("restore", 11)
+    registry.write(restore, registry.actor(), SHOP, PAID, free_quota=FREE_QUOTA)
+    back = registry.subdomain(held.id)
+    assert (back.trashed_at, back.expires_at) == (None, START + timedelta(days=730))
+    assert registry.balance() == 100 - 10 - 11
+    assert registry.doctor() == []

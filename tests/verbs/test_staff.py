@@ -1,0 +1,186 @@
+"""The verbs of staff on tickets: open, reply, set the priority, close; on both databases."""
+
+from typing import Any
+
+from sublet import audit
+from sublet.accounts.set_reminders import set_reminders
+from sublet.accounts.users import UserEdit, edit_user, suspend_user
+from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
+from sublet.errors import (
+    Conflict,
+    NotFound,
+    Refusal,
+    TicketClosed,
+    TicketNotFound,
+    ValidationFailed,
+)
+from sublet.mail import store
+from sublet.mail.model import Mail
+from sublet.mail.store import find_by_reference
+from sublet.subdomains.delete import delete
+from sublet.subdomains.purge import purge
+from sublet.subdomains.suspend import suspend_with_names
+from sublet.tickets.find import show_for_staff, show_own
+from sublet.tickets.model import OpenTicket, TicketFilter
+from sublet.tickets.open_ticket import open_ticket
+from sublet.tickets.reply import reply
+from sublet.tickets.staff import close, mail_reference, set_priority, staff_open, staff_reply
+from sublet.tickets.store import list_tickets
+from support.registry import OPERATOR, Registry
+from support.ticket_house import STAFF, House
+
+SHOP, BLOG = "shop.example.test", "blog.example.test"
+
+
+SAID = ("Phishing", "Please remove it.", "Support")
+
+
+def test_the_holder_of_the_name_gets_the_ticket_by_mail_and_replies(registry: Registry) -> None:
+    registry.register(SHOP)
+    ticket_id = registry.write(staff_open, OPERATOR, SHOP, *SAID).id
+    found = registry.read(show_own, registry.users["ann"], str(ticket_id))
+    assert (found.type, found.status, found.priority) == ("abuse", "answered", "high")
+    assert (found.subdomain, found.requester_email) == (SHOP, "ann@example.org")
+    (message,) = found.messages
+    assert (message.author_type, message.author_name, message.message) == ("staff", "Support", SAID[1])
+    mail = registry.read(find_by_reference, mail_reference(ticket_id, message.id))
+    assert mail is not None
+    assert mail.recipient == "ann@example.org"
+    registry.write(reply, registry.actor(), str(ticket_id), "It is gone.")
+    assert registry.read(show_for_staff, str(ticket_id)).status == "open"
+    assert registry.doctor() == []
+
+
+def test_staff_opens_a_ticket_about_a_suspended_user_or_a_name_in_the_trash(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.write(delete, registry.actor(), SHOP)
+    registry.write(suspend_with_names, OPERATOR, "ann@example.org")
+    registry.write(staff_open, OPERATOR, SHOP, *SAID, ticket_type="contact", message_format="markdown")
+    assert registry.doctor() == []
+
+
+def test_tickets_about_a_name_are_listed_for_all_its_holders(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    registry.register(BLOG)
+    first = registry.write(staff_open, OPERATOR, SHOP, *SAID).id
+    registry.write(staff_open, OPERATOR, BLOG, *SAID)
+    registry.write(delete, registry.actor(), SHOP)
+    registry.write(purge, OPERATOR, SHOP, release=True)
+    assert registry.register(SHOP, "ben").id != held.id
+    second = registry.write(open_ticket, registry.actor("ben"), OpenTicket("Why?", "I am new.", fqdn=SHOP)).id
+    about = registry.read(list_tickets, TicketFilter(subdomain=SHOP))
+    assert {each.id for each in about} == {first, second}
+    assert [each.id for each in registry.read(list_tickets, TicketFilter(subdomain=SHOP, type="abuse"))] == [
+        first
+    ]
+
+
+def test_refusals(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    with registry.refuses(NotFound):
+        registry.write(staff_open, OPERATOR, BLOG, *SAID)
+    with registry.refuses(ValidationFailed) as wrong:
+        registry.write(staff_open, OPERATOR, SHOP, "a\nb", " ", "", ticket_type="spam", message_format="html")
+    assert [each.field for each in wrong[0].errors] == [
+        "subject", "author_name", "message", "type", "message_format",
+    ]  # fmt: skip
+    registry.write(delete, registry.actor(), SHOP)
+    registry.write(purge, OPERATOR, SHOP)
+    with registry.refuses(Conflict):
+        registry.write(staff_open, OPERATOR, str(held.id), *SAID)
+
+
+def test_staff_sets_the_priority_at_opening_and_afterwards(registry: Registry) -> None:
+    registry.register(SHOP)
+    ticket_id = registry.write(staff_open, OPERATOR, SHOP, *SAID, priority="urgent").id
+    assert registry.read(show_own, registry.users["ann"], str(ticket_id)).priority == "urgent"
+    registry.advance(hours=1)
+    registry.write(set_priority, OPERATOR, f"T-{ticket_id:06}", "low")
+    found = registry.read(show_own, registry.users["ann"], str(ticket_id))
+    assert (found.priority, found.updated_at, len(found.messages)) == ("low", registry.now, 1)
+    assert found.last_message_at == found.created_at
+    registry.advance(hours=1)
+    registry.write(set_priority, OPERATOR, str(ticket_id), "low")
+    events = registry.read(audit.list_changes, "ticket", ticket_id, ("ticket.set_priority",), 10)
+    assert [each.at for each in events] == [found.updated_at]
+    assert registry.doctor() == []
+
+
+def test_the_refusals_of_a_priority(registry: Registry) -> None:
+    registry.register(SHOP)
+    with registry.refuses(ValidationFailed) as wrong:
+        registry.write(staff_open, OPERATOR, SHOP, *SAID, priority="hot")
+    assert [(each.field, each.code) for each in wrong[0].errors] == [("priority", "value_invalid")]
+    ticket = str(registry.write(staff_open, OPERATOR, SHOP, *SAID).id)
+    with registry.refuses(TicketNotFound):
+        registry.write(set_priority, OPERATOR, "T-777777", "low")
+    with registry.refuses(ValidationFailed):
+        registry.write(set_priority, OPERATOR, ticket, "hot")
+    registry.write(close, OPERATOR, ticket)
+    with registry.refuses(TicketClosed):
+        registry.write(set_priority, OPERATOR, ticket, "low")
+
+
+def mails(registry: Registry, **filters: Any) -> list[Mail]:
+    return registry.read(store.list_mails, **{"waiting": False, "user_id": None, "limit": 100, **filters})
+
+
+def opened(registry: Registry, name: str = "ann") -> int:
+    command = OpenTicket(subject="Wo ist er?", message="Weg.")
+    return registry.write(open_ticket, registry.actor(name), command).id
+
+
+def test_an_answer_is_mailed_to_the_requester(registry: Registry) -> None:
+    ticket_id = opened(registry)
+    registry.write(set_reminders, registry.actor(), False)  # which is about names
+    registry.write(edit_user, OPERATOR, "ann@example.org", UserEdit(email="new@example.org"))
+    registry.write(suspend_user, OPERATOR, "new@example.org")
+    registry.write(staff_reply, OPERATOR, str(ticket_id), "Dort drüben.", "Olga")
+    (told,) = mails(registry)
+    assert told.reference.startswith(f"ticket:{ticket_id}:message:")
+    assert (told.recipient, told.user_id) == ("ann@example.org", registry.users["ann"])
+    assert told.subject == f"Re: [T-{ticket_id:06d}] Wo ist er?"
+    assert "Olga wrote" in told.text
+    assert "\nDort drüben.\n" in told.text
+    registry.write(close, OPERATOR, str(ticket_id))
+    closing, _ = mails(registry)
+    assert closing.subject == f"Closed: [T-{ticket_id:06d}] Wo ist er?"
+    assert "/reply" not in closing.text
+    assert "This ticket was closed." in closing.text
+
+
+def test_a_refused_answer_mails_nothing(registry: Registry) -> None:
+    ticket_id = opened(registry)
+    with registry.refuses(ValidationFailed):
+        registry.write(staff_reply, OPERATOR, str(ticket_id), " ", "Olga")
+    assert mails(registry) == []
+
+
+def _field_codes(caught: list[Refusal]) -> list[tuple[str, str]]:
+    return [(each.field, each.code) for each in caught[0].errors]
+
+
+def test_all_invalid_fields_of_a_staff_reply_are_reported(house: House) -> None:
+    ticket_id = house.open()
+    with house.refuses(ValidationFailed) as (tx, caught):
+        staff_reply(tx, STAFF, str(ticket_id), " ", " ", message_format="html")
+    assert _field_codes(caught) == [
+        ("author_name", "required"),
+        ("message", "required"),
+        ("message_format", "value_invalid"),
+    ]
+
+
+def test_staff_can_t_answer_or_close_a_missing_ticket(house: House) -> None:
+    with house.refuses(TicketNotFound) as (tx, _):
+        staff_reply(tx, STAFF, "T-000001", "Hello", "Olga")
+    with house.refuses(TicketNotFound) as (tx, _):
+        close(tx, STAFF, "1")
+
+
+def test_a_ticket_is_closed_once(house: House) -> None:
+    ticket_id = house.open()
+    with house.tx() as tx:
+        close(tx, STAFF, str(ticket_id))
+    with house.refuses(TicketClosed) as (tx, _):
+        close(tx, STAFF, str(ticket_id))

@@ -1,0 +1,184 @@
+"""Suspending a name, or a user with all names; on both databases."""
+
+import pytest
+
+from sublet.accounts.users import suspend_user
+from sublet.audit import Actor
+from sublet.dns.types import GlueInput
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    NotFound,
+    ValidationFailed,
+)
+from sublet.platform_domains.zone_store import list_zone_records
+from sublet.subdomains.delete import delete
+from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.store import list_suspensions
+from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend, unsuspend_with_names
+from support.registry import OPERATOR, Registry
+
+GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
+
+
+DS = "2371 13 2 " + "0a" * 32
+
+
+def _delegated(registry: Registry) -> Subdomain:
+    return registry.register(
+        SHOP, nameservers=("ns1.example.org", "ns1.shop.example.test"), glue=(GLUE,), ds_records=(DS,)
+    )
+
+
+def test_a_name_returns_unchanged_after_its_suspension(registry: Registry) -> None:
+    held = _delegated(registry)
+    registry.publish()
+    registry.write(suspend, OPERATOR, SHOP, None)
+    registry.publish()
+    registry.write(unsuspend, OPERATOR, SHOP)
+    registry.publish()
+    assert derive_status(registry.subdomain(held.id), registry.now) == "active"
+    assert registry.doctor() == []
+
+
+ZONE = "example.test"
+
+
+SHOP, BARE, HELD, OLD, BENS = (f"{label}.{ZONE}" for label in ("shop", "bare", "held", "old", "bens"))
+
+
+ANN = "ann@example.org"
+
+
+WHY = Actor(kind="operator", name="olga", reason="phishing, complaint 17")
+
+
+@pytest.fixture
+def names(registry: Registry) -> dict[str, int]:
+    """Ann's names: delegated, not delegated, suspended on its own, in the trash; and one of Ben's."""
+    delegated = ("ns1.example.org", "ns2.example.org")
+    found = {
+        SHOP: registry.register(SHOP, nameservers=delegated).id,
+        BARE: registry.register(BARE).id,
+        HELD: registry.register(HELD, registration_mode="plus", nameservers=delegated).id,
+        OLD: registry.register(OLD, registration_mode="plus", nameservers=delegated).id,
+        BENS: registry.register(BENS, "ben", nameservers=delegated).id,
+    }
+    registry.write(suspend, OPERATOR, HELD, "its own reason")
+    registry.write(delete, registry.actor(), OLD)
+    registry.publish(ZONE)
+    return found
+
+
+def _statuses(registry: Registry, names: dict[str, int]) -> dict[str, str]:
+    return {name: derive_status(registry.subdomain(of), registry.now) for name, of in names.items()}
+
+
+def _in_zone(registry: Registry) -> set[str]:
+    registry.publish(ZONE)
+    records = registry.read(list_zone_records, registry.domains[ZONE])
+    return {each.owner for each in records if each.type == "NS" and each.owner != ZONE}
+
+
+def test_all_names_leave_the_zone_and_exactly_those_return(registry: Registry, names: dict[str, int]) -> None:
+    before = {name: registry.subdomain(of) for name, of in names.items()}
+    statuses = _statuses(registry, names)
+    registry.advance(hours=1)
+    done = registry.write(suspend_with_names, WHY, ANN, "phishing")
+    assert done.names == (SHOP, BARE, OLD)
+    assert done.member.user.suspended_reason == "phishing"
+    held = [registry.subdomain(names[name]) for name in (SHOP, BARE, OLD)]
+    assert {each.suspended_at for each in held} == {registry.now}
+    assert "phishing" not in {each.suspended_reason for each in held}  # why is the operator's
+    assert _in_zone(registry) == {BENS}
+    assert registry.doctor() == []
+
+    registry.advance(hours=1)
+    assert registry.write(unsuspend_with_names, OPERATOR, ANN).names == (SHOP, BARE, OLD)
+    assert _in_zone(registry) == {BENS, SHOP}
+    assert _statuses(registry, names) == statuses
+    for name, of in names.items():
+        assert registry.subdomain(of).delegation == before[name].delegation
+    assert registry.subdomain(names[HELD]).suspended_reason == "its own reason"
+    assert registry.doctor() == []
+
+
+def test_the_audit_keeps_who_why_and_what_was_published(registry: Registry, names: dict[str, int]) -> None:
+    registry.write(suspend_with_names, WHY, ANN, "phishing")
+    events = registry.read(list_suspensions, registry.users["ann"])
+    assert [each.action for each in events] == ["subdomain.suspend", "user.suspend"] + 3 * [
+        "subdomain.suspend"
+    ]
+    user, shop, bare, old = events[1:]
+    assert {(each.actor_name, each.reason) for each in events[1:]} == {("olga", "phishing, complaint 17")}
+    assert user.after is not None
+    assert user.after["suspended_reason"] == "phishing"
+    assert shop.before is not None
+    assert shop.before["fqdn"] == SHOP
+    assert shop.before["nameservers"] == ["ns1.example.org", "ns2.example.org"]
+    assert (shop.before["status"], shop.before["provisioning_status"]) == ("active", "published")
+    assert shop.before["published_at"] is not None
+    assert [each.before["status"] for each in (bare, old) if each.before] == ["inactive", "trashed"]
+    registry.write(unsuspend_with_names, OPERATOR, ANN)
+    back = registry.read(list_suspensions, registry.users["ann"])[5:]
+    assert [each.action for each in back] == ["user.unsuspend"] + 3 * ["subdomain.unsuspend"]
+    assert registry.read(list_suspensions, registry.users["ben"]) == []
+
+
+def test_a_user_suspended_alone_is_suspended_with_its_names_later(
+    registry: Registry, names: dict[str, int]
+) -> None:
+    registry.write(suspend_user, OPERATOR, ANN, "looked into")
+    assert _in_zone(registry) == {SHOP, BENS}
+    registry.advance(hours=1)
+    done = registry.write(suspend_with_names, WHY, ANN)
+    assert (done.names, done.member.user.suspended_reason) == ((SHOP, BARE, OLD), "looked into")
+    with pytest.raises(Conflict, match="so are all its names"):
+        registry.write(suspend_with_names, WHY, ANN)
+    assert registry.write(unsuspend_with_names, OPERATOR, ANN).names == (SHOP, BARE, OLD)
+    assert registry.doctor() == []
+
+
+def test_a_name_unsuspended_and_suspended_again_alone_stays_suspended(
+    registry: Registry, names: dict[str, int]
+) -> None:
+    registry.write(suspend_with_names, WHY, ANN)
+    registry.write(unsuspend, OPERATOR, SHOP)
+    registry.write(suspend, OPERATOR, SHOP, "this one is bad")
+    assert registry.write(unsuspend_with_names, OPERATOR, ANN).names == (BARE, OLD)
+    assert _statuses(registry, names)[SHOP] == "suspended"
+    assert _in_zone(registry) == {BENS}
+    assert registry.doctor() == []
+
+
+def test_the_names_can_stay_suspended_and_be_unsuspended_one_by_one(
+    registry: Registry, names: dict[str, int]
+) -> None:
+    registry.write(suspend_with_names, WHY, ANN)
+    assert registry.write(unsuspend_with_names, OPERATOR, ANN, keep_names=True).names == ()
+    assert _in_zone(registry) == {BENS}
+    registry.write(unsuspend, OPERATOR, SHOP)
+    assert _in_zone(registry) == {SHOP, BENS}
+    registry.write(suspend_with_names, WHY, ANN)  # with only the names that were unsuspended
+    assert registry.write(unsuspend_with_names, OPERATOR, ANN).names == (SHOP,)
+    assert registry.doctor() == []
+
+
+def test_a_suspended_user_can_change_nothing(registry: Registry, names: dict[str, int]) -> None:
+    registry.write(suspend_with_names, WHY, ANN)
+    with pytest.raises(AccountSuspended):
+        registry.register(f"more.{ZONE}")
+    with pytest.raises(AccountSuspended):
+        registry.write(delete, registry.actor(), SHOP)
+
+
+def test_refusals_leave_no_trace(registry: Registry, names: dict[str, int]) -> None:
+    before = registry.dump()
+    with pytest.raises(NotFound):
+        registry.write(suspend_with_names, WHY, "nobody@example.org")
+    with pytest.raises(ValidationFailed):
+        registry.write(suspend_with_names, WHY, ANN, "x" * 501)
+    with pytest.raises(Conflict, match="not suspended"):
+        registry.write(unsuspend_with_names, OPERATOR, ANN)
+    assert registry.dump() == before
