@@ -96,10 +96,17 @@ def render_commands(page: str) -> str:
     return "\n### sublet ".join(rendered)
 
 
+def shown_default(default: object) -> str:
+    """Return a default as the settings file has it."""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`" if default != "" else "empty"
+
+
 def render_settings(page: str) -> str:
     """Return docs/settings.md with the table of settings as src/sublet/config.py has them."""
     rows = [
-        f"| `{each.name}` | {f'`{each.default}`' if each.default != '' else 'empty'} | {DESCRIPTIONS[each.name]} |"
+        f"| `{each.name}` | {shown_default(each.default)} | {DESCRIPTIONS[each.name]} |"
         for each in fields(Settings)
         if each.name != "primaries"
     ]

@@ -59,6 +59,8 @@ def test_every_removed_setting_is_explained() -> None:
 def _default(field: Field[object]) -> str:
     if field.default is MISSING:
         return "required"
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
     return f"`{field.default}`" if field.default != "" else "empty"
 
 

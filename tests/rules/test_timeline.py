@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sublet.audit import Change
-from sublet.http.life_shapes import TimelineAnswer, TimelineEventShape
+from sublet.http.shapes import TimelineAnswer, TimelineEventShape
 from sublet.subdomains.lifecycle import ACTIONS, lost_at
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.sweep.store import PastMilestone

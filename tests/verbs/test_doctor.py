@@ -20,7 +20,7 @@ from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.credits import check_coupon_uses
-from sublet.http.store import claim_key, idempotency_keys, remember_outcome
+from sublet.http.idempotency_store import claim_key, idempotency_keys, remember_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer

@@ -9,7 +9,7 @@ from sublet.accounts.store import organizations, tokens, users
 from sublet.credits.store import transfers
 from sublet.db import Tx
 from sublet.doctor.model import Violation, broken
-from sublet.http.store import idempotency_keys
+from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
 from sublet.subdomains.store import subdomains

@@ -15,8 +15,8 @@ from sqlalchemy.exc import DBAPIError
 # Each store declares its tables in `metadata`.
 import sublet.accounts.store
 import sublet.credits.store
+import sublet.http.idempotency_store
 import sublet.http.rate_store
-import sublet.http.store
 import sublet.mail.store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store

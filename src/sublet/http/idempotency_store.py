@@ -1,4 +1,4 @@
-"""The SQL of the HTTP edge: what was done under an `Idempotency-Key`, and whether the database answers."""
+"""All SQL of `Idempotency-Key`, and the question whether the database answers."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ from sublet.processes.store import processes
 from sublet.schema import BIG_ID, Instant, metadata, violates
 
 KEPT_FOR = timedelta(hours=24)
-"""How long a key is remembered (docs/spec-choices.md)."""
+"""The time that a key is remembered (docs/spec-choices.md)."""
 
 _LOCK_NOT_AVAILABLE = "55P03"
 idempotency_keys = Table(
@@ -47,7 +47,7 @@ class KeyTaken(Exception):  # noqa: N818 - no error: a new transaction sees what
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What was done under a key: the request's fingerprint, the status it was answered with, the outcome."""
+    """A used key: the request's fingerprint, the status of its answer, and the outcome."""
 
     fingerprint: str
     status: int
@@ -81,7 +81,7 @@ def key_is_running() -> IdempotencyInProgress:
 
 
 def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
-    """What did this user do under this key in the last 24 hours?"""
+    """Return the request of this user with this key in the last 24 hours, or None."""
     row = _REMEMBERED.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
     if row is None:
         return None
@@ -120,12 +120,12 @@ def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> 
 
 
 def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
-    """Keep what the verb did under the key that was claimed in this transaction."""
+    """Store the outcome under the key that was claimed in this transaction."""
     _KEPT.run(tx, of=user_id, under=key, done=_plain(outcome))
 
 
 def answers(tx: Tx) -> bool:
-    """Does the database answer, and does it have our tables? Asked of one that every role of `sublet grants` may read."""
+    """Return True if the database answers and has our tables. Reads a table that each role of `sublet grants` may read."""
     tx.connection.execute(select(processes.c.id).limit(1)).first()
     return True
 
