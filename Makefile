@@ -1,14 +1,14 @@
-# `make run` and `make test` are all that a newcomer needs; CONTRIBUTING.md explains the others.
+# A newcomer needs `make run` and `make test`; CONTRIBUTING.md explains the others.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
-# A lock lists every package, so pip resolves nothing: a release that is newer than the lock changes nothing.
+# A lock lists every package, so pip resolves nothing, and newer releases change nothing.
 INSTALL_LOCK := $(PIP) install --no-deps --require-hashes -r
 WORKERS ?= 2
-# Where this is set, each command that a test starts compiles all of the service anew.
+# If this is set, each command that a test starts compiles the whole service again.
 export PYTHONDONTWRITEBYTECODE :=
-# The whole suite waits for real servers' timers a good part of its time, so it takes one worker more than there are cores.
+# The suite often waits for real servers' timers, so it uses one worker more than there are cores.
 TEST_WORKERS ?= 3
 # A file's tests stay together, since they share what they start; in the order of tests/conftest.py.
 BY_FILE := --dist loadfile --no-loadscope-reorder
@@ -26,7 +26,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -60,7 +60,7 @@ test: $(VENV)/dev.stamp ## Run every test, with branch coverage
 	run --database postgresql $(ON_POSTGRESQL_TOO); \
 	exit $$failed
 
-test-whole: $(VENV)/dev.stamp ## Run every test with all of what `make test` does a share of
+test-whole: $(VENV)/dev.stamp ## Run every test with all rounds, names and servers
 	tools/install-system-packages $(TEST_PACKAGES)
 	TESTS_WHOLE=yes $(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q
 
@@ -82,7 +82,7 @@ soak: $(VENV)/dev.stamp ## Run every long check at full length, for hours; ONLY=
 fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; COUNT=, SEED= and SECONDS= choose
 	$(LONG) $(if $(SECONDS),--seconds $(SECONDS)) fuzz
 
-faults: $(VENV)/dev.stamp ## Make faults at real services for a quarter of an hour or more; ONLY=, COUNT= and SEED= choose
+faults: $(VENV)/dev.stamp ## Make faults at real services for a quarter of an hour; ONLY=, COUNT= and SEED= choose
 	tools/install-system-packages $(TEST_PACKAGES)
 	$(LONG) faults
 
@@ -94,6 +94,9 @@ bench-full: $(VENV)/dev.stamp ## Measure all parts in about an hour, with up to 
 	@tools/install-system-packages $(BENCH_PACKAGES)
 	@$(BIN)/python bench/bench.py --full --write docs
 
+reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the code determines
+	@$(BIN)/python tools/reference_tables.py
+
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
 	@$(BIN)/python tests/run_long.py page
 
@@ -103,23 +106,23 @@ check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/dev.stamp ## Format the code and mend what ruff can
+format: $(VENV)/dev.stamp ## Format the code and apply ruff's fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-lock: $(BIN)/python ## Resolve the dependencies anew, with hashes and without index lines
+lock: $(BIN)/python ## Resolve the dependencies again, with hashes and without index lines
 	$(PIP) install uv
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --upgrade -q -c requirements.lock -o requirements-dev.lock
 	$(INSTALL_LOCK) requirements.lock
 	$(BIN)/python tools/supply_chain.py licences
 
-audit: $(VENV)/run.stamp ## Ask the databases of known flaws about the dependencies; says so where none can be reached
+audit: $(VENV)/run.stamp ## Query the databases of known flaws about the dependencies
 	$(PYTHON) -m venv $(VENV)/audit
 	$(VENV)/audit/bin/pip --disable-pip-version-check --quiet install pip-audit
 	$(BIN)/python tools/supply_chain.py audit $(VENV)/audit/bin/pip-audit
 
-build: $(VENV)/dev.stamp ## Build the wheel, the same octets for the same commit, and its bill of materials, into dist/
+build: $(VENV)/dev.stamp ## Build the wheel, reproducibly, and its bill of materials, into dist/
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && $(BIN)/python -m flit_core.wheel --outdir dist && \
 		$(BIN)/python tools/supply_chain.py sbom dist/sublet.cdx.json
 	cd dist && sha256sum *.whl *.cdx.json

@@ -120,7 +120,7 @@ def copy(chosen: argparse.Namespace, folder: Path) -> None:
 def main() -> None:
     """Run the chosen part, or all parts."""
     chosen = parse()
-    # Of the parts of the service that run in this process.
+    # Silence the parts of the service that run in this process.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     measured = {"speed": speed, "publishing": publishing, "copy": copy}
     with tempfile.TemporaryDirectory(prefix="sublet-grown-") as name:

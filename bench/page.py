@@ -85,7 +85,7 @@ ROWS = (
 
 
 def growth(small: Results, large: Results, name: str) -> float | None:
-    """Return how many times as much a workload costs on the larger registry, in bare hellos."""
+    """Return the cost of a workload on the larger registry divided by that on the smaller, both in bare hellos."""
     key = f"{name}_hellos"
     return small.values[key] / large.values[key] if key in small.values and key in large.values else None
 

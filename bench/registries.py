@@ -1,4 +1,4 @@
-"""Registries to measure: grown by the registry's own verbs, multiplied by copies of rows, on PostgreSQL by `sublet copy`."""
+"""Registries to measure: grown by verbs, multiplied by copies of rows, moved to PostgreSQL by `sublet copy`."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from sublet.credits.movements import PaymentMade, record_payment
 from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from support.grown_registry import OPERATOR, ZONE, grow, multiply
 from support.postgresql import fresh_database, run_postgresql
 
@@ -43,7 +43,7 @@ SETTLE = (
     "UPDATE clockwork SET seen_at = NULL",
     "UPDATE mails SET next_attempt_at = NULL, logged_at = created_at WHERE next_attempt_at IS NOT NULL",
 )
-"""The clock that the sweep saw last was a test's, and no mail server runs here."""
+"""Forget the test clock of the last sweep, and count waiting mail as logged, because no mail server runs here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ BASE = "/api/v1"
 
 @dataclass(slots=True)
 class Requests:
-    """Makes the requests of a registry's users; each registration is of a new name."""
+    """The requests of a registry's users; each registration has a new name."""
 
     registry: Registry
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -26,7 +26,7 @@ class Requests:
         return itertools.islice(itertools.cycle(self.registry.senders), count)
 
     def _owned(self) -> Iterator[tuple[Sender, str]]:
-        """Yield the names of all senders and whose they are, again and again; a sender's first, then the next sender's."""
+        """Yield each name with its sender, one of each sender in turn, without end."""
         columns = itertools.zip_longest(*(each.fqdns for each in self.registry.senders))
         pairs = [
             (sender, fqdn)
@@ -38,7 +38,7 @@ class Requests:
 
     def _new_name(self) -> str:
         number = next(self._numbers)
-        # The first characters are spread, so that new names go to all parts of an index.
+        # Spread the first characters, so that new names go to all parts of an index.
         return f"{number * 7919 % 456_976:05x}-{number}.{ZONE}"
 
     def _register(self, sender: Sender, key: str = "", **members: Any) -> Request:

@@ -1,6 +1,6 @@
-"""Start Sublet with demo data and print what to try: what `make run` runs.
+"""Start Sublet with demo data and print requests to paste, for `make run`.
 
-Everything is done with the operator's own commands, so this is also an example of a first start.
+It uses the operator's commands, so it is also an example of a first start.
 """
 
 import io
@@ -25,9 +25,9 @@ DOMAIN = "example.test"
 
 
 def sublet(*words: str) -> Any:
-    """Run one of the operator's commands and return its JSON value; its complaint, if it has one, is shown.
+    """Run one of the operator's commands and return its JSON value. A refusal ends the demo.
 
-    It is run in this process: to start one for each would take a second each.
+    It runs in this process, because starting a new one takes a second.
     """
     written = io.StringIO()
     try:
@@ -40,13 +40,19 @@ def sublet(*words: str) -> Any:
 
 
 def demo_token() -> str:
-    """Make the demo data when the registry is empty, and return the demo user's token, kept in a file of ours."""
+    """Return the demo user's token from its file; create the demo data if the registry is empty."""
     file = FOLDER / "demo-token"
     if sublet("user", "list"):
         return file.read_text().strip() if file.exists() else issue(file)
     sublet("user", "add", EMAIL, "--name", "Demo", "--organization", "Demo Works")
     sublet(
-        "domain", "add", DOMAIN, "--public-name", "Example Test", "--description", "A domain to play with."
+        "domain",
+        "add",
+        DOMAIN,
+        "--public-name",
+        "Example Test",
+        "--description",
+        "A domain for trying things out.",
     )
     sublet(
         "domain",
@@ -82,7 +88,7 @@ def demo_token() -> str:
 
 
 def issue(file: Path) -> str:
-    """Issue a token for the demo user and keep it for the next run."""
+    """Issue a token for the demo user and store it for the next run."""
     token = str(sublet("token", "issue", EMAIL, "--name", "demo")["token"])
     file.touch(mode=0o600)
     file.write_text(token + "\n")
@@ -90,7 +96,7 @@ def issue(file: Path) -> str:
 
 
 def wait_until_ready(url: str, service: "subprocess.Popen[bytes]") -> None:
-    """Wait until the service answers, or end with it."""
+    """Wait until the service is ready. Exit if it ends, or is not ready after 10 seconds."""
     for _ in range(200):
         if service.poll() is not None:
             sys.exit("The service did not start; the line above says why.")
@@ -103,7 +109,7 @@ def wait_until_ready(url: str, service: "subprocess.Popen[bytes]") -> None:
 
 
 def free_labels(url: str, token: str) -> tuple[str, str]:
-    """Return two labels that the demo user has not registered yet, so that the printed lines work at every start."""
+    """Return two labels that are not registered, so that the printed requests work at every start."""
     request = urllib.request.Request(  # noqa: S310 - our own address
         f"{url}/api/v1/subdomains?limit=500", headers={"Authorization": f"Bearer {token}"}
     )
@@ -115,7 +121,7 @@ def free_labels(url: str, token: str) -> tuple[str, str]:
 
 
 def what_to_try(url: str, dns: str, token: str) -> str:
-    """Return the lines to paste."""
+    """Return the requests to paste."""
     free, paid = free_labels(url, token)
     host, port = dns.rsplit(":", 1)
     send = (
@@ -128,7 +134,7 @@ Sublet is running. Paste these into another terminal:
 
   export TOKEN={token}
 
-  # who am I, what do I have
+  # the user and its credits
   curl -s -H "Authorization: Bearer $TOKEN" {url}/api/v1/me
   curl -s -H "Authorization: Bearer $TOKEN" {url}/api/v1/credits
 
@@ -136,24 +142,25 @@ Sublet is running. Paste these into another terminal:
   {send}/subdomains -d '{{"fqdn": "{free}.{DOMAIN}", {nameservers}}}'
   dig @{host} -p {port} {free}.{DOMAIN} NS +norecurse
 
-  # a name that costs credits: first the quote, then the word to go on
+  # a name that costs credits: a quote, then its confirmation
   {send}/subdomains -d '{{{order}}}'
   {send}/subdomains -d '{{{order}, "confirm": true}}'
 
-  # ask for help
+  # a support ticket
   {send}/support/tickets -d '{{"subject": "Hello", "message": "What is glue?", "fqdn": "{free}.{DOMAIN}"}}'
 
-  # the operator's side
+  # the operator's commands
   export SUBLET_DATABASE_URL={os.environ["SUBLET_DATABASE_URL"]}
   {SUBLET} ticket list
   {SUBLET} doctor
 
-All endpoints: {url}/docs     Stop with Ctrl-C; the data stays in {FOLDER}.
+All endpoints: {url}/docs
+Stop with Ctrl-C. The data stays in {FOLDER}.
 """
 
 
 def main() -> None:
-    """Set up, start, print, and stop with the signal that stops us."""
+    """Create the registry, start the service, and print the requests. SIGTERM and Ctrl-C stop the service."""
     FOLDER.mkdir(exist_ok=True)
     os.environ.setdefault("SUBLET_DATABASE_URL", f"sqlite:///{FOLDER}/sublet.db")
     http = os.environ.setdefault("SUBLET_HTTP_LISTEN", "127.0.0.1:8053")
@@ -165,7 +172,7 @@ def main() -> None:
     def stop(number: int, _frame: FrameType | None) -> None:
         service.send_signal(number)
 
-    # A Ctrl-C reaches the service by itself; what only we are told is passed on.
+    # The terminal sends Ctrl-C to the service too; SIGTERM must be forwarded.
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wait_until_ready(f"http://{http}", service)

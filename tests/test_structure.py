@@ -51,7 +51,7 @@ def _may_have_sql(module: str) -> bool:
     in_noun = "/" in module
     return (
         module in ("schema.py", "schema_revision.py", "sqlite_file.py", "audit.py")
-        or module.startswith(("db/", "migrations/"))
+        or module.startswith(("db/", "doctor/", "migrations/"))
         or (in_noun and (name == "store.py" or name.endswith("_store.py")))
     )
 
@@ -63,7 +63,7 @@ def test_the_source_is_there() -> None:
 
 def test_sql_lives_in_stores_db_audit_and_migrations() -> None:
     found = importers("sqlalchemy", "alembic", "psycopg", "sqlite3")
-    assert {"db/postgresql.py", "audit.py", "subdomains/store.py", "credits/check_store.py"} <= found
+    assert {"db/postgresql.py", "audit.py", "subdomains/store.py", "doctor/credits.py"} <= found
     assert sorted(module for module in found if not _may_have_sql(module)) == []
 
 

@@ -1,10 +1,10 @@
-"""What the run-time dependencies are: their licences, a bill of materials, and whether flaws of theirs are known.
+"""Licences, bill of materials and known flaws of the run-time dependencies.
 
     python tools/supply_chain.py licences              write docs/licences.md
     python tools/supply_chain.py sbom FILE             write a CycloneDX 1.6 bill of materials, in JSON
-    python tools/supply_chain.py audit [PROGRAM]       ask the databases of known flaws, by pip-audit
+    python tools/supply_chain.py audit [PROGRAM]       query the databases of known flaws with pip-audit
 
-All of it is about `requirements.lock`, the versions that are installed for running; licences are those that the packages declare.
+The packages are those of `requirements.lock`, the licences those that they declare.
 """
 
 import argparse
@@ -27,11 +27,11 @@ LOCK = ROOT / "requirements.lock"
 PAGE = ROOT / "docs" / "licences.md"
 OURSELVES = "sublet (pyproject.toml)"
 NAMESPACE = uuid.UUID("6f0d6d0e-6f5c-5f5e-9a63-0c9ad8e6f6f1")
-"""Of the serial numbers of our bills: the same bill has the same number."""
+"""The namespace of our bills' serial numbers: equal bills have equal numbers."""
 DATABASES = ("pypi", "osv")
-"""Where pip-audit can ask; the second where the first can't be reached."""
+"""The databases for pip-audit; the second is used if the first can't be reached."""
 FLAWS, NOT_ASKED = 1, 3
-"""Exit codes of `audit`: there are known flaws; no database could be asked."""
+"""Exit codes of `audit`: there are known flaws; no database could be reached."""
 ELSEWHERE = {"colorama": "BSD-3-Clause", "tzdata": "Apache-2.0"}
 """Licences of packages that are installed on other systems only."""
 SPDX = {
@@ -40,13 +40,13 @@ SPDX = {
     "License :: OSI Approved :: ISC License (ISCL)": "ISC",
     "License :: OSI Approved :: MIT License": "MIT",
 }
-"""The identifiers of SPDX for what older packages declare."""
+"""SPDX identifiers of the classifiers in older packages."""
 _PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)(?: ; (?P<marker>[^\\]+?))? \\")
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One entry of a lock: what is installed where `marker` holds, which of its files are taken (SHA-256), and who needs it."""
+    """A package of a lock: installed if `marker` holds; the SHA-256 of its files, and the packages that need it."""
 
     name: str
     version: str
@@ -105,15 +105,15 @@ def licences_page(packages: list[Package]) -> str:
     lines = [
         "# Licences",
         "",
-        "What is installed for running Sublet, by `requirements.lock`, and the licence that each package declares. `make lock` writes this page anew; a",
-        "test holds it and the lock together. The [bill of materials](security-standards.md#supply-chain) has the same for machines.",
+        "The packages of `requirements.lock`, with the licences that they declare. `make lock` writes this page. The [bill of",
+        "materials](security-standards.md#supply-chain) has the same for machines.",
         "",
         "| Package | Version | Licence | Needed by |",
         "|---|---|---|---|",
     ]
     for each in packages:
         needed_by = ", ".join("Sublet" if name == OURSELVES else name for name in each.needed_by)
-        note = f" (only where {each.marker})" if each.marker else ""
+        note = f" (only if {each.marker})" if each.marker else ""
         lines.append(f"| {each.name} | {each.version} | {licence_of(each)} | {needed_by}{note} |")
     return "\n".join(lines) + "\n"
 
@@ -131,7 +131,7 @@ def bill_of_materials(packages: list[Package], version: str, made_at: datetime) 
             "purl": refs[each.name],
             "scope": "optional" if each.marker else "required",
             "licenses": [{"expression": licence_of(each)}],
-            # One of these files is installed, whichever fits the system: so they are no `hashes` of the component.
+            # Only one of these files is installed, so they are no `hashes` of the component.
             "properties": [{"name": "sublet:file:sha256", "value": value} for value in each.hashes],
         }
         for each in packages
@@ -162,7 +162,7 @@ def bill_of_materials(packages: list[Package], version: str, made_at: datetime) 
 
 
 def build_instant() -> datetime:
-    """Return the instant that a build is of: `SOURCE_DATE_EPOCH`, the last commit's, or now."""
+    """Return the instant of a build: `SOURCE_DATE_EPOCH` (the last commit's), or now."""
     return datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH") or datetime.now(UTC).timestamp()), UTC
     )
@@ -177,9 +177,9 @@ def write_bill(path: Path) -> None:
 
 
 def audit(program: str, lock: Path = LOCK) -> int:
-    """Ask for known flaws of what a lock has; print them. Never says that all is well where nobody could be asked.
+    """Print the known flaws of the packages in a lock.
 
-    Returns 0, `FLAWS` or `NOT_ASKED`.
+    Returns 0, `FLAWS`, or `NOT_ASKED` if no database could be reached.
     """
     complaints = []
     for database in DATABASES:
@@ -206,23 +206,23 @@ def audit(program: str, lock: Path = LOCK) -> int:
         flaws = [(each["name"], each["version"], flaw) for each in found for flaw in each.get("vulns", ())]
         for name, version, flaw in flaws:
             print(
-                f"{name} {version}: {flaw['id']}, mended in {', '.join(flaw['fix_versions']) or 'no version yet'}"
+                f"{name} {version}: {flaw['id']}, fixed in {', '.join(flaw['fix_versions']) or 'no version yet'}"
             )
-        print(f"{len(found)} packages asked about in the database {database}: {len(flaws)} known flaws.")
+        print(f"{len(found)} packages looked up in the database {database}: {len(flaws)} known flaws.")
         return FLAWS if flaws else 0
-    print("NOT AUDITED: no database of known flaws can be asked from here.", *complaints, sep="\n  ")
+    print("NOT AUDITED: no database of known flaws can be reached.", *complaints, sep="\n  ")
     return NOT_ASKED
 
 
 def main() -> int:
-    """Do what the words say; see the module."""
+    """Run the chosen command."""
     parser = argparse.ArgumentParser(
         description="Licences, bill of materials and known flaws of the dependencies."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("licences", help="write docs/licences.md")
     commands.add_parser("sbom", help="write a bill of materials").add_argument("file", type=Path)
-    commands.add_parser("audit", help="ask for known flaws").add_argument(
+    commands.add_parser("audit", help="query the databases of known flaws").add_argument(
         "program", nargs="?", default="pip-audit"
     )
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """The audit: one append-only event for each change, in its transaction, with actor, time, reason and difference."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,21 +8,17 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     Column,
-    ColumnElement,
     Index,
     Integer,
     Select,
     String,
     Table,
     bindparam,
-    func,
     insert,
     select,
-    true,
 )
 
 from sublet.db import Prepared, Tx
-from sublet.invariants import Violation
 from sublet.schema import BIG_ID, Instant, metadata
 
 
@@ -206,50 +202,3 @@ def list_events(
         of_objects & events.action.in_(sorted(actions))
     )
     return [AuditEvent(*row) for row in tx.connection.execute(query.order_by(events.id))]
-
-
-def list_rows_without_event(
-    tx: Tx,
-    object_type: str,
-    ids: Column[int],
-    at: Column[Any],
-    actions: Collection[str],
-    *,
-    among: ColumnElement[bool] | None = None,
-    once: bool = True,
-) -> Iterator[Violation]:
-    """Yield rows (`among` these) without an event of these actions at the instant `at`, or with several if `once`.
-
-    Rows whose `at` is null need no event. `once` is for events that a row has a single time, such as its creation; a
-    suspension can happen again.
-    """
-    events = audit_events.c
-    found = (
-        select(events.object_id, func.count().label("number"), func.max(events.at).label("at"))
-        .where((events.object_type == object_type) & events.action.in_(actions))
-        .group_by(events.object_id, *([] if once else [events.at]))
-        .subquery()
-    )
-    same = (found.c.object_id == ids) & (true() if once else found.c.at == at)
-    wrong: ColumnElement[bool] = found.c.number.is_(None) | (found.c.at != at)
-    if once:
-        wrong |= found.c.number != 1
-    query = select(ids, at, found.c.number).select_from(ids.table.outerjoin(found, same))
-    query = query.where(at.is_not(None) & wrong & (true() if among is None else among))
-    for object_id, instant, number in tx.connection.execute(query):
-        sentence = f"{number or 'no'} events record its {at.name} {instant.isoformat()}: {', '.join(actions)}"
-        yield Violation("audited", object_type, object_id, sentence)
-
-
-def list_events_without_row(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
-    """Yield objects that have events but no row: rows are never deleted."""
-    events = audit_events.c
-    query = (
-        select(events.object_id)
-        .distinct()
-        .where((events.object_type == object_type) & events.object_id.not_in(select(ids)))
-    )
-    for row in tx.connection.execute(query):
-        yield Violation(
-            "rows_stay", object_type, row[0], "the audit has events of it, but its row is missing"
-        )

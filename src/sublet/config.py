@@ -8,7 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from email.utils import getaddresses
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,6 +24,8 @@ REMOVED = {"one_processor": "The operating system places every process on the pr
 
 KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
 """The prefix of environment variables with the secret of a primary's key. The primary's name follows in capitals, `-` and `.` as `_`."""
@@ -60,57 +62,100 @@ class PrimarySettings:
         _one_of(f"{place}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
 
 
+def _setting(default: Any, description: str) -> Any:
+    """Return a field of `Settings` with its default and its meaning. docs/settings.md says more."""
+    return field(default=default, metadata={"description": description})
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. Listen addresses are `host:port` (IPv6 as `[::1]:80`); port 0 picks a free one."""
 
-    database_url: str = "sqlite:///sublet.db"
-    database_may_lose_writes: str = "no"
-    """Whether a PostgreSQL is accepted that may lose acknowledged writes."""
-    http_listen: str = "127.0.0.1:8053"
-    http_connections_max: int = 1000
-    dns_listen: str = "127.0.0.1:5300"
-    dns_addresses: str = ""
-    """Public addresses of the built-in name server, comma-separated: the addresses of apex nameservers inside a zone."""
-    dns_servers: str = ""
-    """Addresses at which this host reaches the built-in name servers, `host:port`, comma-separated; empty: `dns_listen`."""
-    worker_status_listen: str = ""
-    dns_status_listen: str = ""
-    """Where `sublet worker` and `sublet dns` serve their status pages over HTTP; empty: nowhere."""
-    public_url: str = ""
-    """Where clients reach the service, without `/api/v1`, for the OpenAPI document; empty: the listen address."""
-    free_quota: int = 5
-    nameserver_changes_per_day: int = 300
-    """How often the nameservers, glue and DS of one name may be changed within 24 hours; 0: without limit."""
-    publish_wait_ms: int = 1000
-    """How long a change waits for its publication before it is answered with the current state."""
-    rate_limits: str = "on"
-    rate_limit_read_per_minute: int = 600
-    rate_limit_write_per_minute: int = 120
-    rate_limit_ticket_per_minute: int = 20
-    rate_limit_address_per_minute: int = 1200
-    rate_limit_network_per_minute: int = 6000
-    rate_limit_failed_auth_per_minute: int = 30
-    rate_limit_failed_auth_network_per_minute: int = 120
-    trusted_proxies: str = ""
-    """Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated."""
-    mail_transport: str = "log"
-    """Whether mail is sent through an SMTP server or only logged."""
-    mail_from: str = ""
-    smtp_host: str = ""
-    smtp_port: int = 587
-    smtp_security: str = "starttls"
-    smtp_username: str = ""
-    smtp_password_file: str = ""
-    """The file with the password. No setting is a secret, because settings are shown."""
-    log_format: str = "text"
-    log_level: str = "info"
-    primaries: tuple["PrimarySettings", ...] = ()
-    """The primary servers that platform domains may name: tables `[primaries.NAME]` of the settings file."""
+    database_url: str = _setting(
+        "sqlite:///sublet.db",
+        "The database: sqlite:////absolute/path, sqlite:///relative/path, postgresql://user@host:port/name.",
+    )
+    database_may_lose_writes: bool = _setting(
+        default=False,
+        description="Whether a PostgreSQL is accepted that has fsync, full_page_writes or synchronous_commit off.",
+    )
+    http_listen: str = _setting(
+        "127.0.0.1:8053", "Where the API listens, host:port; port 0 picks a free one."
+    )
+    http_connections_max: int = _setting(
+        1000, "Most connections of clients that a process of the API has at once."
+    )
+    dns_listen: str = _setting(
+        "127.0.0.1:5300",
+        "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
+    )
+    dns_addresses: str = _setting(
+        "", "Public addresses of the built-in name server, for apex nameservers inside a zone."
+    )
+    dns_servers: str = _setting(
+        "", "Where this host reaches the built-in name servers, host:port, with commas; empty: at dns_listen."
+    )
+    worker_status_listen: str = _setting(
+        "", "Where `sublet worker` serves /healthz, /readyz and /metrics; empty: nowhere."
+    )
+    dns_status_listen: str = _setting(
+        "", "Where `sublet dns` serves /healthz, /readyz and /metrics; empty: nowhere."
+    )
+    public_url: str = _setting(
+        "",
+        "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
+    )
+    free_quota: int = _setting(5, "How many free names a user may hold who has no quota of its own.")
+    nameserver_changes_per_day: int = _setting(
+        300, "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number."
+    )
+    publish_wait_ms: int = _setting(
+        1000, "How long a change waits for its publication before it is answered, in milliseconds."
+    )
+    rate_limits: bool = _setting(
+        default=True,
+        description="Whether requests are limited, failed authentication and changes of one name included.",
+    )
+    rate_limit_read_per_minute: int = _setting(600, "Reading requests of one token in a minute.")
+    rate_limit_write_per_minute: int = _setting(120, "Changing requests of one token in a minute.")
+    rate_limit_ticket_per_minute: int = _setting(
+        20,
+        "Tickets and replies that one token may create in a minute; a refused request counts as a changing one.",
+    )
+    rate_limit_address_per_minute: int = _setting(
+        1200, "Requests from one address (IPv6: one /64) in a minute, whatever their tokens."
+    )
+    rate_limit_network_per_minute: int = _setting(
+        6000, "Requests from one network (/24, IPv6: /48) in a minute."
+    )
+    rate_limit_failed_auth_per_minute: int = _setting(
+        30, "Requests with a bad token from one address in a minute."
+    )
+    rate_limit_failed_auth_network_per_minute: int = _setting(
+        120, "Requests with a bad token from one network in a minute."
+    )
+    trusted_proxies: str = _setting(
+        "", "Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated."
+    )
+    mail_transport: str = _setting("log", "log (mail is only logged, not sent) or smtp.")
+    mail_from: str = _setting("", "The sender of mail: name@example.net, or Name <name@example.net>.")
+    smtp_host: str = _setting("", "The mail server's name, as in its certificate.")
+    smtp_port: int = _setting(
+        587, "The mail server's port: usually 587 for starttls, 465 for tls, 25 for none."
+    )
+    smtp_security: str = _setting(
+        "starttls", "starttls, tls (from the first byte) or none; certificates are verified."
+    )
+    smtp_username: str = _setting("", "The user name for the mail server; empty: no authentication.")
+    smtp_password_file: str = _setting("", "The file with the password for the mail server.")
+    log_format: str = _setting("text", "text, for people, or json.")
+    log_level: str = _setting("info", "debug, info, warning or error.")
+    primaries: tuple["PrimarySettings", ...] = _setting(
+        (),
+        "The primary servers that platform domains may name: tables [primaries.NAME] of the settings file.",
+    )
 
     def __post_init__(self) -> None:
-        _one_of("database_may_lose_writes", self.database_may_lose_writes, ("yes", "no"))
-        _one_of("rate_limits", self.rate_limits, ("on", "off"))
         _one_of("log_format", self.log_format, ("text", "json"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
         _one_of("mail_transport", self.mail_transport, ("log", "smtp"))
@@ -127,10 +172,10 @@ class Settings:
         parse_dns_servers(self.dns_servers)
         for name in ("dns_addresses", "trusted_proxies"):
             _addresses(name, getattr(self, name))
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, int) and value < 0:
-                raise SettingsError(f"{field.name}: {value} is below 0")
+                raise SettingsError(f"{each.name}: {value} is below 0")
         if self.http_connections_max < 1:
             raise SettingsError(
                 "http_connections_max: 0 connections would refuse every client; give at least 1"
@@ -138,41 +183,8 @@ class Settings:
         _check_mail(self)
 
 
-DESCRIPTIONS: dict[str, str] = {
-    "database_url": "The database: sqlite:////absolute/path, sqlite:///relative/path, postgresql://user@host:port/name.",
-    "database_may_lose_writes": "no: a PostgreSQL with fsync, full_page_writes or synchronous_commit off is refused; or yes.",
-    "http_listen": "Where the API listens, host:port; port 0 picks a free one.",
-    "http_connections_max": "Most connections of clients that a process of the API has at once.",
-    "dns_listen": "Where the built-in name server listens (UDP and TCP), host:port; port 0 picks a free one.",
-    "dns_addresses": "Public addresses of the built-in name server, for apex nameservers inside a zone.",
-    "dns_servers": "Where this host reaches the built-in name servers, host:port, with commas; empty: at dns_listen.",
-    "worker_status_listen": "Where `sublet worker` serves /healthz, /readyz and /metrics; empty: nowhere.",
-    "dns_status_listen": "Where `sublet dns` serves /healthz, /readyz and /metrics; empty: nowhere.",
-    "public_url": "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
-    "free_quota": "How many free names a user may hold who has no quota of its own.",
-    "nameserver_changes_per_day": "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number.",
-    "publish_wait_ms": "How long a change waits for its publication before it is answered, in milliseconds.",
-    "rate_limits": "on or off, the limits on failed authentication and on changes of one name included.",
-    "rate_limit_read_per_minute": "Reading requests of one token in a minute.",
-    "rate_limit_write_per_minute": "Changing requests of one token in a minute.",
-    "rate_limit_ticket_per_minute": "Tickets and replies that one token may create in a minute; a refused request counts as a changing one.",
-    "rate_limit_address_per_minute": "Requests from one address (IPv6: one /64) in a minute, whatever their tokens.",
-    "rate_limit_network_per_minute": "Requests from one network (/24, IPv6: /48) in a minute.",
-    "rate_limit_failed_auth_per_minute": "Requests with a bad token from one address in a minute.",
-    "rate_limit_failed_auth_network_per_minute": "Requests with a bad token from one network in a minute.",
-    "trusted_proxies": "Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated.",
-    "mail_transport": "log (mail is only logged, not sent) or smtp.",
-    "mail_from": "The sender of mail: name@example.net, or Name <name@example.net>.",
-    "smtp_host": "The mail server's name, as in its certificate.",
-    "smtp_port": "The mail server's port: usually 587 for starttls, 465 for tls, 25 for none.",
-    "smtp_security": "starttls, tls (from the first byte) or none; certificates are verified.",
-    "smtp_username": "The user name for the mail server; empty: no authentication.",
-    "smtp_password_file": "The file with the password for the mail server.",
-    "log_format": "text, for people, or json.",
-    "log_level": "debug, info, warning or error.",
-    "primaries": "The primary servers that platform domains may name: tables [primaries.NAME] of the settings file.",
-}
-"""The meaning of each setting, for `sublet settings`. docs/settings.md says more."""
+DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each in fields(Settings)}
+"""The meaning of each setting, for `sublet settings`."""
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -287,7 +299,7 @@ def load_settings(
     environment = os.environ if environ is None else environ
     path = config or (Path(environment["SUBLET_CONFIG"]) if environment.get("SUBLET_CONFIG") else None)
     values: dict[str, Any] = _from_file(path) if path else {}
-    types = {field.name: field.type for field in fields(Settings)}
+    types = {each.name: each.type for each in fields(Settings)}
     for name, text in environment.items():
         if (
             name.startswith("SUBLET_")
@@ -304,7 +316,7 @@ def load_settings(
         if name == "primaries":
             values[name] = _primaries(value)
         else:
-            values[name] = _typed(name, value, int if types[name] in (int, "int") else str)
+            values[name] = _typed(name, value, types[name])
     return Settings(**values)
 
 
@@ -322,19 +334,25 @@ def _primaries(value: Any) -> tuple[PrimarySettings, ...]:
 
 
 def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
-    types = {field.name: field.type for field in fields(PrimarySettings) if field.name != "name"}
+    types = {each.name: each.type for each in fields(PrimarySettings) if each.name != "name"}
     given: dict[str, Any] = {}
     for key, value in table.items():
         if key not in types:
             raise SettingsError(f"primaries.{name}: unknown setting {key!r}; there are {', '.join(types)}")
-        given[key] = _typed(f"primaries.{name}.{key}", value, int if types[key] in (int, "int") else str)
+        given[key] = _typed(f"primaries.{name}.{key}", value, types[key])
     missing = [key for key in ("address", "key_name") if key not in given]
     if missing:
         raise SettingsError(f"primaries.{name}: {' and '.join(missing)} missing")
     return PrimarySettings(name, **given)
 
 
-def _typed(name: str, value: Any, kind: type) -> Any:
+def _typed(name: str, value: Any, kind: Any) -> Any:
+    """Return the value of a setting in its type; the environment has texts for all types."""
+    if kind is bool:
+        found = value if isinstance(value, bool) else _BOOLEANS.get(value) if isinstance(value, str) else None
+        if found is None:
+            raise SettingsError(f"{name}: {value!r} is neither true nor false")
+        return found
     if kind is int:
         if isinstance(value, str) and value.isascii() and value.isdigit():
             return int(value)

@@ -94,7 +94,7 @@ def test_a_refusal_is_a_sentence_and_exit_code_1(tmp_path: Path) -> None:
     before = registry.rows()
     plain = run(registry.url, "credits", "adjust", ANNA, "-91")
     assert (plain.returncode, plain.stdout) == (1, "")
-    assert re.fullmatch(r"sublet: The balance .* can't be deducted\. Deduct less\.\n", plain.stderr)
+    assert re.fullmatch(r"sublet: The balance .* can't be deducted\. Take less\.\n", plain.stderr)
     told = run(registry.url, "user", "add", "x", "--name", " ", "--json")
     refused = json.loads(told.stdout)
     assert (told.returncode, refused["ok"], refused["error"]) == (1, False, "validation_failed")

@@ -12,7 +12,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.dns.types import Record
-from sublet.http import delegation as module
+from sublet.http import subdomains as module
 from sublet.platform_domains import zone_store
 from support.error_triggers import fresh, newcomer
 from support.open_registry import opened

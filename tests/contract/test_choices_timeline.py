@@ -11,7 +11,7 @@ from sublet.accounts.store import find_user
 from sublet.credits.fields import CREDITS_MAX
 from sublet.db import Tx
 from sublet.subdomains import store
-from sublet.subdomains.auto_renew import auto_renew
+from sublet.subdomains.sweep.auto_renew import auto_renew
 from support.error_triggers import fresh, newcomer
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService

@@ -136,7 +136,7 @@ def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory
     """Decisions: read, write and ticket, each for itself, a token at a time; `RateLimit`, `RateLimit-Policy`, `Retry-After`."""
     limits = {"read": 3, "write": 2, "ticket": 1}
     settings = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
-    with opened(tmp_path_factory.mktemp("rates"), rate_limits="on", **settings) as service:
+    with opened(tmp_path_factory.mktemp("rates"), rate_limits=True, **settings) as service:
         user, other = newcomer(service), newcomer(service)
         requests: dict[str, tuple[Any, ...]] = {
             "read": ("GET", "/me"),
@@ -164,7 +164,7 @@ def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory
 def test_the_ticket_limit_counts_what_was_created(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Decisions, part 8: a refused ticket or reply counts as a write, and as a ticket once the token has no write left."""
     settings = {"rate_limit_ticket_per_minute": 3, "rate_limit_write_per_minute": 8}
-    with opened(tmp_path_factory.mktemp("tickets"), rate_limits="on", **settings) as service:
+    with opened(tmp_path_factory.mktemp("tickets"), rate_limits=True, **settings) as service:
         user = newcomer(service)
         good = {"subject": "a", "message": "b"}
 
@@ -189,7 +189,7 @@ def test_failed_authentication_is_limited_by_address(tmp_path_factory: pytest.Te
     """Choices: failures alone, per address, behind a trusted proxy by its client; a valid token passes all the same."""
     with opened(
         tmp_path_factory.mktemp("failed"),
-        rate_limits="on",
+        rate_limits=True,
         rate_limit_failed_auth_per_minute=3,
         trusted_proxies="127.0.0.1",
     ) as service:

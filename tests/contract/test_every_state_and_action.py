@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
+from sublet.doctor.credits import check_credits
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
 from sublet.subdomains.model import Subdomain
 from support.publisher_outage import service_with_outage
@@ -124,7 +124,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         with closing(HTTPConnection(urlsplit(service.base_url).netloc)) as connection:
             domain_id = service.operator("domain", "show", DOMAIN)["id"]
             yield House(service, connection, users, domain_id)
-        assert service.read(check_ledger) == []
+        assert service.read(check_credits) == []
 
 
 @dataclass(frozen=True, slots=True)

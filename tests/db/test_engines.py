@@ -8,10 +8,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 import sublet.cli.doctor
+import sublet.http.idempotency_store
 import sublet.http.rate_store
-import sublet.http.store
 import sublet.processes.store
-import sublet.subdomains.sweep_store
+import sublet.subdomains.sweep.store
 import sublet.tickets.store
 from sublet.db import sqlite_engine
 from sublet.db.connect import postgresql_engine
@@ -23,9 +23,9 @@ from sublet.schema_revision import needed_revision, refuse_unusable_database
 ALL_TABLES = (
     sublet.cli.doctor,
     sublet.http.rate_store,
-    sublet.http.store,
+    sublet.http.idempotency_store,
     sublet.processes.store,
-    sublet.subdomains.sweep_store,
+    sublet.subdomains.sweep.store,
     sublet.tickets.store,
 )
 """Importing these declares every table there is."""

@@ -14,7 +14,7 @@ from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.subdomains import store, sweep_store
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
@@ -29,7 +29,7 @@ from sublet.subdomains.publishing import (
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.retry import retry
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.postgresql import fresh_database
 from support.registry import OPERATOR, Prepared, Registry, open_registry
@@ -191,8 +191,7 @@ def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engin
         tx = Tx(connection, registry.now)
         assert account_store.lock_user(tx, registry.users["ann"]) is not None
         assert registry.write(sweep).names == 1
-    stored = registry.read(lambda tx: {each[0]: each[2] for each in sweep_store.list_dates(tx)})
-    assert stored[held.id] == held.expires_at + timedelta(days=100)
+    assert registry.dates()[held.id].loss_at == held.expires_at + timedelta(days=100)
 
 
 @pytest.mark.parametrize("verb", ["change", "registration"])

@@ -25,7 +25,7 @@ from sublet.registry.copy_store import list_copied, list_other
 from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
-from sublet.subdomains import sweep_store
+from sublet.subdomains.sweep import store as sweep_store
 from support.postgresql import fresh_database
 from support.postgresql_proxy import Proxy, run_proxy
 from support.running_service import RunningService, running_service

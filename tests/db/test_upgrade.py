@@ -13,11 +13,11 @@ import sublet.migrations
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import GlueInput
+from sublet.doctor.notices import list_notices
 from sublet.errors import SubdomainUnavailable
 from sublet.migrations import upgrade
 from sublet.registry.copy_store import NOT_COPIED
 from sublet.schema import metadata
-from sublet.subdomains.check_dependents import list_notices
 from sublet.subdomains.delete import delete
 from support.dangling_delegations import store_unchecked
 from support.registry import Prepared, open_registry

@@ -110,7 +110,7 @@ def url(postgresql_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def token(url: str) -> str:
-    registry = RunningService(Settings(database_url=url, database_may_lose_writes="yes"), MovableClock())
+    registry = RunningService(Settings(database_url=url, database_may_lose_writes=True), MovableClock())
     with registry.client:
         registry.operator("init")
         registry.operator("domain", "add", "example.test")

@@ -1,23 +1,23 @@
-"""docs/cli.md holds what the command line does: every command and option, and its examples work as printed, in their order."""
+"""docs/cli.md has a section for every command, and its examples work as printed, in their order.
+
+What `make reference` writes into it: test_reference.py.
+"""
 
 import json
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from reference_tables import commands
 from typer.testing import CliRunner
 
-from sublet.cli.domain import SETTING_OPTIONS
 from sublet.cli.main import app
 from support import databases
 from support.running_service import RunningService
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-COMMON = ("--config", "--json")
 QUESTIONS = (
     "list",
     "show",
@@ -32,21 +32,8 @@ QUESTIONS = (
 )
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    """Give every command with its words."""
-    root: Any = typer.main.get_command(app)
-    context = typer.Context(root)
-    for noun in root.list_commands(context):
-        command: Any = root.get_command(context, noun)
-        if hasattr(command, "list_commands"):
-            for verb in command.list_commands(context):
-                yield f"{noun} {verb}", command.get_command(context, verb)
-        else:
-            yield noun, command
-
-
 def sections() -> dict[str, str]:
-    """Return the section of each command, by its words."""
+    """Return the section of each command by its words."""
     found = {}
     for part in PAGE.split("\n### sublet ")[1:]:
         heading, _, text = part.partition("\n")
@@ -59,41 +46,15 @@ def test_every_command_has_its_section_in_order() -> None:
     assert list(sections()) == [words for words, _ in commands()]
 
 
-@pytest.mark.parametrize(("words", "command"), list(commands()), ids=str)
-def test_every_option_is_explained(words: str, command: Any) -> None:
-    section = sections()[words]
-    heading = next(line for line in PAGE.splitlines() if re.match(rf"### sublet {words}( [A-Z]|$)", line))
-    assert " ".join(command.help.split()) in " ".join(section.split())
-    told = re.findall(r"`(--[\w-]+)`", "\n".join(re.findall(r"^\| (`--.*?) \|", section, re.MULTILINE)))
-    wanted = []
-    for parameter in command.params:
-        if parameter.param_type_name == "argument":
-            assert parameter.metavar in heading.split()
-        else:
-            wanted += [*parameter.opts, *parameter.secondary_opts]
-    assert sorted(told) == sorted(option for option in wanted if option not in COMMON)
-
-
-@pytest.mark.parametrize("words", ["domain add", "domain edit"])
-def test_each_setting_of_a_platform_domain_is_explained_as_in_its_help(words: str) -> None:
-    rows = set(sections()[words].splitlines())
-    settings = [each.name for each in SETTING_OPTIONS]
-    for parameter in dict(commands())[words].params:
-        if parameter.name in settings:
-            options = ", ".join(f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts))
-            metavar = f" {parameter.metavar}" if parameter.metavar else ""
-            assert f"| {options}{metavar} | {parameter.help} |" in rows
-
-
 def examples() -> Iterator[tuple[str, str]]:
-    """Give each line that is to be pasted, with the words of its command."""
+    """Yield each example line with the words of its command."""
     for words, text in sections().items():
         for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             yield from ((words, line) for line in block.splitlines())
 
 
 def members(shape: str) -> set[str]:
-    """Return the names of the outermost members of a shape such as `{"id", "organization": {"id"}}`."""
+    """Return the outermost names of a shape such as `{"id", "organization": {"id"}}`."""
     depth, outermost = 0, ""
     for char in shape:
         depth -= char in "]}"
@@ -103,7 +64,7 @@ def members(shape: str) -> set[str]:
 
 
 def prepare(service: RunningService, line: str, done: set[str]) -> None:
-    """Do through the API what an example is about."""
+    """Make the names and tickets that an example needs, through the API."""
     for beginning in ("sublet credits refund", "sublet subdomain list", "sublet ticket list"):
         if line.startswith(beginning) and beginning not in done:
             done.add(beginning)

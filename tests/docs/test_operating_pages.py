@@ -1,4 +1,4 @@
-"""The pages on operating: all are in their index, and each command of `sublet` in them is one that there is."""
+"""Every `sublet` command on a page on operating exists, with its options."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ _BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands(text: str) -> list[str]:
-    """Return the command lines of a page: whole lines of its blocks, and what stands in its sentences with words behind it."""
+    """Return the `sublet` commands of a page: lines of its blocks, and inline code."""
     blocks = "\n".join(_BLOCK.findall(text)).replace("\\\n", " ").splitlines()
     found = [line for line in blocks if line.startswith("sublet ")]
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -23,22 +23,16 @@ def commands(text: str) -> list[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """Return the words after `sublet`, with something in the place of what the shell or the reader puts in."""
+    """Return the words after `sublet`, with a value in each placeholder."""
     line = re.sub(r"\$\([^)]*\)", "x", re.split(r" [|>] ", line)[0])
     words = [re.sub(r"^(ID|N)$", "1", word) for word in shlex.split(line, comments=True)[1:]]
-    # `…` stands for a value behind an option, else for further words.
+    # `…` is the value of an option, or further words.
     pairs = zip(["", *words], words, strict=False)
     return [word for before, word in pairs if word != "…" or before.startswith("--")]
 
 
-def test_every_page_is_in_the_index() -> None:
-    index = (OPERATING / "README.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
-    assert linked == {page.name for page in PAGES} - {"README.md"}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_of_a_page_is_there(page: Path) -> None:
+def test_every_command_of_a_page_exists(page: Path) -> None:
     for line in commands(page.read_text(encoding="utf-8")):
         words = words_of(line)
         if not words:
@@ -46,6 +40,6 @@ def test_every_command_of_a_page_is_there(page: Path) -> None:
         try:
             parse_command(words)
         except Exception as error:
-            # In a sentence a command is often named without what it needs. (typer's own class of that name is not public.)
+            # A sentence may name a command without its arguments. (typer's class of that name is not public.)
             if type(error).__name__ != "MissingParameter":
                 raise AssertionError(f"{line}: {error!r}") from error

@@ -1,4 +1,4 @@
-"""README.md: the commands of "Run it for real" work as printed, with another prefix and another place for the database."""
+"""The commands of "Run it for real" in README.md work, with another prefix and another folder for the database."""
 
 import os
 import re
@@ -11,13 +11,13 @@ PREFIX, FOLDER = "/opt/sublet", "/var/lib/sublet"
 
 
 def commands() -> list[str]:
-    """Return the lines to paste of the section, in their order."""
+    """Return the commands of the section in order."""
     section = README.read_text(encoding="utf-8").split("\n## Run it for real\n", 1)[1].split("\n## ", 1)[0]
     return [line.strip() for line in re.findall(r"^    \S.*$", section, re.MULTILINE)]
 
 
 def test_the_commands_of_run_it_for_real_make_a_registry(tmp_path: Path) -> None:
-    """From the installed program to the token. What pip does is `tests/supply/test_locks.py`; serving needs the port 53."""
+    """Without installing, which tests/supply/test_locks.py tests, and without serving, which needs port 53."""
     found = commands()
     assert found[0] == f"python3 -m venv {PREFIX}"
     assert found[-1] == "sublet serve"

@@ -1,7 +1,7 @@
-"""Every refusal says what to do: the sentences in the source, and those that a client gets.
+"""Every refusal in the source says what to do.
 
-A sentence is an argument of a class of `sublet.errors` or `sublet.http.errors`, of a `FieldError`, or of what `dns/` raises about a name, an
-address or a DS record. Where a name stands for it, its assignments in the same function are looked at.
+A sentence is an argument of a class of `sublet.errors` or `sublet.http.errors`, of a `FieldError`, or of an exception that `dns/` raises about a
+name, an address or a DS record. If the argument is a variable, the test reads its assignments in the same function.
 """
 
 import ast
@@ -25,17 +25,17 @@ REFUSALS = {
 }
 RAISED_BY_DNS = {"InvalidName", "InvalidDs", "InvalidAddress"}
 VERBS = (
-    "Add|Ask|Buy|Change|Check|Choose|Delete|Drop|Encode|End|Give|Leave|Look|Name|No action needed|Open|Purge|Put|Remove|Repeat|Restore|Run|"
+    "Add|Ask|Buy|Change|Check|Choose|Deduct|Delete|Drop|Encode|End|Give|Leave|Look|Name|No action needed|Open|Purge|Put|Remove|Repeat|Restore|Run|"
     "Say|See|Select|Send|Set|Shorten|Stop|Take|Tell|Try|Unblock|Use|Wait|Write"
 )
 INSTRUCTION = re.compile(
     rf"(?:^|[.;:?,] |\bthen |\bor )(?:{VERBS})\b|\bmust be\b|\bdocuments are at\b", re.IGNORECASE
 )
-"""An imperative at the beginning of a sentence or clause; of a member of a request also what it must be."""
+"""An imperative at the beginning of a sentence or clause, or `must be`."""
 
 
 def text_of(node: ast.expr) -> str | None:
-    """Return the text of a literal, with `{}` for what is put into it; None for what is no literal."""
+    """Return the text of a literal, with `{}` for each expression in it; None if it is no literal."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -44,7 +44,7 @@ def text_of(node: ast.expr) -> str | None:
 
 
 def texts_of(node: ast.expr, function: ast.AST) -> Iterator[str]:
-    """Give the texts that an argument may be: the literals in it, or those that its name is assigned in the function."""
+    """Yield the literals that an argument may be, directly or by assignment in the function."""
     if (text := text_of(node)) is not None:
         yield text
     elif isinstance(node, ast.IfExp):
@@ -59,7 +59,7 @@ def texts_of(node: ast.expr, function: ast.AST) -> Iterator[str]:
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """Give every sentence of a refusal, with where it stands."""
+    """Yield every sentence of a refusal with its file and line."""
     for path in sorted(SOURCE.rglob("*.py")):
         module = ast.parse(path.read_text(encoding="utf-8"))
         functions = [
@@ -89,5 +89,5 @@ def test_there_are_many() -> None:
 @pytest.mark.parametrize(("where", "text"), FOUND, ids=lambda each: str(each)[:60])
 def test_a_refusal_says_what_to_do(where: str, text: str) -> None:
     if text.endswith(("{}", "{}.")) and len(re.sub(r"\W|\{\}", "", text)) < 40:
-        return  # only puts other sentences together
+        return  # it only joins other sentences
     assert INSTRUCTION.search(text), f"{where}: {text}"

@@ -1,4 +1,4 @@
-"""The page of security standards names tests that there are, and names one for each row."""
+"""docs/security-standards.md names an existing test for each row."""
 
 import re
 

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import text as sql_text
 from sqlalchemy import update
 
+from sublet.http.idempotency_store import idempotency_keys
 from sublet.http.routes import ENDPOINTS
-from sublet.http.store import idempotency_keys
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 JSON = {"content-type": "application/json"}
@@ -448,7 +448,7 @@ def test_the_same_request_at_once_acts_once(service: RunningService, ada: Regist
 
 def test_rate_limits(tmp_path: Path) -> None:
     limits = {
-        "rate_limits": "on",
+        "rate_limits": True,
         "rate_limit_read_per_minute": 2,
         "rate_limit_ticket_per_minute": 1,
         "rate_limit_failed_auth_per_minute": 2,
@@ -483,7 +483,7 @@ def test_rate_limits(tmp_path: Path) -> None:
 
 def test_one_name_takes_only_so_many_changes_of_its_nameservers(tmp_path: Path) -> None:
     with running_service(
-        registry_address(tmp_path), rate_limits="on", nameserver_changes_per_day=2
+        registry_address(tmp_path), rate_limits=True, nameserver_changes_per_day=2
     ) as service:
         service.add_domain()
         ada = service.add_user()
@@ -499,7 +499,7 @@ def test_one_name_takes_only_so_many_changes_of_its_nameservers(tmp_path: Path) 
 
 
 def test_nobody_is_believed_about_addresses_unless_trusted(tmp_path: Path) -> None:
-    limits = {"rate_limits": "on", "rate_limit_failed_auth_per_minute": 1}
+    limits = {"rate_limits": True, "rate_limit_failed_auth_per_minute": 1}
     with running_service(registry_address(tmp_path), **limits) as service:
         wrong = {"authorization": "Bearer nonsense"}
         refused(

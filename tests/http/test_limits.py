@@ -94,7 +94,7 @@ def test_the_headers_count_down() -> None:
 
 
 def test_off_is_off() -> None:
-    some = Limits(Settings(rate_limits="off", rate_limit_read_per_minute=1))
+    some = Limits(Settings(rate_limits=False, rate_limit_read_per_minute=1))
     assert [at_once(some.take("read", "a")), at_once(some.take("read", "a"))] == [None] * 2
 
 

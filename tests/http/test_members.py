@@ -20,9 +20,9 @@ from sublet.http.bodies import (
     RenewBody,
     SubdomainsQuery,
     ds_inputs,
+    sent_nameservers,
 )
 from sublet.http.members import Reading, invalid_request, read_members, read_query
-from sublet.http.sent_nameservers import sent_nameservers
 
 Found = set[tuple[str, str]]
 

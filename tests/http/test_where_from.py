@@ -18,7 +18,7 @@ def limited(folder: Path, **limits: int) -> Iterator[tuple[RunningService, Regis
     chosen = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
     with running_service(
         registry_address(folder),
-        rate_limits="on",
+        rate_limits=True,
         trusted_proxies="127.0.0.1",
         **chosen,
     ) as service:

@@ -9,7 +9,7 @@ ASK = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 {before}
-from sublet.service.descriptors import allow_connections
+from sublet.service.api_part import allow_connections
 print(allow_connections({wanted}), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 FORBIDDEN = """

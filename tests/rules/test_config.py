@@ -17,7 +17,7 @@ from sublet.config import (
 
 DEFAULTS: dict[str, Any] = {
     "database_url": "sqlite:///sublet.db",
-    "database_may_lose_writes": "no",
+    "database_may_lose_writes": False,
     "http_listen": "127.0.0.1:8053",
     "http_connections_max": 1000,
     "dns_listen": "127.0.0.1:5300",
@@ -29,7 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "free_quota": 5,
     "nameserver_changes_per_day": 300,
     "publish_wait_ms": 1000,
-    "rate_limits": "on",
+    "rate_limits": True,
     "rate_limit_read_per_minute": 600,
     "rate_limit_write_per_minute": 120,
     "rate_limit_ticket_per_minute": 20,
@@ -117,11 +117,12 @@ def test_a_removed_setting_is_a_warning_whatever_its_value(name: str, tmp_path: 
         ("FREE_QUOTA", "1.5"),
         ("FREE_QUOTA", "\u0665"),
         ("FREE_QUOTA", "1_000"),
-        ("RATE_LIMITS", "yes"),
+        ("RATE_LIMITS", ""),
         ("RATE_LIMITS", "ON"),
+        ("RATE_LIMITS", "1"),
         ("LOG_FORMAT", "xml"),
         ("LOG_LEVEL", "trace"),
-        ("DATABASE_MAY_LOSE_WRITES", "on"),
+        ("DATABASE_MAY_LOSE_WRITES", "maybe"),
         ("DATABASE_URL", ""),
         ("DATABASE_URL", "mysql://x"),
         ("DATABASE_URL", "sublet.db"),
@@ -170,6 +171,7 @@ def test_bad_values_are_refused_by_name(name: str, value: str) -> None:
         "free_quota = [1]",
         "free_quota = -1",
         "log_level = 1",
+        "rate_limits = 1",
         "public_url = false",
     ],
 )
@@ -194,6 +196,19 @@ def test_a_file_that_can_t_be_read_is_refused_by_its_path(content: bytes, tmp_pa
 )
 def test_listen_addresses(text: str, host: str, port: int) -> None:
     assert parse_listen("http_listen", text) == (host, port)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("true", True), ("yes", True), ("on", True), ("false", False), ("no", False), ("off", False)],
+)
+def test_booleans(text: str, *, expected: bool, tmp_path: Path) -> None:
+    for name in ("rate_limits", "database_may_lose_writes"):
+        assert getattr(load_settings(environ={f"SUBLET_{name.upper()}": text}), name) is expected
+        assert getattr(load_settings(_file(tmp_path, f'{name} = "{text}"'), {}), name) is expected
+        assert (
+            getattr(load_settings(_file(tmp_path, f"{name} = {str(expected).lower()}"), {}), name) is expected
+        )
 
 
 @pytest.mark.parametrize("value", ["0", "00", "10"])

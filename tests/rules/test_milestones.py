@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sublet.subdomains.brake import away_reason, behind_reason, jump_reason, losses_reason
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.milestones import Dates, dates_of, milestones_of, next_milestone_at, reached
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.reminder_mail import not_renewed_mail, reminder_mail, renewed_mail
+from sublet.subdomains.sweep.brake import away_reason, behind_reason, jump_reason, losses_reason
+from sublet.subdomains.sweep.mail import not_renewed_mail, reminder_mail, renewed_mail
 from support.sample_subdomain import DAY, NAME, NOW
 
 TRASHED = replace(NAME, trashed_at=NOW)
@@ -216,7 +216,7 @@ def test_automatic_renewal_is_told_with_its_cost_or_its_cause() -> None:
     assert "It cost 10 credits." in renewed_mail(NAME, "Ada", 10)[1]
     assert "It cost nothing." in renewed_mail(NAME, "Ada", 0)[1]
     subject, text = not_renewed_mail(NAME, "Ada", "The balance is 3.", NOW)
-    assert subject == "shop.example.test could not be renewed by itself"
+    assert subject == "shop.example.test could not be renewed automatically"
     assert "The balance is 3." in text
     assert "It expires on 21 November 2027" in text
     assert "It expired on" in not_renewed_mail(NAME, "Ada", "Why", NAME.expires_at)[1]

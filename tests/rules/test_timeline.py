@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sublet.audit import Change
-from sublet.http.life_shapes import TimelineAnswer, TimelineEventShape
+from sublet.http.shapes import TimelineAnswer, TimelineEventShape
 from sublet.subdomains.lifecycle import ACTIONS, lost_at
-from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
+from sublet.subdomains.sweep.store import PastMilestone
 from sublet.subdomains.timeline import BEHIND_MAX, EVENTS, last_attempt, timeline
 from support import sample_subdomain
 from support.sample_subdomain import DAY, NOW

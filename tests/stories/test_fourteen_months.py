@@ -24,16 +24,16 @@ from sublet.audit import audit_events
 from sublet.config import Settings
 from sublet.credits.model import Payable
 from sublet.db import Tx
+from sublet.doctor.running import check_sweep
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import offer_mode
-from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.delete import delete
-from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
+from sublet.subdomains.sweep.store import milestones
 from sublet.worker.mailer import Mailer
 from sublet.worker.smtp import SmtpTransport
 from sublet.worker.smtp import smtp_server as chosen_server

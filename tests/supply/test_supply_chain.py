@@ -148,10 +148,10 @@ def test_an_audit_that_could_ask_nobody_does_not_pass(
 
 def test_an_audit_tells_flaws_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert supply_chain.audit(stand_in(tmp_path, f"{TO_REPORT} echo '{FOUND}' > \"$2\"; exit 1")) == FLAWS
-    assert "a 1: X-1, mended in 2" in capsys.readouterr().out
+    assert "a 1: X-1, fixed in 2" in capsys.readouterr().out
 
 
 def test_an_audit_without_flaws_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     well = FOUND.replace('{"id": "X-1", "fix_versions": ["2"]}', "")
     assert supply_chain.audit(stand_in(tmp_path, f"{TO_REPORT} echo '{well}' > \"$2\"")) == 0
-    assert "2 packages asked about in the database pypi: 0 known flaws." in capsys.readouterr().out
+    assert "2 packages looked up in the database pypi: 0 known flaws." in capsys.readouterr().out

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, text, update
 
-from sublet.cli.doctor import check_all
 from sublet.db import Tx
-from sublet.invariants import Violation
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from support.registry import FREE_QUOTA, Registry
 
 Spoil = Callable[[Tx], object]

@@ -23,7 +23,7 @@ Send = Callable[[], httpx.Response]
 Provocation = Callable[[RunningService], Iterator[Send]]
 BUSY_TIMEOUT_SECONDS = 1
 SETTINGS: dict[str, Any] = {
-    "rate_limits": "on",
+    "rate_limits": True,
     "rate_limit_read_per_minute": 100_000,
     "rate_limit_write_per_minute": 100_000,
     "rate_limit_ticket_per_minute": 4,

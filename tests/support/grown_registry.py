@@ -42,7 +42,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.store import list_names_held
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket

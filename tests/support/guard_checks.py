@@ -3,7 +3,7 @@
 from typing import Any
 
 from sublet.audit import Actor
-from sublet.cli.doctor import check_running
+from sublet.doctor.checks import check_running
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.model import UpdateNameservers

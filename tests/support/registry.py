@@ -16,26 +16,27 @@ from sqlalchemy import func, select
 
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.cli.doctor import check_all
 from sublet.credits.coupons import CouponTerms, add_coupon
 from sublet.credits.model import Outcome, Payable
 from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from sublet.errors import Refusal
-from sublet.http.store import idempotency_keys  # noqa: F401 - the dump has every table
-from sublet.invariants import Violation
+from sublet.http.idempotency_store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.change_zone import change_zone
+from sublet.subdomains.milestones import Dates
 from sublet.subdomains.model import Register, Subdomain
 from sublet.subdomains.publishing import Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
-from sublet.subdomains.sweep import Swept, sweep
+from sublet.subdomains.sweep.sweep import Swept, sweep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,6 +119,12 @@ class Registry:
         found = self.read(store.find_subdomain, subdomain_id)
         assert found is not None
         return found
+
+    def dates(self) -> dict[int, Dates]:
+        """The stored dates of all names that aren't released, by id."""
+        columns = (store.subdomains.c.id, store.subdomains.c.due_at, store.subdomains.c.loss_at)
+        query = select(*columns).where(store.subdomains.c.released_at.is_(None))
+        return self.read(lambda tx: {row[0]: Dates(*row[1:]) for row in tx.connection.execute(query)})
 
     def balance(self, name: str = "ann") -> int:
         """A user's credits."""

@@ -104,10 +104,10 @@ def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[A
         http, dns = free_address(), [free_address() for _ in range(name_servers)]
         settings = Settings(
             database_url=url,
-            database_may_lose_writes="yes",
+            database_may_lose_writes=True,
             http_listen=f"{http[0]}:{http[1]}",
             dns_listen=f"{dns[0][0]}:{dns[0][1]}",
-            rate_limits="off",
+            rate_limits=False,
             free_quota=100_000,
         )
         service = RunningService(

@@ -24,13 +24,13 @@ import httpx
 import structlog
 from typer.testing import CliRunner
 
-from sublet.cli.doctor import check_all
 from sublet.cli.main import app as command_line
 from sublet.config import Settings
 from sublet.db import Tx, open_database
-from sublet.invariants import Violation
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from sublet.service.roles import Addresses, run_service
-from sublet.subdomains import sweep_store
+from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 
 R = TypeVar("R")
@@ -99,7 +99,7 @@ class RunningService:
             [*words, "--json"],
             env={
                 "SUBLET_DATABASE_URL": self.settings.database_url,
-                "SUBLET_DATABASE_MAY_LOSE_WRITES": self.settings.database_may_lose_writes,
+                "SUBLET_DATABASE_MAY_LOSE_WRITES": str(self.settings.database_may_lose_writes).lower(),
                 **self.environment,
             },
         )
@@ -265,7 +265,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
         http_listen="127.0.0.1:0",
         dns_listen="127.0.0.1:0",
         # The tests' own PostgreSQL doesn't wait for the disk.
-        **{"rate_limits": "off", "log_level": "error", "database_may_lose_writes": "yes", **settings},
+        **{"rate_limits": False, "log_level": "error", "database_may_lose_writes": True, **settings},
     )
     service = RunningService(chosen, MovableClock())
     _initialise(service)

@@ -41,7 +41,7 @@ class ServeProcess:
         environment = {
             **os.environ,
             "SUBLET_DATABASE_URL": settings.database_url,
-            "SUBLET_DATABASE_MAY_LOSE_WRITES": settings.database_may_lose_writes,
+            "SUBLET_DATABASE_MAY_LOSE_WRITES": str(settings.database_may_lose_writes).lower(),
             "SUBLET_HTTP_LISTEN": settings.http_listen,
             "SUBLET_DNS_LISTEN": settings.dns_listen,
             "SUBLET_RATE_LIMITS": "off",
@@ -122,8 +122,8 @@ def serve_process(
         database_url=database_url,
         http_listen=f"{http[0]}:{http[1]}",
         dns_listen=f"{dns[0]}:{dns[1]}",
-        database_may_lose_writes="yes",  # the tests' own PostgreSQL does not wait for the disk
-        rate_limits="off",
+        database_may_lose_writes=True,  # the tests' own PostgreSQL does not wait for the disk
+        rate_limits=False,
         free_quota=free_quota,
     )
     service = RunningService(settings, MovableClock(), f"http://{settings.http_listen}/api/v1", dns)

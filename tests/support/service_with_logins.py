@@ -72,12 +72,12 @@ def split_service(found: Logins) -> Iterator[RunningService]:
     dns, statuses = free_address(), [free_address() for _ in range(2)]
     settings = Settings(
         database_url=found.url("operator"),
-        database_may_lose_writes="yes",
+        database_may_lose_writes=True,
         dns_listen=f"{dns[0]}:{dns[1]}",
         worker_status_listen=f"{statuses[0][0]}:{statuses[0][1]}",
         dns_status_listen=f"{statuses[1][0]}:{statuses[1][1]}",
         publish_wait_ms=PUBLISH_WAIT_MS,
-        rate_limits="off",
+        rate_limits=False,
         log_level="error",
     )
     api, worker, name_server = (

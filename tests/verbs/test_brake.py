@@ -7,18 +7,19 @@ import pytest
 
 from sublet.audit import Actor
 from sublet.db import Tx
+from sublet.doctor.names import stream_all
+from sublet.doctor.running import check_sweep
 from sublet.errors import Conflict
-from sublet.subdomains import check_store, store, sweep_store
-from sublet.subdomains.check_sweep import check_sweep
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete, move_to_trash
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.suspend import suspend, unsuspend
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
+from sublet.subdomains.sweep.sweep import sweep
 from support.registry import OPERATOR, Registry
 
 
@@ -275,7 +276,7 @@ def test_losses_are_counted_by_the_rules(registry: Registry) -> None:
         told = registry.read(
             lambda tx, days=days: sweep_store.count_losses_by_rule(tx, tx.now + timedelta(days=days))  # type: ignore[misc]
         )
-        rows = registry.read(lambda tx: list(check_store.stream_all(tx)))
+        rows = registry.read(lambda tx: list(stream_all(tx)))
         until = registry.now + timedelta(days=days)
         over = [each for each in rows if (lost_at(each) or until + timedelta(1)) <= until]
         in_trash = sum(each.trashed_at is not None for each in over)
@@ -293,7 +294,7 @@ def test_a_name_that_can_not_be_worked_on_keeps_nobody_else_from_their_dates(
         if subdomain.id == 3:
             raise ZeroDivisionError
 
-    monkeypatch.setattr("sublet.subdomains.sweep.move_to_trash", poisoned)
+    monkeypatch.setattr("sublet.subdomains.sweep.sweep.move_to_trash", poisoned)
     registry.advance(days=1)
     swept = registry.write(sweep)
     assert swept.done["trashed"] == 4

@@ -11,12 +11,12 @@ from sublet.accounts.set_reminders import set_reminders
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.dns.types import Delegation, GlueInput
+from sublet.doctor.notices import list_notices
 from sublet.errors import Conflict, FieldError, SubdomainUnavailable, ValidationFailed
 from sublet.mail.store import mails
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import edit_platform_domain
-from sublet.subdomains import milestone_store, store
-from sublet.subdomains.check_dependents import list_notices
+from sublet.subdomains import store
 from sublet.subdomains.delegation_store import nameserver_hosts
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
@@ -28,7 +28,8 @@ from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
-from sublet.subdomains.sweep import BATCH_MAX, sweep
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.sweep import BATCH_MAX, sweep
 from sublet.subdomains.timeline import CHANGES, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.dangling_delegations import store_unchecked
@@ -81,7 +82,7 @@ def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
             found,
             tx.now,
             terms=store.list_terms(tx, subdomain.id, 9),
-            milestones=milestone_store.list_milestones(tx, subdomain.id),
+            milestones=sweep_store.list_milestones(tx, subdomain.id),
             changes=audit.list_changes(tx, "subdomain", subdomain.id, CHANGES, 99),
             nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
             places=places_of_subdomain(tx, found),

@@ -19,14 +19,13 @@ from sublet.credits.movements import PaymentMade, record_payment, refund_charge
 from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
-from sublet.http.store import claim_key, idempotency_keys, remember_outcome
+from sublet.doctor.credits import check_coupon_uses
+from sublet.http.idempotency_store import claim_key, idempotency_keys, remember_outcome
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer
-from sublet.subdomains import milestone_store, store
-from sublet.subdomains.check_charge_store import list_wrong_coupon_uses
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.purge import end_cooling_off, end_trash, purge
 from sublet.subdomains.renew import renew
@@ -34,6 +33,8 @@ from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.suspend import suspend, unsuspend
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.store import milestones
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.tickets.model import OpenTicket
 from sublet.tickets.open_ticket import open_ticket
@@ -134,7 +135,7 @@ def _told(tx: Tx, ticket_id: int) -> None:
     assert user is not None
     enqueue(tx, user, reference=f"ticket:{ticket_id}:1", subject="Reply", text="How?")
     mail_id = enqueue(tx, user, reference=f"expired:{shop.id}", subject="Expired", text="It did.")
-    milestone_store.insert_milestone(tx, shop.id, "expired", shop.expires_at, mail_id=mail_id)
+    sweep_store.insert_milestone(tx, shop.id, "expired", shop.expires_at, mail_id=mail_id)
     claim_key(tx, user.id, "k-1", "f" * 64, 201)
     remember_outcome(tx, user.id, "k-1", Outcome(shop.id))
 
@@ -148,7 +149,7 @@ def _time_takes(tx: Tx, name: str) -> None:
     end_trash(tx, SYSTEM, found)
     end_cooling_off(tx, SYSTEM, found)
     for kind in ("trashed", "trash_ends", "purged", "released"):
-        milestone_store.insert_milestone(tx, found.id, kind, tx.now)
+        sweep_store.insert_milestone(tx, found.id, kind, tx.now)
 
 
 def _id(name: str) -> str:
@@ -664,9 +665,9 @@ def test_of_two_free_terms_of_one_instant_a_coupon_may_be_for_the_first(registry
     registry.add_coupon("WHOLE", percent=100, action="register")
     registry.register(PAID, registration_mode="plus", payable=Payable(confirm=True, coupon_code="WHOLE"))
     registry.write(_again(terms, action="renew", starts_at=START + DAY))
-    assert list(registry.read(lambda tx: list(list_wrong_coupon_uses(tx)))) == []
+    assert list(registry.read(lambda tx: list(check_coupon_uses(tx)))) == []
     registry.write(change(coupons, "id = 1", action="restore"))
-    (found,) = registry.read(lambda tx: list(list_wrong_coupon_uses(tx)))
+    (found,) = registry.read(lambda tx: list(check_coupon_uses(tx)))
     assert found.invariant == "coupon_use_has_its_term"
 
 

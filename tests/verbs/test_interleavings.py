@@ -15,8 +15,8 @@ from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.publishing import Batch, Result, begin_publication, record_publication
 from sublet.subdomains.purge import purge
 from sublet.subdomains.renew import renew
-from sublet.subdomains.stop_sweep import stop_sweep
 from sublet.subdomains.suspend import suspend
+from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import OPERATOR, Registry
 

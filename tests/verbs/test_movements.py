@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from sublet.accounts.find import find_user
-from sublet.credits.check_ledger import check_ledger
 from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
 from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import find_balance, list_payments
+from sublet.doctor.credits import check_credits
 from sublet.errors import (
     Conflict,
 )
@@ -47,7 +47,7 @@ def test_each_movement_has_its_reference_and_they_sum_up_to_the_balance(registry
     assert (history[0].kind, history[0].amount, history[0].currency) == ("purchase", "9.90", "EUR")
     assert history[1].subdomain == BETA
     assert _balance(registry) == 100 - 10 + 5 - 7 + 2 + 4 + 10 == history[0].balance_after
-    assert registry.read(check_ledger) == []
+    assert registry.read(check_credits) == []
 
 
 def test_a_payment_s_reference_is_unique_among_all_users(registry: Registry) -> None:

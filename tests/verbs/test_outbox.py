@@ -11,9 +11,9 @@ from sqlalchemy.exc import IntegrityError
 from sublet.accounts.store import find_user
 from sublet.audit import audit_events
 from sublet.db import Tx
+from sublet.doctor.running import check_mail
 from sublet.errors import Conflict, NotFound
 from sublet.mail import store
-from sublet.mail.check_mail import check_mail
 from sublet.mail.model import BACK_OFF_MAX, LEASE, Failure, Mail
 from sublet.mail.outbox import claim, enqueue, record_delivery, retry
 from support.registry import OPERATOR, START, Registry
@@ -181,7 +181,7 @@ def test_a_mail_postponed_by_a_clock_ahead_is_due(registry: Registry) -> None:
     assert not registry.read(store.is_any_due)
     found = registry.read(check_mail)
     assert [each.invariant for each in found] == ["mail_is_past"] * 2
-    assert "which is to come" in found[0].message
+    assert "in the future" in found[0].message
 
 
 def test_the_longest_pause_is_kept(registry: Registry) -> None:

@@ -7,20 +7,19 @@ import pytest
 
 from sublet.accounts.users import suspend_user
 from sublet.credits.model import Payable
+from sublet.doctor.running import check_sweep
 from sublet.errors import AccountSuspended, ClockImplausible
-from sublet.subdomains.check_sweep import check_sweep
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.plausible_clock import (
+from sublet.subdomains.renew import renew
+from sublet.subdomains.restore import restore
+from sublet.subdomains.sweep.plausible_clock import (
     AHEAD_MAX,
     BEHIND_MAX,
     find_implausible_reason,
     implausible_reason,
 )
-from sublet.subdomains.renew import renew
-from sublet.subdomains.restore import restore
-from sublet.subdomains.resume_sweep import resume_sweep
-from sublet.subdomains.stop_sweep import stop_sweep
+from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 

@@ -12,15 +12,11 @@ from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains import (
-    delegation_store,
-    publish_store,
-    store,
-    sweep_store,
-)
+from sublet.subdomains import delegation_store, publish_store, store
 from sublet.subdomains.model import SubdomainFilter
-from sublet.subdomains.plausible_clock import find_implausible_reason
 from sublet.subdomains.store import list_own
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
 from support.databases import driver_of
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry

@@ -9,6 +9,7 @@ from sqlalchemy.pool import NullPool
 from sublet.db import Tx
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import Record
+from sublet.doctor.running import check_watch
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
@@ -16,7 +17,6 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.subdomains import publish_store, store
 from sublet.subdomains.check_zone import ZoneCheck, check_zone
-from sublet.subdomains.check_zones import check_watch
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.publishing import Result, begin_publication, record_publication, record_refusal

@@ -18,7 +18,7 @@ from sublet.platform_domains import zone_state_store
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
 from sublet.secret import Secret
-from sublet.subdomains import sweep_store
+from sublet.subdomains.sweep import store as sweep_store
 from sublet.worker import leased
 from sublet.worker.clockwork import Clockwork
 from sublet.worker.zone_check import Task

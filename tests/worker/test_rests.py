@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sublet.db import Tx
 from sublet.subdomains.publish_store import count_waiting
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.sweep import BATCH_MAX, Swept
+from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept
 from sublet.worker import clockwork, publisher
 from sublet.worker.publisher import REST_MAX_SECONDS, SMALL_BATCH, rest_after
 from support.running_service import registry_address, running_service

@@ -10,8 +10,8 @@ from sublet.cli.output import Answer, Columns, table_of
 from sublet.cli.session import Session, change, new_app, question, refuse_missing
 from sublet.counted import counted
 from sublet.db import Tx
+from sublet.doctor.model import Violation
 from sublet.errors import Unavailable
-from sublet.invariants import Violation
 from sublet.schema_revision import why_unusable
 from sublet.service.exit_codes import REFUSED
 
@@ -103,7 +103,7 @@ def copy(
     force: Annotated[bool, typer.Option("--force", help="Also a registry that breaks an invariant.")] = False,
 ) -> Answer:
     """Copy a whole registry from one database into another and check it; all of it or nothing. It may be repeated."""
-    from sublet.cli.doctor import check_all  # noqa: PLC0415 - Alembic and every store are needed by few commands
+    from sublet.doctor.checks import check_all  # noqa: PLC0415 - Alembic and every store are needed by few commands
     from sublet.registry.copy import copy_registry  # noqa: PLC0415
 
     def check(tx: Tx) -> list[Violation]:

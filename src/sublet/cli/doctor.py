@@ -1,27 +1,20 @@
-"""`sublet doctor`: every invariant of the registry, asked of the whole database."""
+"""`sublet doctor`: check every invariant of the registry."""
 
 from collections.abc import Iterable
 
-from sublet.accounts.check_accounts import check_accounts, check_audit
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, new_app, question
 from sublet.counted import counted
-from sublet.credits.check_ledger import check_ledger
 from sublet.db import Tx
-from sublet.http.check_store import list_foreign_outcomes
-from sublet.invariants import Notice, Violation
-from sublet.mail.check_mail import check_mail
+from sublet.doctor.checks import check_all, check_running
+from sublet.doctor.model import Notice, Violation
+from sublet.doctor.notices import list_notices
 from sublet.service.exit_codes import REFUSED
-from sublet.subdomains.check_dependents import list_notices
-from sublet.subdomains.check_registry import check_registry
-from sublet.subdomains.check_sweep import check_sweep
-from sublet.subdomains.check_zones import check_watch
-from sublet.tickets.check_tickets import check_tickets
 
 app = new_app()
 
 SHOWN_MAX = 20
-"""How many violations of one invariant are shown to people; --json has all."""
+"""How many violations of one invariant the table shows; --json has all."""
 
 
 @question(app, "doctor")
@@ -54,20 +47,3 @@ def _rows(found: Iterable[tuple[str, Violation | Notice]]) -> tuple[tuple[str, s
         if len(told) > SHOWN_MAX:
             rows.append((kind, "", f"… and {len(told) - SHOWN_MAX} more"))
     return tuple(rows)
-
-
-def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
-    """Return every broken invariant of what is stored; `free_quota` is the setting's, in names."""
-    return [
-        *check_audit(tx),
-        *check_accounts(tx),
-        *check_ledger(tx),
-        *check_registry(tx, free_quota=free_quota),
-        *check_tickets(tx),
-        *list_foreign_outcomes(tx),
-    ]
-
-
-def check_running(tx: Tx) -> list[Violation]:
-    """Return what does not keep up, or is stopped, beyond what is stored: not asked where no worker is meant to run."""
-    return [*check_sweep(tx), *check_mail(tx), *check_watch(tx)]

@@ -1,4 +1,4 @@
-"""What is in a copy of a registry, and whether it holds: asked of the file before it gets its name."""
+"""Examine a copy of a registry: what it contains, and which invariants it breaks."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,24 +6,24 @@ from pathlib import Path
 
 from sublet import audit
 from sublet.accounts.store import count_users
-from sublet.cli.doctor import check_all
 from sublet.cli.output import as_instant, facts
 from sublet.cli.session import Session
 from sublet.counted import counted
 from sublet.db import Tx, utc_now
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
 from sublet.errors import Conflict
-from sublet.invariants import Violation
 from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
 from sublet.sqlite_file import opened, refuse_broken, sqlite_path
-from sublet.subdomains.sweep_store import count_names
+from sublet.subdomains.sweep.store import count_names
 
 SHOWN_MAX = 5
-"""How many broken invariants are shown to people; --json has all."""
+"""How many broken invariants the lines show; --json has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a copy has; `violations` is None where the schema is an older one, of which the doctor knows nothing."""
+    """The contents of a copy. `violations` is None if the schema is older: then the doctor can't check it."""
 
     schema: str
     names: int
@@ -34,11 +34,11 @@ class Contents:
 
     @property
     def is_older(self) -> bool:
-        """Tell whether `sublet migrate` has to upgrade it before it can be used."""
+        """True if `sublet migrate` must upgrade the copy before it can be used."""
         return self.schema in known_revisions()[:-1]
 
     def lines(self) -> tuple[str, ...]:
-        """Return what people are shown of it."""
+        """Return the contents as lines of text."""
         if self.violations is None:
             found = f"whole; of the older schema {self.schema}, so the doctor was not asked"
         elif self.violations:
@@ -62,10 +62,10 @@ class Contents:
 
 
 def embedded_path(session: Session, otherwise: str) -> Path:
-    """Return the file of the registry.
+    """Return the path of the registry's SQLite file.
 
     Raises:
-        Conflict: the registry is on PostgreSQL; `otherwise` says what does the same there.
+        Conflict: the registry is on PostgreSQL; `otherwise` says what to do there instead.
     """
     path = sqlite_path(session.settings.database_url)
     if path is None:
@@ -76,10 +76,10 @@ def embedded_path(session: Session, otherwise: str) -> Path:
 
 
 def examine(path: Path, name: Path, *, free_quota: int) -> Contents:
-    """Read a copy whole, check it, and return what it has; `name` is what it is called in a refusal.
+    """Read and check a whole copy, and return its contents. `name` is its name in error messages.
 
     Raises:
-        Conflict: it is broken, no registry, or of a version of sublet that this one does not know.
+        Conflict: it is damaged, isn't a registry, or is from a newer version of sublet.
     """
     refuse_broken(path, name)
     with opened(path, utc_now()) as tx:
@@ -103,7 +103,6 @@ def examine(path: Path, name: Path, *, free_quota: int) -> Contents:
 
 
 def _check(tx: Tx, free_quota: int) -> list[Violation]:
-    # What waited when an old backup was made did not wait since: it is asked as of its newest change. A clock that was ahead
-    # then is found all the same.
+    # Check as of the newest change: what waited when the backup was made has not waited since. A clock that was ahead is still found.
     newest = audit.newest_at(tx)
     return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)

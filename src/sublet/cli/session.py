@@ -65,9 +65,7 @@ class Session:
 
 async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
     refuse_missing(settings.database_url)
-    database = open_database(
-        settings.database_url, may_lose_writes=settings.database_may_lose_writes == "yes"
-    )
+    database = open_database(settings.database_url, may_lose_writes=settings.database_may_lose_writes)
     try:
         await database.read(refuse_unusable)
         return await fn(database)

@@ -1,4 +1,4 @@
-"""`sublet sweep …`: what time does to names, and the word that its brake waits for."""
+"""`sublet sweep …`: show, stop and resume the sweep."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,10 +7,9 @@ from sublet.cli.output import Answer, Table, facts
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.subdomains import sweep_store
-from sublet.subdomains.plausible_clock import find_implausible_reason
-from sublet.subdomains.resume_sweep import resume_sweep
-from sublet.subdomains.stop_sweep import stop_sweep
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
+from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 
 app = new_app("The sweep: reminders, expired names to the trash, the trash emptied.")
 _DAYS = (0, 1, 7, 30)
@@ -39,11 +38,11 @@ def _describe(tx: Tx) -> dict[str, Any]:
 
 def _lines(found: dict[str, Any]) -> tuple[str, ...]:
     if found["stopped"]:
-        state = "stopped; `sublet sweep resume` lets it go on"
+        state = "stopped; `sublet sweep resume` resumes it"
     elif found["running"]:
         state = "running"
     else:
-        state = "not running: no `sublet serve` has looked at the names lately"
+        state = "not running: no worker has looked at the names lately"
     shown = {name: found[name] for name in ("seen_at", "stopped_at", "stopped_reason", "names")}
     if found["clock_implausible"] is not None:
         shown["registrations"] = f"refused; {found['clock_implausible']}"
@@ -66,21 +65,21 @@ def _answer(session: Session, *lines: str) -> Answer:
 
 @question(app, "status")
 def status(session: Session) -> Answer:
-    """Tell whether the sweep runs or why not, and how many names go to the trash or are purged by their dates and days."""
+    """Show whether the sweep runs, or why not, and how many names will go to the trash or be purged, by their dates."""
     return _answer(session)
 
 
 @change(app, "stop")
 def stop(session: Session) -> Answer:
-    """Let time do nothing to names until `sublet sweep resume`: no reminders, no trash, no purge. Publishing goes on."""
+    """Stop the sweep until `sublet sweep resume`: no reminders, no trash, no purge. Publishing goes on."""
     session.write(stop_sweep, session.actor.reason)
-    return _answer(session, "The sweep is stopped; `sublet sweep resume` lets it go on.")
+    return _answer(session, "The sweep is stopped; `sublet sweep resume` resumes it.")
 
 
 @change(app, "resume")
 def resume(session: Session) -> Answer:
-    """Let the sweep go on: the clock is right, and the names it stopped before losing may be lost. Registrations go on too."""
+    """Resume the sweep: confirm that the clock is right, and that the names it stopped before may be lost. Registrations resume too."""
     session.write(resume_sweep)
     return _answer(
-        session, "The sweep goes on at the worker's next look; see `sublet sweep status` in a minute."
+        session, "The worker resumes the sweep at its next look; see `sublet sweep status` in a minute."
     )

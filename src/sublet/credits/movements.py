@@ -92,7 +92,7 @@ def adjust_credits(
     balance = store.lock_balance(tx, user.id)
     if balance + credit_count < 0:
         raise Conflict(
-            f"The balance of {user.email} is {counted(balance, 'credit')}; {-credit_count} can't be deducted. Deduct less."
+            f"The balance of {user.email} is {counted(balance, 'credit')}; {-credit_count} can't be deducted. Take less."
         )
     description = f"Adjustment: {text}" if text else "Adjustment"
     entry = Entry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)

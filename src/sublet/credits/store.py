@@ -134,7 +134,7 @@ def post(tx: Tx, entry: Entry) -> int:
         return int(_ADDED.value(tx, **row))
     except IntegrityError as error:
         if violates(error, "ck_ledger_accounts_balance"):
-            raise Conflict("The balance is too low for this; nothing was changed. Deduct less.") from error
+            raise Conflict("The balance is too low for this; nothing was changed. Take less.") from error
         if violates(error, "uq_transfers_reference"):
             raise Conflict(
                 f"The reference {entry.reference} was used before; nothing was changed. Give another one."

@@ -20,11 +20,11 @@ from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
 from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request_id, render_refusal
+from sublet.http.idempotency_store import answers
 from sublet.http.observe import METRICS_TYPE, Metrics
 from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
-from sublet.http.store import answers
 from sublet.ids import new_request_id
 
 HOTTEST_PATH = "/subdomains/{fqdn}"
@@ -34,7 +34,7 @@ Page = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the status pages show: the database, the other parts of the process by name, whether it is stopping, and metrics."""
+    """The contents of the status pages: the database, the other parts of the process by name, whether it is stopping, and metrics."""
 
     db: Database
     metrics: Metrics

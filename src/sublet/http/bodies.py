@@ -1,10 +1,13 @@
-"""The wire shapes of what is sent: request bodies and query parameters.
+"""The shapes of what clients send: request bodies and query parameters, and what the verbs get of them.
 
-Types and limits here are for the documents and for reading JSON; whether a value is any good is for the rules to say (422),
-so that it is told together with everything else that is wrong. Only types are refused here (400). `UNSET` where
-leaving a member out means something else than null.
+Types and limits here are for reading JSON and for the documents. Only a wrong type is refused here (400); the rules check values, so that
+a client gets all wrong values together (422). `UNSET` is a member that was left out, where null means something else.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -13,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sublet.credits.fields import CREDITS_MAX
 from sublet.dns.delegation import GLUE_ENTRIES_MAX
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
-from sublet.errors import FieldError, validation_failed
+from sublet.errors import FieldError, ValidationFailed, validation_failed
 
 HostNameText = Annotated[
     str,
@@ -88,13 +91,13 @@ class NoBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whether to get mail on dates of one's names."""
+    """Whether the user gets mail about dates of its names."""
 
     enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
 
 
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to register. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
+    """A registration. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 
     platform_domain_id: Annotated[int, Meta(ge=1)] | None = None
     domain: Annotated[str, Meta(max_length=254)] | None = None
@@ -116,7 +119,7 @@ class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to change: a member left out keeps what is stored, an empty list or null clears it. `ns1` to `ns4` stand for the whole list: sent at all, they replace it."""
+    """A change: a member that is left out keeps its stored value, an empty list or null clears it. `ns1` to `ns4` replace the whole list."""
 
     nameservers: Nameservers | UnsetType | None = UNSET
     ns1: HostNameText | UnsetType | None = UNSET
@@ -128,7 +131,7 @@ class NameserversBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How to renew."""
+    """A renewal."""
 
     confirm: Confirm | None = None
     coupon_code: CouponCode | None = None
@@ -136,7 +139,7 @@ class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whether a name is renewed by itself, and for how much at most: `max_credits` belongs to `enabled`: true."""
+    """The automatic renewal of a name; `max_credits` belongs to `enabled`: true."""
 
     enabled: Annotated[bool, Meta(description="True turns it on, false off.")] | None = None
     max_credits: (
@@ -172,7 +175,7 @@ class ReplyBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class PageQuery(Struct, kw_only=True):
-    """What every list takes."""
+    """The query parameters of all lists."""
 
     limit: Annotated[int, Meta(ge=1, le=500, description="Most items of one page.")] = 100
     cursor: (
@@ -222,14 +225,18 @@ class TicketsQuery(PageQuery, kw_only=True):
 
 
 def sent_ceiling(body: AutoRenewBody) -> int | None:
-    """Return the most that a name may be renewed for by itself; None for not at all.
+    """Return the ceiling of the automatic renewal; None turns it off.
 
     Raises:
-        ValidationFailed: `enabled` is missing; `max_credits` is missing where it is true, or sent where it is false.
+        ValidationFailed: `enabled` is missing; `max_credits` is missing if it is true, or sent if it is false.
     """
     if body.enabled is None:
         raise validation_failed(
-            [FieldError("enabled", "required", "Say whether it is renewed by itself: true or false.")]
+            [
+                FieldError(
+                    "enabled", "required", "Say whether the name is renewed automatically: true or false."
+                )
+            ]
         )
     if body.enabled and body.max_credits is None:
         sentence = "Say how many credits a renewal may cost at most; 0 renews only while it is free."
@@ -258,3 +265,64 @@ def _ds_input(entry: str | DsEntry) -> DsLike:
     if isinstance(entry, str):
         return entry
     raise TypeError("a DS entry is text, a DS record or a DNSKEY")
+
+
+_KEYS = ("ns1", "ns2", "ns3", "ns4")
+_IN_LIST = re.compile(r"nameservers(?:\[(?P<index>[0-9]+)\])?")
+
+
+def sent_nameservers(body: RegisterBody | NameserversBody) -> tuple[str, ...] | None:
+    """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None if neither was sent.
+
+    The keys stand for the whole list: a key that is left out or null is no nameserver any more. An empty text counts as sent, so the
+    verb refuses it as a host name.
+
+    Raises, in this order:
+        ValidationFailed: both forms at once (`value_invalid`).
+        ValidationFailed: a key is missing below one that was sent (`required`, for each missing key).
+    """
+    by_key = {key: getattr(body, key) for key in _KEYS}
+    hosts = _hosts(by_key)
+    # In a registration null means "not sent"; in a change it clears the list.
+    has_list = isinstance(body.nameservers, list) or (
+        isinstance(body, NameserversBody) and body.nameservers is None
+    )
+    if hosts and has_list:
+        sentence = "Both `nameservers` and `ns1` to `ns4` are given. Send one of the two forms."
+        raise validation_failed([FieldError(next(iter(hosts)), "value_invalid", sentence)])
+    if isinstance(body.nameservers, list):
+        return tuple(body.nameservers)
+    if missing := _missing_keys(hosts):
+        raise validation_failed(missing)
+    if isinstance(body, RegisterBody):
+        return tuple(hosts.values()) or None
+    sent = body.nameservers is not UNSET or any(host is not UNSET for host in by_key.values())
+    return tuple(hosts.values()) if sent else None
+
+
+@contextmanager
+def named_as_sent(body: RegisterBody | NameserversBody) -> Iterator[None]:
+    """Give the errors of nameservers that were sent as `ns1` to `ns4` under these keys, those of the whole list under `ns1`."""
+    try:
+        yield
+    except ValidationFailed as refusal:
+        if not _hosts({key: getattr(body, key) for key in _KEYS}):
+            raise
+        raise validation_failed([_renamed(error) for error in refusal.errors]) from refusal
+
+
+def _hosts(by_key: dict[str, object]) -> dict[str, str]:
+    return {key: host for key, host in by_key.items() if isinstance(host, str)}
+
+
+def _missing_keys(hosts: dict[str, str]) -> list[FieldError]:
+    if not hosts:
+        return []
+    last = max(hosts)
+    sentence = f"`{last}` is given and this is not. Send the nameservers as `ns1`, `ns2` … without a gap."
+    return [FieldError(key, "required", sentence) for key in _KEYS if key < last and key not in hosts]
+
+
+def _renamed(error: FieldError) -> FieldError:
+    found = _IN_LIST.fullmatch(error.field)
+    return error if found is None else replace(error, field=_KEYS[int(found["index"] or 0)])

@@ -1,6 +1,6 @@
-"""From a request to its answer: one straight line of checks in the documented order (docs/errors.md), then the handler.
+"""From a request to its answer: checks in the documented order (docs/errors.md), then the handler.
 
-Rate of the address, route, method, token, rate of the token, scope, media type, size, form. The verb checks what comes after those.
+Rate of the address, route, method, token, rate of the token, scope, media type, size, form. The verb does the other checks.
 """
 
 import asyncio
@@ -199,9 +199,9 @@ class Resource:
         return endpoint
 
     async def _admit(self, request: _Request) -> list[tuple[str, str]]:
-        """Count a request for the address and the network that it comes from, whatever its path and token.
+        """Count a request toward the limits of its address and network.
 
-        Return the policies and keys that a failed authentication counts against.
+        Return the policies and keys that count a failed authentication.
         """
         client = request.scope.get("client")
         address = client[0] if client else ""
@@ -222,7 +222,7 @@ class Resource:
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def _authenticate(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
-        """Return whom the token stands for. A valid one passes however many failed before: failures alone are limited."""
+        """Return the registrant of the token. Only failures are limited, so a valid token is always accepted."""
         values = request.fields.getlist("authorization")
         if not values:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
@@ -254,7 +254,7 @@ class Resource:
     async def _count_as_write(
         self, request: _Request, counted: Allowance | None, registrant: Registrant
     ) -> None:
-        """Count a request that created no ticket and no reply as a write instead; as a ticket where the token has no write left."""
+        """Count a request that created no ticket and no reply as a write instead, unless the token has no write left."""
         if counted is None or counted.policy != TICKET:
             return
         limits, key = self._context.limits, str(registrant.token.id)
@@ -264,7 +264,7 @@ class Resource:
                 request.headers |= limit_headers(limits.give_back(counted, key))
 
     async def _read(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
-        """Media type, size, form: everything malformed in body, query and headers is told at once."""
+        """Check media type, size and form. The refusal lists everything malformed in body, query and headers."""
         members: dict[str, Any] = {}
         reading = Reading()
         body = None

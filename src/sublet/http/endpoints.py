@@ -1,4 +1,4 @@
-"""What an endpoint is, and what its handler gets and gives: the words of the route table."""
+"""The types of the route table: an endpoint, the call of its handler, and the answer."""
 
 import asyncio
 from collections import Counter
@@ -28,7 +28,7 @@ BASE_PATH = "/api/v1"
 DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
 """The documentation, outside of `BASE_PATH`: it needs no token."""
 TOKEN_USE_GRAIN = timedelta(hours=1)
-"""How exact `last_used_at` of a token is."""
+"""The precision of a token's `last_used_at`."""
 WRITE_METHODS = ("POST", "PUT", "DELETE")
 
 BodyT = TypeVar("BodyT")
@@ -37,10 +37,10 @@ QueryT = TypeVar("QueryT")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all requests of a process share.
+    """The objects that all requests of a process share.
 
     `authenticate` finds who a token's text stands for. `running` holds the (user, Idempotency-Key) of requests under
-    way in this process. `stopping` is set when the process is told to end: from then on `/readyz` says no.
+    way in this process. `stopping` is set when the process stops: from then on `/readyz` answers 503.
     """
 
     settings: Settings
@@ -52,16 +52,16 @@ class Context:
     running: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
-    """What `/readyz` asks besides the database: the other parts of this process, by name."""
+    """The checks of `/readyz` besides the database: the other parts of this process, by name."""
     used_tokens: dict[int, datetime] = field(default_factory=dict)
-    """When tokens were used whose stored `last_used_at` is too old; written now and then: a read must not become a write."""
+    """The last use of tokens whose stored `last_used_at` is too old. Written in intervals, so that a read isn't a write."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
-    """Which name servers serve a platform domain's zone; the only ones that are ever asked."""
+    """Returns the name servers of a platform domain's zone. The API asks no others."""
     asking: Counter[int] = field(default_factory=Counter)
-    """How many requests ask name servers right now, by user id."""
+    """The number of requests that are asking name servers, by user id."""
 
     def note_use(self, token: Token) -> None:
-        """Remember that a token was used, when what is stored of it is older than `TOKEN_USE_GRAIN`."""
+        """Remember that a token was used, if its stored use is older than `TOKEN_USE_GRAIN`."""
         now = utc_now()
         if token.last_used_at is None or now - token.last_used_at > TOKEN_USE_GRAIN:
             self.used_tokens[token.id] = now
@@ -71,7 +71,7 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     """One request that passed all checks before its handler.
 
     `path` has the path parameters, percent-decoded. `fingerprint` is that of method, path and body for `idempotency_key`
-    (None when the header wasn't sent; nobody asks for the other then).
+    (None if the header wasn't sent; the fingerprint is then empty).
     """
 
     context: Context
@@ -92,7 +92,7 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a handler gives: a Struct of `shapes`, headers of its own, a status other than the endpoint's."""
+    """The answer of a handler: a Struct of `shapes`, further headers, and a status if it isn't the endpoint's."""
 
     body: msgspec.Struct
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
     `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write or
-    ticket. `body` and `query` are the Structs of what is taken (None: nothing), `answer` is that of what is given with
+    ticket. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
     `status`. `refusals` are those of the handler, in the order in which it checks. `examples` has `body` and `answer`.
     """
 
@@ -128,7 +128,7 @@ class Endpoint:
 
 
 def takes_body(endpoint: Endpoint) -> bool:
-    """Tell whether the endpoint reads a body, and knows `Idempotency-Key`."""
+    """True if the endpoint reads a body and `Idempotency-Key`."""
     return endpoint.method in WRITE_METHODS
 
 

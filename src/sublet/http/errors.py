@@ -1,7 +1,7 @@
 """From a refusal to an HTTP answer: the status of each category, the codes only HTTP has, the envelope.
 
 Every failure has one shape (docs/spec-choices.md, "Base, envelope, errors"): `ok`, `error`, `message`, `errors`, `details`,
-`request_id`, and `quote` where a price is the matter. With `Accept: application/problem+json` the same members come
+`request_id`, and `quote` if it is about a price. With `Accept: application/problem+json` the same members come
 with those of RFC 9457.
 """
 
@@ -102,13 +102,13 @@ def status_of(refusal: type[Refusal]) -> int:
 
 
 def accepted_request_id(text: str | None) -> str | None:
-    """Return a client's `X-Request-Id` where it is one that we take over: 1 to 64 of `A-Za-z0-9._-`, and no token."""
+    """Return a client's `X-Request-Id` if it has 1 to 64 of `A-Za-z0-9._-` and isn't a token; otherwise None."""
     good = text is not None and _REQUEST_ID.fullmatch(text) and without_secrets(text) == text
     return text if good else None
 
 
 def wants_problem(accept: str) -> bool:
-    """Tell whether an `Accept` header names `application/problem+json` (RFC 9457) with a weight above 0."""
+    """True if an `Accept` header names `application/problem+json` (RFC 9457) with a weight above 0."""
     for item in accept.lower().split(","):
         media_type, _, parameters = item.partition(";")
         if media_type.strip() == PROBLEM_TYPE:

@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: the same request answers the same, however often it is sent, and acts once.
+"""`Idempotency-Key`: a repeated request acts once and gets the same answer.
 
-The key is claimed, the verb run and its outcome kept in one transaction, so there is no moment at which the effect stands
-without its memory. Refusals roll all of it back: after one the key is as good as new. Within a process the second request with a
+The key is claimed, the verb run and its outcome kept in one transaction, so the effect is never
+stored without its memory. A refusal rolls all of it back, and the key is free again. Within a process the second request with a
 key is refused at once; of another process it waits for the first one, and is then answered with what that did.
 """
 
@@ -19,19 +19,25 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.http.endpoints import Call
 from sublet.http.errors import IdempotencyKeyReused
+from sublet.http.idempotency_store import (
+    KeyTaken,
+    claim_key,
+    key_is_running,
+    remember_outcome,
+    select_remembered,
+)
 from sublet.http.members import Reading
-from sublet.http.store import KeyTaken, claim_key, key_is_running, remember_outcome, select_remembered
 
 P = ParamSpec("P")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 LOOKS_MAX = 3
-"""How often a key is looked up whose other request committed meanwhile: the second look finds it, unless it is gone again."""
+"""The attempts to claim a key. If another process commits it meanwhile, the second attempt finds its outcome."""
 REPLAYED = {"idempotent-replayed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a verb did, now or, when `replayed`, earlier under the same key; `status` is that of the first answer."""
+    """The outcome of a verb, now or (`replayed`) earlier under the same key; `status` is that of the first answer."""
 
     outcome: Outcome
     status: int
@@ -44,7 +50,7 @@ class Done:
 
 
 def read_key(headers: Headers, reading: Reading) -> str | None:
-    """Return the `Idempotency-Key`, or None when none was sent; a key of no good form is added to `reading`."""
+    """Return the `Idempotency-Key`, or None if none was sent. A malformed key is added to `reading`."""
     values = headers.getlist("idempotency-key")
     if not values:
         return None
@@ -56,7 +62,7 @@ def read_key(headers: Headers, reading: Reading) -> str | None:
 
 
 def fingerprint(method: str, path: str, body: dict[str, Any]) -> str:
-    """Return the SHA-256 (hex) of what makes two requests the same: method, path, and the body whatever its spacing."""
+    """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference."""
     canonical = json.dumps([method, path, body], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -69,9 +75,9 @@ async def write_once(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> Done:
-    """Run a verb in a writing transaction, or answer with what it did under the same key before.
+    """Run a verb in a writing transaction, or return its outcome under the same key before.
 
-    `status` is that of a first success. Without a key it is just the verb.
+    `status` is that of a first success. Without a key only the verb runs.
 
     Raises:
         IdempotencyInProgress: a request with this key is under way.

@@ -102,7 +102,7 @@ async def read_body(
 
 
 def _content_length(headers: Headers) -> int:
-    """Return the declared length; 0 where none is declared, as with chunks. The parser has refused what is no number."""
+    """Return the declared length; 0 if none is declared, as with chunks. The parser has refused other texts."""
     length = headers.get("content-length") or ""
     return int(length[:20]) if length.isascii() and length.isdigit() else 0
 

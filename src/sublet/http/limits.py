@@ -1,4 +1,4 @@
-"""Rate limits: how many requests a token, an address and a network may send in a minute, and how often they may fail to authenticate.
+"""Rate limits of tokens, addresses and networks: requests in a minute, and failed authentications.
 
 Fixed windows of a minute that begin with a key's first request. A process spends what it has **borrowed** of a window. On SQLite,
 where one process serves, it borrows the whole window from itself, in memory of a bounded size. On PostgreSQL the window is the
@@ -26,9 +26,9 @@ from sublet.sqlite_file import sqlite_path
 KEYS_MAX = 100_000
 """Most keys remembered: about 40 MB; beyond it the oldest window is forgotten."""
 KEYS_OF_ADDRESSES = 4096
-"""How many addresses are remembered with their keys: parsing one takes its time, and most send many requests."""
+"""The size of the cache of parsed addresses."""
 FIRST_SHARE = 64
-"""At least this part of a window is wanted at first: who sends much then asks less often, and little is stranded."""
+"""A process first borrows this part of a window, and later as much as it spent. Small loans leave little unused elsewhere."""
 LOANS_BETWEEN_FORGETTING = 64
 ENDED_MAX = 128
 """Most ended windows that are deleted at once: twice as many as can have begun since the last time."""
@@ -36,18 +36,18 @@ READ, WRITE, TICKET = "read", "write", "ticket"
 """The classes of requests of a token; `Endpoint.rate_class` is one of them."""
 ADDRESS, NETWORK = "address", "network"
 COUNTED_HERE = (ADDRESS, NETWORK)
-"""What each process counts for itself: it comes before the token, and a flood must not become work for the database."""
+"""Policies that each process counts for itself. They come before the token, and a flood must not reach the database."""
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 NETWORK_BITS = {4: 24, 6: 48}
-"""How long the prefix of what counts as one network is; RFC 6177 has sites of IPv6 get a /48 to a /64."""
+"""The prefix length of one network; RFC 6177 gives IPv6 sites a /48 to a /64."""
 Borrow = Callable[[str, str, int, int], Awaitable[Loan]]
 """Borrows of the window of a policy and key with a limit, as many as are wanted or fewer."""
 
 
 class Allowance(NamedTuple):
-    """What is left of a window: `remaining` requests until it ends in `reset_seconds`. `allowed` is about this request.
+    """The rest of a window: `remaining` requests until it ends in `reset_seconds`. `allowed` is about this request.
 
-    With several processes `remaining` is what this one has borrowed and what nobody had borrowed when it last asked.
+    With several processes `remaining` is what this one has borrowed and what no process had borrowed when it last asked.
     """
 
     policy: str
@@ -59,10 +59,10 @@ class Allowance(NamedTuple):
 
 @dataclass(slots=True)
 class _Window:
-    """What this process knows of a window, and what it has of it.
+    """A window as this process knows it, and its share.
 
-    `ends_at` is never later than the real end, by this process's clock. `left` is borrowed and not spent, `not_lent` what nobody
-    had borrowed when this process last asked.
+    `ends_at` is never later than the real end, by this process's clock. `left` is borrowed and not spent, `not_lent` what no
+    process had borrowed when this one last asked.
     """
 
     ends_at: float = -math.inf
@@ -73,7 +73,7 @@ class _Window:
 
 
 async def borrow_whole(_policy: str, _key: str, limit: int, _wanted: int) -> Loan:
-    """Lend a whole new window: what a process does that serves alone."""
+    """Lend a whole new window: for a process that serves alone."""
     return Loan(count=limit, not_lent=0, seconds_left=WINDOW_SECONDS)
 
 
@@ -102,7 +102,7 @@ class Limits:
         borrow: Borrow = borrow_whole,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._on = settings.rate_limits == "on"
+        self._on = settings.rate_limits
         self._limits = {
             READ: settings.rate_limit_read_per_minute,
             WRITE: settings.rate_limit_write_per_minute,
@@ -242,7 +242,7 @@ def address_key(address: str) -> str:
 
 @lru_cache(KEYS_OF_ADDRESSES)
 def network_key(address: str) -> str | None:
-    """Return the key of the network that an address is in; None for this host's own (loopback), and where nobody knows it."""
+    """Return the key of the network that an address is in; None for loopback, and for a text that isn't an address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,6 +1,6 @@
-"""From parsed JSON and query parameters to a Struct of `bodies`, with every wrong member named at once.
+"""From parsed JSON and query parameters to a Struct of `bodies`, and list every wrong member.
 
-msgspec stops at the first wrong member and takes some values for others; a request deserves the whole list. A member is
+msgspec stops at the first wrong member and converts some types. A member is
 converted on its own: JSON types are exact (1 is no boolean, 1.0 and true are no integers), null stands for "not sent". Only
 types are looked at here; lengths, ranges and values are for the rules.
 """
@@ -21,11 +21,11 @@ from sublet.http.bodies import Dnskey, DsEntry, DsRecord
 
 QUERY_PARAMETERS_MAX = 64
 TOLD_WHOLE_MAX = 4
-"""Up to how many members an object's names are all listed for a client that sent one that resembles none of them."""
+"""If an object has at most this many members, the refusal of an unknown member lists them."""
 LIST_ITEMS_MAX = 1000
 """Most items of a list that are read one by one; those that the rules allow have hardly a hundred."""
 GUESSES_MAX = 10
-"""For how many unknown members of a request a guess is made: `difflib` takes up to a millisecond for each."""
+"""Unknown members for which the refusal suggests a known one; `difflib` takes up to a millisecond for each."""
 _NAMES = {bool: "true or false", int: "an integer", str: "a text"}
 _GIVEN = {
     bool: "a boolean",
@@ -39,7 +39,7 @@ _GIVEN = {
 
 @dataclass(slots=True)
 class Reading:
-    """What was found wrong so far: `malformed` is answered with 400.
+    """The wrong members so far: `malformed` is answered with 400.
 
     `missing` is answered with 422: members that nested objects lack, and lists of too many items.
     """
@@ -121,7 +121,7 @@ def _add_unknown(
 def read_members(
     value: dict[str, Any], struct: type[msgspec.Struct], reading: Reading, prefix: str = ""
 ) -> Any:
-    """Return the Struct of an object, or None where a member of it is wrong; what is wrong is added to `reading`.
+    """Return the Struct of an object, or None if a member is wrong; wrong members are added to `reading`.
 
     Wrong are members that the Struct has not (`unknown_field`), those of another type (`wrong_type`), and in nested objects
     those that are missing (`required`).
@@ -183,7 +183,7 @@ def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:
 
 
 def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading: Reading) -> Any:
-    """Return the Struct of a query string (None where there is none to fill, or a parameter is wrong).
+    """Return the Struct of a query string (None if the endpoint has none, or a parameter is wrong).
 
     Wrong are parameters that the endpoint does not know (`unknown_field`) or that come twice (`duplicate_field`), texts of no
     good form (`wrong_type`) and values that are none of those allowed (`unknown_value`).

@@ -1,4 +1,4 @@
-"""What is measured: the metrics of a process in a registry of its own."""
+"""The metrics of a process."""
 
 import os
 from pathlib import Path
@@ -13,8 +13,8 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 def share_counts(folder: Path, place: int) -> None:
     """Keep the counts of this process in files in a folder, beside those of other processes, from now on.
 
-    No two living processes may have one place. Who takes the place of one that ended counts on from where that one was, so what
-    all have counted together never falls; a counter that falls would be taken for one that began anew.
+    Each living process needs a place of its own. A process that takes the place of an ended one continues its counters: Prometheus takes a
+    counter that decreases for a restart.
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
     values.ValueClass = values.MultiProcessValue(lambda: place)  # type: ignore[no-untyped-call] # the library's
@@ -23,8 +23,7 @@ def share_counts(folder: Path, place: int) -> None:
 class Metrics:
     """The metrics of one process; the worker and the name server add theirs to `registry`.
 
-    With `shared`, the folder that `share_counts` was told before, what is shown is what all processes counted there,
-    in counters and histograms; a collector of its own is not shown then.
+    With `shared`, the folder given to `share_counts`, `render` returns the sums over all processes, of counters and histograms only.
     """
 
     def __init__(self, shared: Path | None = None) -> None:

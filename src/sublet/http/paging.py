@@ -20,7 +20,7 @@ async def read_page(
     """Return the rendered items of a page, its `page` member and its headers.
 
     `find(tx, limit, after)` returns rendered items with their positions, those after `after`, or the first ones if it is None. It is
-    called with one more than the page's limit. It renders them in the reader's thread, because the event loop would stand still.
+    called with one more than the page's limit. It renders them in the reader's thread, so that the event loop isn't blocked.
 
     Raises:
         InvalidCursor: the cursor doesn't belong to this list.

@@ -1,4 +1,4 @@
-"""All SQL of rate limits that several processes count together, on PostgreSQL: what is lent of each window.
+"""All SQL of rate limits that several processes count together, on PostgreSQL: the part of each window that is lent.
 
 The clock is the database's: the processes' own may differ. Each statement is a transaction of its own, sent by the event loop; the table
 is unlogged, so none waits for a disk or a standby.
@@ -29,7 +29,7 @@ from sublet.schema import Instant, metadata
 
 WINDOW_SECONDS = 60
 SHARE = 4
-"""At most this part of what is not lent yet is lent at once: the larger the number, the less is stranded, and the more is asked."""
+"""A loan is at most this part of the rest of a window. A larger number strands less in processes and asks more often."""
 
 rate_windows = Table(
     "rate_windows",
@@ -41,12 +41,12 @@ rate_windows = Table(
     Column("lent", Integer, nullable=False),
     Index("ix_rate_windows_ends_at", "ends_at"),
 )
-"""How much of a window is given out to processes (`used`), and how much of that the last time (`lent`); unlogged on PostgreSQL."""
+"""The part of a window that is lent to processes (`used`), and the last loan (`lent`); unlogged on PostgreSQL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """What a process may spend of a window that ends in `seconds_left`; `not_lent` is what nobody has borrowed yet."""
+    """A process's share of a window that ends in `seconds_left`; `not_lent` is not borrowed yet."""
 
     count: int
     not_lent: int
@@ -99,7 +99,7 @@ _FORGET = Query(delete(rate_windows).where(tuple_(_of.policy, _of.key).in_(_ENDE
 
 
 async def lend(db: Database, policy: str, key: str, limit: int, wanted: int) -> Loan:
-    """Lend `wanted` requests of a window, but at most `1/SHARE` of what is left of it, and at least one while any is left.
+    """Lend `wanted` requests of a window, but at most `1/SHARE` of the rest, and at least one while any is left.
 
     A window begins if there is none, or the last one is over. A loan that never arrives is lost, and the window is that much smaller.
 

@@ -1,4 +1,4 @@
-"""From the types of the nouns to the shapes on the wire: nothing is decided here, only named and put in order."""
+"""From the types of the nouns to the shapes of answers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from sublet.accounts.model import Member, Organization, Token, User
 from sublet.credits.model import AppliedCoupon, Package, Payment
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
-from sublet.http import delegation_shapes, life_shapes, shapes
+from sublet.http import shapes
 from sublet.ids import ticket_number
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
 from sublet.subdomains.lifecycle import (
@@ -108,7 +108,7 @@ def subdomain_shape(
 
 
 def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.ProvisioningShape:
-    """Return how far the DNS is with a subdomain, and what was accepted and may hurt."""
+    """Return the state of a subdomain's publication, with warnings."""
     return shapes.ProvisioningShape(
         status=provisioning_status(subdomain),  # type: ignore[arg-type]
         generation=subdomain.generation,
@@ -125,21 +125,21 @@ def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.
 
 def delegation_answer(
     subdomain: Subdomain, report: ServedReport, warnings: Sequence[str]
-) -> delegation_shapes.DelegationAnswer:
+) -> shapes.DelegationAnswer:
     """Return a name's delegation as it is stored, was published, and is served, with its provisioning."""
-    stored = delegation_shapes.StoredDelegationShape(
+    stored = shapes.StoredDelegationShape(
         generation=subdomain.generation, **_delegation_members(subdomain.delegation)
     )
     published = None
     if subdomain.published_at is not None:
-        published = delegation_shapes.PublishedDelegationShape(
+        published = shapes.PublishedDelegationShape(
             zone=subdomain.domain,
             serial=subdomain.published_serial,
             published_at=subdomain.published_at,
             published_generation=subdomain.published_generation,
         )
-    return delegation_shapes.DelegationAnswer(
-        delegation=delegation_shapes.DelegationShape(
+    return shapes.DelegationAnswer(
+        delegation=shapes.DelegationShape(
             stored=stored,
             published=published,
             servers=[_parent_server_shape(subdomain.fqdn, each) for each in report.servers],
@@ -150,12 +150,12 @@ def delegation_answer(
     )
 
 
-def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> delegation_shapes.ParentServerShape:
+def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> shapes.ParentServerShape:
     answer = verdict.answer
     members: dict[str, Any] = {"nameservers": None, "glue": None, "ds_records": None}
     if verdict.error is None:
         members = _delegation_members(served_delegation(fqdn, answer.records))
-    return delegation_shapes.ParentServerShape(
+    return shapes.ParentServerShape(
         server=answer.server.server,
         role=answer.server.role,  # type: ignore[arg-type] # platform_domains.name_servers has the same words
         serial=answer.serial,
@@ -189,13 +189,11 @@ def timeline_answer(
     *,
     user_suspended: bool,
     quota_left: bool,
-) -> life_shapes.TimelineAnswer:
+) -> shapes.TimelineAnswer:
     """Return a name's timeline with what can be done at this instant."""
     actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
-    return life_shapes.TimelineAnswer(
-        timeline=[
-            msgspec.convert(each, life_shapes.TimelineEventShape, from_attributes=True) for each in events
-        ],
+    return shapes.TimelineAnswer(
+        timeline=[msgspec.convert(each, shapes.TimelineEventShape, from_attributes=True) for each in events],
         allowed_actions=list(actions),  # type: ignore[arg-type] # the rule and the shape have the same words
         renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
     )
@@ -203,15 +201,15 @@ def timeline_answer(
 
 def auto_renew_shape(
     subdomain: Subdomain, renewal_price_credits: int, last_attempt: AutoRenewAttempt | None, now: datetime
-) -> life_shapes.AutoRenewShape:
+) -> shapes.AutoRenewShape:
     """Return a name's automatic renewal, with what a renewal costs now; an attempt that is due is due now."""
     next_attempt_at = auto_renew_at(subdomain)
-    return life_shapes.AutoRenewShape(
+    return shapes.AutoRenewShape(
         enabled=subdomain.auto_renew_max_credits is not None,
         max_credits=subdomain.auto_renew_max_credits,
         renewal_price_credits=renewal_price_credits,
         next_attempt_at=max(next_attempt_at, now) if next_attempt_at else None,
-        last_attempt=msgspec.convert(last_attempt, life_shapes.AttemptShape, from_attributes=True)
+        last_attempt=msgspec.convert(last_attempt, shapes.AttemptShape, from_attributes=True)
         if last_attempt
         else None,
     )

@@ -1,14 +1,11 @@
-"""The route table: reads like part 4 of the spec. Each line of `refusals` is in the order in which the verb checks."""
+"""The route table, in the order of part 4 of the spec. `refusals` are in the order in which the verb checks."""
 
 from sublet import errors
 from sublet.errors import Refusal
 from sublet.http import (
     accounts,
     bodies,
-    delegation,
-    delegation_shapes,
     examples,
-    life_shapes,
     shapes,
     subdomains,
     tickets,
@@ -202,7 +199,7 @@ SUBDOMAINS = (
         path="/subdomains/{fqdn}/retry",
         name="retry",
         summary="Retry provisioning",
-        description="After a provisioning failure: try to publish now instead of at the next attempt by itself.",
+        description="After a provisioning failure: try to publish now instead of at the next automatic attempt.",
         scope="subdomains:write",
         rate_class="write",
         body=bodies.NoBody,
@@ -251,8 +248,8 @@ SUBDOMAINS = (
         ),
         scope="subdomains:read",
         rate_class="read",
-        answer=delegation_shapes.DelegationAnswer,
-        handler=delegation.get_delegation,
+        answer=shapes.DelegationAnswer,
+        handler=subdomains.get_delegation,
         refusals=(errors.SubdomainNotFound, errors.RateLimited, errors.Unavailable),
         examples=examples.DELEGATION,
     ),
@@ -260,14 +257,14 @@ SUBDOMAINS = (
         method="GET",
         path="/subdomains/{fqdn}/timeline",
         name="timeline",
-        summary="What is behind and ahead of a subdomain",
+        summary="The timeline of a subdomain",
         description=(
-            "The dated events of a name, live or in the own trash, oldest first: what happened, then what comes if nobody does "
-            "anything. `allowed_actions` are those that would not be refused for the state of things now; a quote counts."
+            "The dated events of a name, live or in the own trash, oldest first: what happened, then what comes if nothing "
+            "changes. `allowed_actions` are those that would not be refused for the state of things now; a quote counts."
         ),
         scope="subdomains:read",
         rate_class="read",
-        answer=life_shapes.TimelineAnswer,
+        answer=shapes.TimelineAnswer,
         handler=subdomains.get_timeline,
         refusals=(errors.SubdomainNotFound,),
         examples=examples.TIMELINE,
@@ -277,10 +274,10 @@ SUBDOMAINS = (
         path="/subdomains/{fqdn}/auto-renew",
         name="get_auto_renew",
         summary="Get the automatic renewal",
-        description="Whether the name is renewed by itself, for how many credits at most, when next, and how it went last.",
+        description="Whether the name is renewed automatically, its ceiling in credits, the next attempt, and the last one.",
         scope="subdomains:read",
         rate_class="read",
-        answer=life_shapes.AutoRenewAnswer,
+        answer=shapes.AutoRenewAnswer,
         handler=subdomains.get_auto_renew,
         refusals=(errors.SubdomainNotFound,),
         examples=examples.AUTO_RENEW,
@@ -291,14 +288,14 @@ SUBDOMAINS = (
         name="set_auto_renew",
         summary="Set the automatic renewal",
         description=(
-            "With `enabled`: true the name is renewed by itself once its window is open, where that costs at most `max_credits`: "
+            "With `enabled`: true the name is renewed automatically once its window is open, if that costs at most `max_credits`: "
             "the ceiling is the confirmation, so above 0 it needs the scope `credits:spend`. An attempt that fails is made "
             "again after a day. Nothing is charged by this request."
         ),
         scope="subdomains:write",
         rate_class="write",
         body=bodies.AutoRenewBody,
-        answer=life_shapes.SetAutoRenewAnswer,
+        answer=shapes.SetAutoRenewAnswer,
         handler=subdomains.put_auto_renew,
         refusals=(*_OWN, errors.ValidationFailed, errors.InsufficientScope),
         examples=examples.SET_AUTO_RENEW,

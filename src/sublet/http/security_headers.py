@@ -1,6 +1,6 @@
-"""The headers that every answer has, whichever part of the service gives it: nothing is stored, guessed, framed or run.
+"""The security headers of every answer: browsers store, guess, frame and run nothing.
 
-There are no `Access-Control-…` headers among them: a token belongs into a program of its owner's, not into a page of somebody else's.
+There are no `Access-Control-…` headers: a token belongs into the user's program, not into another site's page.
 """
 
 SECURITY_HEADERS = {

@@ -1,4 +1,4 @@
-"""Waiting for the DNS to follow a change: one look for all requests of a process that wait for theirs."""
+"""Wait until a change is published: one query for all waiting requests of a process."""
 
 import asyncio
 
@@ -9,16 +9,16 @@ from sublet.errors import Unavailable
 from sublet.subdomains.publish_store import list_settled
 
 LOOK_SECONDS = 0.1
-"""How long it waits for a commit before it looks all the same: one may come while it looks."""
+"""The longest wait for a commit before the next query: a commit during a query may be missed."""
 PAUSE_SECONDS = 0.002
-"""How long it rests between two looks: commits come in flocks."""
+"""The pause between two queries: commits come in groups."""
 log = structlog.get_logger()
 
 
 class Settling:
-    """The requests that wait until the DNS follows their change, or has refused to.
+    """The requests that wait until their change is published or has failed.
 
-    Each commit may be what they wait for. If each of them looked for itself, many would do nothing but look.
+    Any commit may be the one they wait for, so one task queries for all of them.
     """
 
     def __init__(self, db: Database) -> None:
@@ -27,7 +27,7 @@ class Settling:
         self._looking: asyncio.Task[None] | None = None
 
     async def wait(self, subdomain_id: int, seconds: float) -> None:
-        """Wait until the DNS follows a name's last change, or has refused to, or for so long; or until the database is away.
+        """Wait until a name's last change is published or has failed, `seconds` are over, or the database is away.
 
         Raises:
             Unavailable: the database was away before it began to wait.
@@ -61,7 +61,7 @@ class Settling:
                     await self._db.changed(LOOK_SECONDS)
                     await asyncio.sleep(PAUSE_SECONDS)
         except Unavailable:
-            return  # said in the log already
+            return  # already logged
         except Exception:
             log.exception("settling_fault")
         finally:

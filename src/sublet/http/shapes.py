@@ -1,4 +1,4 @@
-"""The wire shapes of all answers: exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
+"""The shapes of all answers: exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -148,7 +148,7 @@ class PlatformDomainsAnswer(Struct, kw_only=True, frozen=True):
 
 
 class UsageShape(Struct, kw_only=True, frozen=True):
-    """How many free names the user holds, and may hold. Names in the trash do not count."""
+    """The number of free names that the user holds, and may hold. Names in the trash do not count."""
 
     used: Count
     limit: Count
@@ -262,7 +262,7 @@ class ProvisionAnswer(Struct, kw_only=True, frozen=True):
 
 
 class RenewalShape(Struct, kw_only=True, frozen=True):
-    """What a renewal did."""
+    """The result of a renewal."""
 
     expires_at: Moment
     renewal_available: bool
@@ -279,7 +279,7 @@ class RenewAnswer(Struct, kw_only=True, frozen=True):
 
 
 class DeletedShape(Struct, kw_only=True, frozen=True):
-    """What was moved to the trash."""
+    """The name that was moved to the trash."""
 
     id: Id
     fqdn: HostName
@@ -342,7 +342,7 @@ class TicketAnswer(Struct, kw_only=True, frozen=True):
 
 
 class QuoteShape(Struct, kw_only=True, frozen=True):
-    """What a paid operation will cost; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
+    """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
     action: Literal["register", "renew", "restore"]
     fqdn: HostName
@@ -365,3 +365,146 @@ class FieldErrorShape(Struct, kw_only=True, frozen=True):
     field: str
     code: str
     message: str
+
+
+Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
+
+
+class StoredDelegationShape(Struct, kw_only=True, frozen=True):
+    """The stored delegation; `generation` counts the changes that the DNS has to follow."""
+
+    nameservers: list[HostName]
+    glue: list[GlueShape]
+    ds_records: list[DsShape]
+    generation: Count
+
+
+class PublishedDelegationShape(Struct, kw_only=True, frozen=True):
+    """The last publication: of which generation, and at which serial of the zone it was read back from the name server."""
+
+    zone: HostName
+    serial: Serial | None
+    published_at: Moment
+    published_generation: Count
+
+
+class ParentServerShape(Struct, kw_only=True, frozen=True):
+    """The present answer of a name server of the parent zone. Without an answer `error` says why, and the rest is null.
+
+    `difference` is null where the answer is what is stored.
+    """
+
+    server: HostName
+    role: Literal["primary", "secondary", "built_in"]
+    serial: Serial | None
+    nameservers: list[HostName] | None
+    glue: list[GlueShape] | None
+    ds_records: list[DsShape] | None
+    matches: bool | None
+    difference: str | None
+    error: str | None
+
+
+class DelegationShape(Struct, kw_only=True, frozen=True):
+    """A delegation as it is stored, as it was published, and as it is served.
+
+    `in_agreement` is true where every server answered with exactly what is stored (for a name that is not to be in
+    the DNS: with nothing).
+    """
+
+    stored: StoredDelegationShape
+    published: PublishedDelegationShape | None
+    servers: list[ParentServerShape]
+    in_agreement: bool
+    summary: str
+
+
+class DelegationAnswer(Struct, kw_only=True, frozen=True):
+    """The delegation of a subdomain, and how far its publication is, as in the answer to a change."""
+
+    ok: Literal[True] = True
+    delegation: DelegationShape
+    provisioning: ProvisioningShape
+
+
+Action = Literal["update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore"]
+
+
+class TimelineEventShape(Struct, kw_only=True, frozen=True):
+    """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
+
+    `expires_at` and `charged_credits` are set where a term was added: the expiry after it, and what it cost. `by` is null
+    for a date.
+    """
+
+    event: Literal[
+        "registered",
+        "nameservers_updated",
+        "nameservers_removed",
+        "auto_renew_set",
+        "renewal_opens",
+        "expires",
+        "auto_renew",
+        "auto_renew_failed",
+        "renewed",
+        "deleted",
+        "suspended",
+        "unsuspended",
+        "trashed",
+        "restored",
+        "purged",
+        "released",
+        "reminded",
+    ]
+    at: Moment
+    past: bool
+    detail: str | None
+    by: Literal["user", "operator", "system"] | None
+    expires_at: Moment | None
+    charged_credits: Credits | None
+
+
+class TimelineAnswer(Struct, kw_only=True, frozen=True):
+    """The past and future events of a subdomain, oldest first, and the actions allowed now."""
+
+    ok: Literal[True] = True
+    timeline: list[TimelineEventShape]
+    allowed_actions: list[Action]
+    renewal_available: bool
+
+
+class AttemptShape(Struct, kw_only=True, frozen=True):
+    """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
+
+    at: Moment
+    outcome: Literal["renewed", "failed"]
+    detail: str | None
+    charged_credits: Credits | None
+
+
+class AutoRenewShape(Struct, kw_only=True, frozen=True):
+    """The automatic renewal of a subdomain: off where `max_credits` is null.
+
+    `renewal_price_credits` is what a renewal would cost now, by list price.
+    """
+
+    enabled: bool
+    max_credits: Credits | None
+    renewal_price_credits: Credits
+    next_attempt_at: Moment | None
+    last_attempt: AttemptShape | None
+
+
+class AutoRenewAnswer(Struct, kw_only=True, frozen=True):
+    """The automatic renewal of a subdomain."""
+
+    ok: Literal[True] = True
+    auto_renew: AutoRenewShape
+
+
+class SetAutoRenewAnswer(Struct, kw_only=True, frozen=True):
+    """A subdomain with its automatic renewal as it was set."""
+
+    ok: Literal[True] = True
+    subdomain: SubdomainShape
+    auto_renew: AutoRenewShape

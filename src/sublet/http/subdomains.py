@@ -1,6 +1,7 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +12,9 @@ from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
-from sublet.errors import Unavailable
-from sublet.http import life_shapes, shapes
+from sublet.dns.parent_servers import ask_servers
+from sublet.errors import RateLimited, Unavailable
+from sublet.http import shapes
 from sublet.http.bodies import (
     AutoRenewBody,
     NameserversBody,
@@ -22,7 +24,9 @@ from sublet.http.bodies import (
     SubdomainsQuery,
     ds_inputs,
     glue_inputs,
+    named_as_sent,
     sent_ceiling,
+    sent_nameservers,
 )
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
@@ -30,16 +34,16 @@ from sublet.http.paging import read_page
 from sublet.http.render import (
     auto_renew_shape,
     coupon_shape,
+    delegation_answer,
     provisioning_shape,
     subdomain_shape,
     timeline_answer,
 )
-from sublet.http.sent_nameservers import named_as_sent, sent_nameservers
+from sublet.http.shapes import DelegationAnswer
 from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash
-from sublet.subdomains.milestone_store import list_milestones
 from sublet.subdomains.model import (
     Register,
     Registered,
@@ -56,10 +60,13 @@ from sublet.subdomains.register import register
 from sublet.subdomains.renew import list_price_of_renewal, renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
+from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import list_own
+from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
+from sublet.subdomains.view_delegation import view_delegation
 
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
@@ -94,11 +101,11 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
 
 
 async def get_timeline(call: Call[None, None]) -> Answer:
-    """What is behind and ahead of one of the user's own subdomains, live or in the trash."""
+    """The timeline of one of the user's own subdomains, live or in the trash."""
     user = call.registrant.user
     limit = quota_limit(user.free_quota, call.context.settings.free_quota)
 
-    def read(tx: Tx) -> life_shapes.TimelineAnswer:
+    def read(tx: Tx) -> shapes.TimelineAnswer:
         subdomain = find_in_account_or_trash(tx, user.id, call.path["fqdn"])
         events = timeline(
             subdomain,
@@ -123,9 +130,9 @@ async def get_timeline(call: Call[None, None]) -> Answer:
 async def get_auto_renew(call: Call[None, None]) -> Answer:
     """The automatic renewal of one of the user's own subdomains."""
 
-    def read(tx: Tx) -> life_shapes.AutoRenewAnswer:
+    def read(tx: Tx) -> shapes.AutoRenewAnswer:
         subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
-        return life_shapes.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
+        return shapes.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
 
     return Answer(await call.context.db.read(read))
 
@@ -142,9 +149,9 @@ async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
         may_spend=_may_spend(call),
     )
 
-    def read(tx: Tx) -> life_shapes.SetAutoRenewAnswer:
+    def read(tx: Tx) -> shapes.SetAutoRenewAnswer:
         subdomain = _find(tx, done.outcome.id)
-        return life_shapes.SetAutoRenewAnswer(
+        return shapes.SetAutoRenewAnswer(
             subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
         )
 
@@ -152,7 +159,7 @@ async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
 
 
 async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
-    """Register, then wait a short, bounded time for the DNS, and tell what is then true."""
+    """Register, wait for the publication (`publish_wait_ms`), and answer with the current state."""
     body = call.body
     command = Register(
         platform_domain_id=body.platform_domain_id,
@@ -173,7 +180,7 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
 
 
 async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
-    """Change nameservers, glue and DS records; what is left out is kept, an empty list or null clears it."""
+    """Change nameservers, glue and DS records; a member that is left out keeps its value, an empty list or null clears it."""
     body, settings = call.body, call.context.settings
     command = UpdateNameservers(
         nameservers=sent_nameservers(body),
@@ -188,7 +195,7 @@ async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
             call.actor(),
             call.path["fqdn"],
             command,
-            changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits == "on" else 0,
+            changes_per_day=settings.nameserver_changes_per_day if settings.rate_limits else 0,
         )
     return await _provisioned(call, done)
 
@@ -207,7 +214,7 @@ async def renew_subdomain(call: Call[RenewBody, None]) -> Answer:
 
 
 async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
-    """Bring a name back from the trash: free within what is paid, else with a renewal."""
+    """Restore a name from the trash: free within the paid term, otherwise with a renewal."""
     done = await write_once(
         call,
         200,
@@ -241,7 +248,7 @@ def _may_spend(call: Call[Any, Any]) -> bool:
     return "credits:spend" in call.registrant.token.scopes
 
 
-def _auto_renew(tx: Tx, subdomain: Subdomain) -> life_shapes.AutoRenewShape:
+def _auto_renew(tx: Tx, subdomain: Subdomain) -> shapes.AutoRenewShape:
     terms = store.list_terms(tx, subdomain.id, BEHIND_MAX)
     attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
@@ -253,7 +260,7 @@ def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> sh
 
 
 def _find(tx: Tx, subdomain_id: int) -> Subdomain:
-    """Return what was just written, as it is now.
+    """Return the subdomain that was just written, in its current state.
 
     Raises:
         Unavailable: it isn't there. Rows of subdomains are never removed, so the database went back to before the write, as when a
@@ -272,7 +279,7 @@ def _find(tx: Tx, subdomain_id: int) -> Subdomain:
 async def _settled(
     call: Call[Any, Any], done: Done
 ) -> tuple[shapes.SubdomainShape, shapes.ProvisioningShape]:
-    """Wait until the DNS follows the change, or has refused to, or the time that a request may wait is over."""
+    """Wait for the publication, at most `publish_wait_ms`, and return the shapes of the current state."""
     db = call.context.db
     wait_seconds = call.context.settings.publish_wait_ms / 1000
     registered = done.outcome if isinstance(done.outcome, Registered) else None
@@ -290,7 +297,7 @@ async def _settled(
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:
-    """Return the warnings on what was sent and is not stored: the flags of DNSKEYs."""
+    """Return the warnings about sent values that aren't stored: the flags of DNSKEYs."""
     if not isinstance(call.body, (RegisterBody, NameserversBody)) or not call.body.ds_records:
         return ()
     return dnskey_warnings(subdomain.fqdn, ds_inputs(call.body.ds_records))
@@ -325,3 +332,62 @@ async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
         return shapes.RenewAnswer(subdomain=shape, renewal=renewal)
 
     return Answer(await call.context.db.read(read), done.headers, done.status)
+
+
+ASKING_MAX = 32
+"""The most requests of a process that ask name servers at once; each opens a connection to every server of a zone."""
+
+ASKING_MAX_OF_USER = 4
+"""The most of them for one user, so that a script doesn't keep others out."""
+
+
+async def get_delegation(call: Call[None, None]) -> Answer:
+    """One of the user's own delegations, live or in the trash: stored, published, as each name server answers now, and its provisioning."""
+    db, user_id, identifier = call.context.db, call.registrant.user.id, call.path["fqdn"]
+    before = await db.read(view_delegation, user_id, identifier)
+    with _place(call):
+        answers = await ask_servers(
+            call.context.name_servers(before.platform_domain),
+            before.platform_domain.domain,
+            before.subdomain.fqdn,
+            also_absent=before.also_absent,
+        )
+    # A change during the queries makes old answers possible.
+    view = await db.read(view_delegation, user_id, identifier)
+    report = report_served(
+        view.subdomain,
+        view.desired,
+        answers,
+        changed_meanwhile=view.desired != before.desired
+        or view.subdomain.generation != before.subdomain.generation
+        or view.subdomain.published_generation != before.subdomain.published_generation,
+    )
+    answer: DelegationAnswer = delegation_answer(view.subdomain, report, view.warnings)
+    return Answer(answer)
+
+
+@contextmanager
+def _place(call: Call[None, None]) -> Iterator[None]:
+    """Take one of the places for asking name servers; refuse at once if there is none.
+
+    Raises:
+        RateLimited: the user has as many as one may.
+        Unavailable: all are taken.
+    """
+    asking, user_id = call.context.asking, call.registrant.user.id
+    if asking[user_id] >= ASKING_MAX_OF_USER:
+        raise RateLimited(
+            f"{ASKING_MAX_OF_USER} requests of yours ask the name servers already; wait for their answers.",
+            retry_after_seconds=1,
+        )
+    if asking.total() >= ASKING_MAX:
+        raise Unavailable(
+            "Too many requests ask the name servers right now; try again in a moment.", retry_after_seconds=1
+        )
+    asking[user_id] += 1
+    try:
+        yield
+    finally:
+        asking[user_id] -= 1
+        if not asking[user_id]:
+            del asking[user_id]

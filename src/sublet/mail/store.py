@@ -203,17 +203,3 @@ def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> lis
         query = query.where(mails.c.user_id == user_id)
     rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id.desc()).limit(limit)).all()
     return [Mail(*row) for row in rows]
-
-
-def list_waiting_since(tx: Tx, before: datetime) -> list[Mail]:
-    """Return the waiting mails that were enqueued before an instant, the oldest first."""
-    query = select(*_MAIL).where(WAITING & (mails.c.created_at < before))
-    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
-    return [Mail(*row) for row in rows]
-
-
-def list_to_come(tx: Tx, after: datetime) -> list[Mail]:
-    """Return the mails that were enqueued after an instant, such as one in the future."""
-    query = select(*_MAIL).where(mails.c.created_at > after)
-    rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id)).all()
-    return [Mail(*row) for row in rows]

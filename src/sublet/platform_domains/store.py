@@ -1,6 +1,6 @@
 """All SQL of platform domains, their offers, grants, labels and label patterns."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -28,13 +28,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
-from sublet.audit import list_events_without_row, list_rows_without_event
 from sublet.db import Pages, Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Secondary
 from sublet.errors import Conflict
 from sublet.ids import Position
-from sublet.invariants import Violation
 from sublet.platform_domains.model import (
     PATTERN_CHARACTERS_MAX,
     SETTING_TYPES,
@@ -481,14 +479,3 @@ def _of(platform_domain_id: int | None) -> ColumnElement[bool]:
     if platform_domain_id is None:
         return _EVERYWHERE
     return label_patterns.c.platform_domain_id == platform_domain_id
-
-
-def list_unaudited(tx: Tx) -> Iterator[Violation]:
-    """Yield platform domains and withdrawn offers without an audit event, and events of platform domains without a row."""
-    made, withdrawn = platform_domains.c.created_at, offers.c.withdrawn_at
-    yield from list_rows_without_event(
-        tx, "platform_domain", platform_domains.c.id, made, ["platform_domain.add"]
-    )
-    of, action = offers.c.platform_domain_id, ["platform_domain.withdraw_offer"]
-    yield from list_rows_without_event(tx, "platform_domain", of, withdrawn, action, once=False)
-    yield from list_events_without_row(tx, "platform_domain", platform_domains.c.id)

@@ -9,8 +9,8 @@ import msgspec
 
 from sublet.counted import counted
 from sublet.db import Tx
+from sublet.doctor.model import Violation
 from sublet.errors import Conflict, Unavailable
-from sublet.invariants import Violation
 from sublet.migrations import take_advisory_lock, upgrade_within
 from sublet.processes.processes import list_running
 from sublet.registry import copy_store

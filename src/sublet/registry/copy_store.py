@@ -15,17 +15,16 @@ from sqlalchemy.exc import DBAPIError
 # Each store declares its tables in `metadata`.
 import sublet.accounts.store
 import sublet.credits.store
+import sublet.http.idempotency_store
 import sublet.http.rate_store
-import sublet.http.store
 import sublet.mail.store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
 import sublet.subdomains.delegation_store
-import sublet.subdomains.milestone_store
 import sublet.subdomains.store
-import sublet.subdomains.sweep_store
+import sublet.subdomains.sweep.store
 import sublet.tickets.store  # noqa: F401
 from sublet.db import Tx, utc_now
 from sublet.errors import Conflict, Refusal, Unavailable

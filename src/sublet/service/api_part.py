@@ -1,6 +1,7 @@
 """The API as a part of a process: served on a listening socket until `stop` is set."""
 
 import asyncio
+import resource
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,11 +19,12 @@ from sublet.http.observe import Metrics
 from sublet.http.serve import bind, listen, serve_http
 from sublet.http.settling import Settling
 from sublet.platform_domains.name_servers import name_servers
-from sublet.service.descriptors import allow_connections
 from sublet.service.event_loop import running
 from sublet.service.systemd import passed_socket
 
 FLUSH_SECONDS = 30.0
+SPARE_DESCRIPTORS = 256
+"""File descriptors for everything except clients: the database, name servers, files."""
 log = structlog.get_logger()
 
 
@@ -128,3 +130,22 @@ async def _flush(context: Context) -> None:
         return
     for token_id in used:
         context.used_tokens.pop(token_id, None)
+
+
+def allow_connections(wanted: int) -> int:
+    """Raise the limit of open files for `wanted` connections, and return how many connections it allows, at least one.
+
+    The default limit (usually 1,024) is often lower than what the process may set.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + SPARE_DESCRIPTORS
+    if soft == resource.RLIM_INFINITY or needed <= soft:
+        return wanted
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except OSError:  # a unit's filter of system calls may forbid it
+        allowed = soft
+    if allowed < needed:
+        log.warning("few_descriptors", connections_wanted=wanted, descriptors=allowed)
+    return max(1, min(wanted, allowed - SPARE_DESCRIPTORS))

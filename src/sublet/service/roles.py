@@ -179,7 +179,7 @@ async def _opened(
         db = open_database(
             settings.database_url,
             clock,
-            may_lose_writes=settings.database_may_lose_writes == "yes",
+            may_lose_writes=settings.database_may_lose_writes,
             statement_seconds=STATEMENT_SECONDS,
         )
         try:

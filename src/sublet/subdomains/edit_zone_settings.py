@@ -13,9 +13,10 @@ from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.platform_domain import edit_platform_domain
-from sublet.subdomains import publish_store, store, sweep_store
+from sublet.subdomains import publish_store, store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.sweep import store as sweep_store
 
 DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 

@@ -1,7 +1,7 @@
-"""The dated steps of a name's life that change nothing but are told or recorded: which there are, which are reached (rules).
+"""The milestones of a name: dated steps that are mailed or recorded, and the dates at which the sweep works on the name (rules).
 
-What time takes from a user is in `lifecycle.lost_at`. Dates are reckoned from the row alone, so that they are always those of its
-present term; which milestones were reached is remembered (`milestone_store`), each once for the date that it is about.
+All dates follow from the row and its platform domain's days. `sweep/store.py` stores which milestones are reached, each once for
+the date that it is about. `lifecycle.lost_at` says when a user loses a name.
 """
 
 from collections.abc import Collection
@@ -19,18 +19,18 @@ from sublet.subdomains.lifecycle import (
 from sublet.subdomains.model import Subdomain
 
 REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
-"""How long before the expiry its reminders are sent, in days."""
+"""How many days before the expiry each reminder is sent."""
 TRASH_REMINDER = timedelta(days=7)
-"""How long before a name is purged the last reminder is sent: at most half of its time in the trash."""
+"""How long before the purge the last reminder is sent, but at most half of the time in the trash."""
 SHORT_TRASH = timedelta(days=2)
-"""A shorter time in the trash has no reminder: it would come with the news that the name is there."""
+"""A shorter time in the trash has no reminder: the mail that the name went to the trash is recent enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """A step that is reached `at` an instant; `about` is the expiry, or the way into the trash, that it belongs to.
+    """A step that is reached `at` an instant. `about` is the date that it belongs to: the expiry, or the move to the trash.
 
-    `told` says that a mail tells of it.
+    `told` is True if the user gets a mail about it.
     """
 
     kind: str
@@ -40,9 +40,9 @@ class Milestone:
 
 
 def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
-    """Return the milestones of a name's present state, oldest first; a suspended name has none: its time stands still.
+    """Return the milestones of a name's present state, oldest first. A suspended name has none.
 
-    A reminder whose day lay before the term began is none.
+    Reminders from before the term began are left out.
     """
     if subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return ()
@@ -60,7 +60,7 @@ def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
 
 
 def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
-    """Return when the end of a name's time in the trash is reminded of; None if it isn't there, or for too short a time."""
+    """Return when the user is reminded that the name will be purged; None if it isn't in the trash, or is there too briefly."""
     if subdomain.trashed_at is None:
         return None
     until, since = restorable_until(subdomain), free_since(subdomain, subdomain.trashed_at)
@@ -77,10 +77,10 @@ def _in_trash(subdomain: Subdomain, trashed_at: datetime) -> tuple[Milestone, ..
 def reached(
     subdomain: Subdomain, done: Collection[tuple[str, datetime]], now: datetime
 ) -> tuple[Milestone, ...]:
-    """Return the milestones that are reached and not among those `done` (kind and about), oldest first.
+    """Return the milestones that are reached and not `done` (pairs of kind and about), oldest first.
 
-    Where several would be told at once, after an outage, the last one alone is; and none where time takes the name now: what a
-    reminder says could be done can't be any more, and the mail about the loss follows.
+    If several are reached at once, after an outage, only the last one is mailed. None is mailed if the name is lost now: a reminder
+    would come too late, and the mail about the loss follows.
     """
     found = [
         each for each in milestones_of(subdomain) if each.at <= now and (each.kind, each.about) not in done
@@ -93,13 +93,13 @@ def reached(
 
 
 def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:
-    """Return when the next milestone is reached, or None when the present state has none to come."""
+    """Return when the next milestone is reached, or None if there are no more in the present state."""
     return min((each.at for each in milestones_of(subdomain) if each.at > now), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """The dates that the sweep goes by: when it next looks at a name, and when the name's dates take it from its user."""
+    """The two stored dates of a name: when the sweep next looks at it, and when its user loses it."""
 
     due_at: datetime | None
     loss_at: datetime | None

@@ -1,4 +1,4 @@
-"""Purge a subdomain from the trash (the operator's `sublet subdomain purge`, before the sweep does it)."""
+"""Purge a subdomain from the trash (the operator's `sublet subdomain purge`; the sweep does the same later)."""
 
 from sublet import audit
 from sublet.audit import Actor
@@ -10,14 +10,14 @@ from sublet.subdomains.model import Subdomain
 
 
 def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Subdomain:
-    """End a name's time in the trash: nobody can restore it, and its delegation is forgotten. It then cools off.
+    """Purge a name: its user can't restore it any more, and its delegation is deleted. The cooling-off period begins.
 
-    With `release` the cooling-off ends too, and anybody may register the name at once.
+    With `release` that period ends at once, and any user can register the name.
 
     Raises, in this order:
         NotFound: no such name.
-        Conflict: it is not in the trash; it was purged already (and is to be released no further); it is to be released, and
-            the name servers have not confirmed yet that nothing stands there, or other names have nameservers below it.
+        Conflict: it is not in the trash; it was purged already, and `release` doesn't apply; `release` is given, but its removal
+            from the DNS is not published yet, or other names have nameservers below it.
     """
     subdomain = lock_for_operator(tx, identifier)
     if subdomain.trashed_at is None:
@@ -28,7 +28,7 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: its removal from the DNS is not published; try again shortly."
         )
-    # Locked, so that no other name gets a nameserver below it meanwhile (`refuse_unregistered`).
+    # The lock keeps other names from getting a nameserver below this one (`refuse_unregistered`).
     store.lock_subdomains(tx, [subdomain.id])
     if release and delegation_store.has_dependents(tx, subdomain.fqdn):
         raise Conflict(
@@ -43,10 +43,9 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
 
 
 def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True) -> None:
-    """Mark a name in the trash as purged and forget its delegation; nothing is checked here.
+    """Mark a name in the trash as purged and delete its delegation, without any checks.
 
-    `follow` has the DNS look once more, as at any change; without it the generation stays, for a name of which it is
-    confirmed that nothing stands there.
+    `follow` makes it a change that the publisher follows. Without it the generation stays: the removal is published already.
     """
     followed = store.followed_by_dns(subdomain, tx.now) if follow else {}
     delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **followed)
@@ -56,7 +55,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
 
 
 def end_cooling_off(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
-    """Let a purged name be registered again; nothing is checked here."""
+    """Release a purged name, so that any user can register it, without any checks."""
     store.update_subdomain(tx, subdomain.id, released_at=tx.now)
     delegation_store.delete_hosts(tx, subdomain.id)
     audit.record(

@@ -34,8 +34,8 @@ from sublet.subdomains.nameservers import (
     unregistered_errors,
 )
 from sublet.subdomains.naming import resolve_name
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 @dataclass(frozen=True, slots=True)

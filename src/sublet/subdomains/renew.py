@@ -14,7 +14,7 @@ from sublet.subdomains.charge import charge, check_payable, quote_and_check, ren
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_renewal_open, next_term_start, renewal_opens_at, term_end
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:

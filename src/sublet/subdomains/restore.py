@@ -17,9 +17,9 @@ from sublet.subdomains.find import (
 )
 from sublet.subdomains.lifecycle import fits_quota, is_grace_over
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.plausible_clock import refuse_implausible_clock
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import extend
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quota: int) -> Outcome:

@@ -42,10 +42,8 @@ from sqlalchemy.exc import IntegrityError
 from sublet.accounts.store import users
 from sublet.audit import AuditEvent, list_events
 from sublet.db import Pages, Prepared, Query, Tx
-from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
-from sublet.invariants import Violation
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
@@ -765,17 +763,6 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
     """True if another user holds a name with this skeleton under the platform domain: live, in the trash or cooling off."""
     name = f"{skeleton}.{platform_domain.domain}"
     return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
-
-
-def list_wrong_skeletons(tx: Tx) -> Iterator[Violation]:
-    """Yield a violation for each unreleased name that is not stored with the skeleton of its label."""
-    query = select(subdomains.c.id, subdomains.c.label, subdomains.c.skeleton).where(
-        subdomains.c.released_at.is_(None)
-    )
-    for subdomain_id, label, stored in tx.connection.execute(query.execution_options(**STREAMED)):
-        if stored != stored_skeleton(label):
-            sentence = "it is not stored with the skeleton of its label, so a name that looks like it would not be refused"
-            yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)
 
 
 _SUSPENSION_ACTIONS = ("suspend", "unsuspend")

@@ -19,10 +19,10 @@ from sublet.subdomains.lifecycle import (
     renewal_opens_at,
     restorable_until,
 )
-from sublet.subdomains.milestone_store import PastMilestone
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.nameserver_notices import REMOVAL, notice_detail, removed_hosts
 from sublet.subdomains.nameservers import Place
+from sublet.subdomains.sweep.store import PastMilestone
 
 EVENTS = (
     "registered",

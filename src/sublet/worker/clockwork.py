@@ -1,7 +1,7 @@
-"""The clockwork: lets time do to names what their dates say, by the database's clock, and holds that against another clock.
+"""The clockwork: runs the sweep by the wall clock, and compares that with the monotonic clock.
 
-Level-triggered like the publisher: each second it asks whether anything is due, and does it a bounded step at a time. Of several
-workers one sweeps, and stays at it: a host whose clock is another's has no say while that one is there.
+It is level-triggered, like the publisher: once a second it asks whether anything is due, and then does one bounded step after
+another. One of several workers holds the lease and sweeps. The clocks of the others don't matter meanwhile.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
 from sublet.processes.leases import SWEEP, SWEEP_FOR
 from sublet.processes.model import Lease, LeaseLost
-from sublet.subdomains import sweep_store
-from sublet.subdomains.brake import jump_reason
-from sublet.subdomains.stop_sweep import stop_sweep
-from sublet.subdomains.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.brake import jump_reason
+from sublet.subdomains.sweep.stop import stop_sweep
+from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 from sublet.worker.leased import take, under
 
 POLL_SECONDS = 1.0
 REST_TIMES = 3
-"""How many times as long as it took the sweep rests after a step of as many names as it may take."""
+"""How many times the duration of a full step the sweep rests after it, so that requests come between the steps."""
 FEW_SECONDS = 0.25
-"""How long it rests at least after a step that took fewer names than it may: names that become due meanwhile, such as deleted ones, then share a step."""
+"""How long the sweep rests at least after a smaller step. Names that become due meanwhile, such as deleted ones, share a step."""
 FAULT_PAUSE_SECONDS = 1.0
 REMIND_SECONDS = 3600.0
 """How often the log repeats that the sweep is stopped."""
@@ -38,15 +38,16 @@ Monotonic = Callable[[], float]
 
 
 def monotonic_seconds() -> float:
-    """Return the seconds of a clock that nobody sets; one that goes on while the machine sleeps, where there is one."""
+    """Return the seconds of a monotonic clock that also counts while the machine sleeps, if the system has such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Clockwork:
-    """Sweeps for ever, as `holder` of the lease. `done` counts names by milestone, `stopped` tells whether the brake is on.
+    """Runs the sweep as `holder` of the lease.
 
-    Both are for the metrics; where another worker sweeps `stopped` is False here.
+    The metrics show `done`, which counts names by milestone, and `stopped`: True if the brake stopped the sweep. It is False while
+    another worker sweeps.
     """
 
     def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
@@ -59,7 +60,7 @@ class Clockwork:
         self.stopped = False
 
     async def run(self) -> None:
-        """Sweep for ever; a fault is logged and waited out, it never ends the loop."""
+        """Sweep until cancelled. After a fault the loop logs it, pauses and goes on."""
         while True:
             try:
                 began = time.monotonic()
@@ -72,17 +73,14 @@ class Clockwork:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
 
     async def tick(self) -> Swept | None:
-        """Look at the clocks, then do one step if there is any, and return what it did.
-
-        Nothing is done where another worker sweeps.
-        """
+        """Compare the clocks, do one step if anything is due, and return its result; None while another worker sweeps."""
         lease = await take(self._db, SWEEP, self._holder, SWEEP_FOR)
         try:
             if lease is not None:
                 return await self._sweep(lease)
         except LeaseLost:
             log.warning("sweep_taken_over")
-        # How our clocks went is nobody's business now; when we are to sweep again they are looked at anew.
+        # Compare the clocks from a new start once this worker sweeps again.
         self._anchor, self.stopped, self._told_at = None, False, None
         return None
 
@@ -105,7 +103,7 @@ class Clockwork:
         return swept
 
     async def _watch_clocks(self, now: datetime, lease: Lease) -> None:
-        """Stop the sweep where the two clocks have gone apart since they were first looked at, or since they last had."""
+        """Stop the sweep if the two clocks have moved apart since the first look, or since the last stop."""
         monotonic = self._monotonic()
         if self._anchor is None:
             self._anchor = (now, monotonic)
@@ -113,7 +111,7 @@ class Clockwork:
         reason = jump_reason(now - self._anchor[0], timedelta(seconds=monotonic - self._anchor[1]))
         if reason is None:
             return
-        with suppress(Conflict):  # it is stopped already
+        with suppress(Conflict):  # the sweep is stopped already
             await self._db.write(under, lease, stop_sweep, SYSTEM, reason)
         self._anchor = (now, monotonic)
 
@@ -125,7 +123,7 @@ class Clockwork:
 
 
 def rest_after(swept: Swept | None, took_seconds: float) -> float:
-    """Return for how long it rests. After a step several times as long as that took: thousands may be due at once, and those of users come between."""
+    """Return for how many seconds to rest after a step that took `took_seconds`."""
     if swept is None or not swept.more:
         return POLL_SECONDS
     return REST_TIMES * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, FEW_SECONDS)

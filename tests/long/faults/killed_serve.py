@@ -26,7 +26,7 @@ from sublet.http import subdomains as endpoints
 from sublet.platform_domains import zone_store
 from sublet.subdomains import store
 from sublet.subdomains.publishing import Batch, Result, record_publication
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.sweep import sweep
 from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
 from sublet.worker.primary_zone import PrimaryZone
 from sublet.worker.zones import ReadBack

@@ -26,9 +26,9 @@ from sublet.credits.movements import grant_credits, refund_charge
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.subdomains.resume_sweep import resume_sweep
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.stop import resume_sweep
+from sublet.subdomains.sweep.sweep import sweep
 from support import http_clients
 from support.crash_checks import zone_is_right
 from support.running_service import Registrant, RunningService, running_service

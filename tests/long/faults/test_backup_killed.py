@@ -13,7 +13,7 @@ import pytest
 
 from sublet.accounts.store import count_users
 from sublet.accounts.users import add_user
-from sublet.cli.doctor import check_all
+from sublet.doctor.checks import check_all
 from support.operator_registry import Registry, small_registry
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sublet.config import SettingsError
+from sublet.doctor.running import check_mail
 from sublet.mail import store
-from sublet.mail.check_mail import check_mail
 from sublet.mail.model import Mail
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import ServeProcess, free_address, serve_process, wait_until

@@ -12,13 +12,14 @@ from sqlalchemy import select
 from sublet.audit import Actor, audit_events
 from sublet.credits.model import Payable
 from sublet.db import Tx
+from sublet.doctor.running import check_sweep
 from sublet.mail.store import mails
-from sublet.subdomains import store, sweep_store
-from sublet.subdomains.check_sweep import check_sweep
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.milestone_store import milestones
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.store import milestones
 from support.crash_checks import zone_is_right
 from support.postgresql import fresh_database
 from support.running_service import Registrant, RunningService, registry_address

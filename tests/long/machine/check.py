@@ -8,9 +8,9 @@ from sqlalchemy import select
 from long.machine.real import AUDITED, Real
 from long.machine.time_model import Registry
 from long.machine.world import FREE_QUOTA, Name
-from sublet.cli import doctor
 from sublet.db import Tx
-from sublet.subdomains.check_store import stream_all
+from sublet.doctor import checks
+from sublet.doctor.names import stream_all
 from sublet.subdomains.lifecycle import derive_status, renewal_available
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import find_subdomain, terms
@@ -111,7 +111,7 @@ def _check_names(tx: Tx, real: Real, model: Registry) -> None:
 
 
 def _check_all(tx: Tx, real: Real, model: Registry, *, at_rest: bool) -> None:
-    violations = [*doctor.check_all(tx, free_quota=FREE_QUOTA), *doctor.check_running(tx)]
+    violations = [*checks.check_all(tx, free_quota=FREE_QUOTA), *checks.check_running(tx)]
     ignored = _UNSENT if at_rest else _UNSENT | {"sweep_is_in_time"}
     told = {(each.invariant, each.object_id) for each in violations if each.invariant not in ignored}
     assert told == model.expected_violations(), (told, model.expected_violations())

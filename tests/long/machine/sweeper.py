@@ -5,8 +5,8 @@ from functools import partial
 from long.machine.real import OPERATOR, Real
 from long.machine.time_model import Registry
 from sublet.db import Tx
-from sublet.subdomains.resume_sweep import resume_sweep
-from sublet.subdomains.sweep import sweep
+from sublet.subdomains.sweep.stop import resume_sweep
+from sublet.subdomains.sweep.sweep import sweep
 
 _ATTEMPTS = """
     SELECT subdomain_id, kind FROM milestones

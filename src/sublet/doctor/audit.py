@@ -1,0 +1,249 @@
+"""Check the audit: every change has its event, no event has a secret, and nothing was changed or numbered twice."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Integer,
+    Text,
+    and_,
+    cast,
+    column,
+    func,
+    literal,
+    or_,
+    select,
+    table,
+    text,
+    true,
+)
+
+from sublet.accounts.store import organizations, tokens, users
+from sublet.accounts.tokens import find_secrets
+from sublet.audit import audit_events
+from sublet.counted import counted
+from sublet.credits.store import coupons, packages, transfers
+from sublet.db import Tx
+from sublet.doctor.model import CLOCKS_APART, Violation, broken
+from sublet.platform_domains.store import offers, platform_domains
+from sublet.schema import APPEND_ONLY, STREAMED
+from sublet.tickets.store import messages, tickets
+
+NUMBERED = {
+    "audit_events": None,
+    "coupon_uses": None,
+    "coupons": "coupon",
+    "label_patterns": "label_pattern",
+    "ledger_accounts": None,
+    "mails": None,
+    "messages": None,
+    "milestones": None,
+    "organizations": "organization",
+    "packages": "package",
+    "platform_domains": "platform_domain",
+    "subdomains": "subdomain",
+    "terms": None,
+    "tickets": "ticket",
+    "tokens": "token",
+    "transfers": "transfer",
+    "users": "user",
+}
+"""The tables whose ids the database assigns, with the object type of their events, if they have events."""
+
+MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
+"""The actions that add a message each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A column with an instant at which each row has an event; null means no event.
+
+    With `once` the event happens once in the life of a row. Without it, only the last of several is at that instant.
+    """
+
+    object_type: str
+    ids: Column[int]
+    at: Column[Any]
+    actions: tuple[str, ...]
+    once: bool = True
+    among: ColumnElement[bool] | None = None
+
+
+_MOVEMENTS = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
+# Charges have the events of their terms (`lives.py`).
+_NO_CHARGE = transfers.c.kind != "charge"
+TOLD = (
+    Told("organization", organizations.c.id, organizations.c.created_at, ("organization.add",)),
+    Told("user", users.c.id, users.c.created_at, ("user.add",)),
+    Told("user", users.c.id, users.c.suspended_at, ("user.suspend",), once=False),
+    Told("token", tokens.c.id, tokens.c.created_at, ("token.issue",)),
+    Told("token", tokens.c.id, tokens.c.revoked_at, ("token.revoke",)),
+    Told("transfer", transfers.c.id, transfers.c.created_at, _MOVEMENTS, among=_NO_CHARGE),
+    Told("coupon", coupons.c.id, coupons.c.created_at, ("coupon.add",)),
+    Told("coupon", coupons.c.id, coupons.c.retired_at, ("coupon.retire",)),
+    Told("package", packages.c.id, packages.c.created_at, ("package.add",)),
+    Told("package", packages.c.id, packages.c.retired_at, ("package.retire",)),
+    Told("platform_domain", platform_domains.c.id, platform_domains.c.created_at, ("platform_domain.add",)),
+    Told(
+        "platform_domain",
+        offers.c.platform_domain_id,
+        offers.c.withdrawn_at,
+        ("platform_domain.withdraw_offer",),
+        once=False,
+    ),
+    Told("ticket", tickets.c.id, tickets.c.created_at, ("ticket.open",)),
+)
+
+_SQLITE_GUARDS = "SELECT lower(sql) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table"
+_POSTGRESQL_GUARDS = (
+    "SELECT lower(pg_get_triggerdef(t.oid)) FROM pg_trigger t WHERE t.tgrelid = to_regclass(:table) "
+    "AND t.tgenabled IN ('O', 'A')"
+)
+_SQLITE_LAST = "SELECT seq FROM sqlite_sequence WHERE name = :table"
+_POSTGRESQL_LAST = "SELECT pg_sequence_last_value(to_regclass(pg_get_serial_sequence(:table, 'id')))"
+
+
+def check_audit(tx: Tx) -> Iterator[Violation]:
+    """Yield every broken invariant of the audit, of the append-only tables, and of the rows' ids."""
+    yield from _missing_guards(tx)
+    yield from _ids_used_twice(tx)
+    yield from _future_events(tx)
+    yield from _secrets(tx)
+    for each in TOLD:
+        yield from _untold(tx, each)
+    for object_type, ids in {each.object_type: each.ids for each in TOLD if each.ids.name == "id"}.items():
+        yield from _rowless(tx, object_type, ids)
+    yield from _uncounted_messages(tx)
+
+
+def _missing_guards(tx: Tx) -> Iterator[Violation]:
+    sqlite = tx.connection.dialect.name == "sqlite"
+    query, refusing = (
+        (_SQLITE_GUARDS, "raise(abort")
+        if sqlite
+        else (_POSTGRESQL_GUARDS, "execute function refuse_change()")
+    )
+    for name in APPEND_ONLY:
+        found = tx.connection.execute(text(query), {"table": name}).scalars().all()
+        for verb in ("update", "delete"):
+            if not any(f" before {verb} on " in each and refusing in each for each in found):
+                sentence = f"no trigger refuses {verb.upper()}: its rows may have been changed"
+                yield Violation("append_only", "table", name, sentence)
+
+
+def _ids_used_twice(tx: Tx) -> Iterator[Violation]:
+    """Yield the tables whose next id may have been used before, judged by their rows and by the audit."""
+    sqlite = tx.connection.dialect.name == "sqlite"
+    last_query = text(_SQLITE_LAST if sqlite else _POSTGRESQL_LAST)
+    events = audit_events.c
+    audited = {
+        str(object_type): int(greatest)
+        for object_type, greatest in tx.connection.execute(
+            select(events.object_type, func.max(events.object_id)).group_by(events.object_type)
+        )
+    }
+    for name, object_type in NUMBERED.items():
+        last = int(tx.connection.execute(last_query, {"table": name}).scalar_one_or_none() or 0)
+        greatest_row = select(func.max(column("id", Integer))).select_from(table(name))
+        rows = tx.connection.execute(greatest_row).scalar_one()
+        greatest = max(int(rows or 0), audited.get(object_type, 0) if object_type is not None else 0)
+        if greatest > last:
+            sentence = f"the database last assigned the id {last}, but {greatest} is in use: it would be assigned again"
+            yield Violation("ids_are_new", "table", name, sentence)
+
+
+def _future_events(tx: Tx) -> Iterator[Violation]:
+    query = select(audit_events.c.id, audit_events.c.at).where(audit_events.c.at > tx.now + CLOCKS_APART)
+    sentence = "it is of {at:%Y-%m-%d %H:%M} UTC, in the future"
+    yield from broken(tx, "audit_is_past", "audit_event", query, sentence)
+
+
+def _secrets(tx: Tx) -> Iterator[Violation]:
+    """Yield the events that have a token, or the digest of a token."""
+    events = audit_events.c
+    written = func.coalesce(cast(events.before, Text), "").concat(
+        func.coalesce(cast(events.after, Text), "").concat(
+            literal(" ").concat(func.coalesce(events.reason, ""))
+        )
+    )
+    # Most rows that this finds are DS records, whose digests look like those of tokens.
+    query = select(events.id, written).where(
+        or_(written.like("%sublet!_%", escape="!"), written.regexp_match("[0-9a-f]{64}"))
+    )
+    for rows in tx.connection.execute(query.execution_options(**STREAMED)).partitions(500):
+        found = {event_id: find_secrets(words) for event_id, words in rows}
+        digests = {each for secrets in found.values() for each in secrets.digests}
+        stored = (
+            set(tx.connection.execute(select(tokens.c.digest).where(tokens.c.digest.in_(digests))).scalars())
+            if digests
+            else set()
+        )
+        for event_id, secrets in found.items():
+            if secrets.tokens or stored & secrets.digests:
+                what = "a token" if secrets.tokens else "the digest of a token"
+                yield Violation(
+                    "audit_has_no_secret", "audit_event", event_id, f"it has {what}: revoke that token"
+                )
+
+
+def _untold(tx: Tx, told: Told) -> Iterator[Violation]:
+    """Yield the rows without an event at their instant; with `once` also the rows with several events."""
+    events = audit_events.c
+    found = (
+        select(events.object_id, func.count().label("number"), func.max(events.at).label("at"))
+        .where((events.object_type == told.object_type) & events.action.in_(told.actions))
+        .group_by(events.object_id, *([] if told.once else [events.at]))
+        .subquery()
+    )
+    same = (found.c.object_id == told.ids) & (true() if told.once else found.c.at == told.at)
+    wrong: ColumnElement[bool] = found.c.number.is_(None) | (found.c.at != told.at)
+    if told.once:
+        wrong |= found.c.number != 1
+    query = (
+        select(told.ids.label("id"), told.at.label("at"), func.coalesce(found.c.number, 0).label("number"))
+        .select_from(told.ids.table.outerjoin(found, same))
+        .where(told.at.is_not(None) & wrong & (true() if told.among is None else told.among))
+    )
+    sentence = f"it has {{number}} events {' or '.join(told.actions)} for its {told.at.name} {{at}}"
+    yield from broken(tx, "audited", told.object_type, query, sentence)
+
+
+def _rowless(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
+    events = audit_events.c
+    query = (
+        select(events.object_id.label("id"))
+        .distinct()
+        .where((events.object_type == object_type) & events.object_id.not_in(select(ids)))
+    )
+    yield from broken(tx, "rows_stay", object_type, query, "the audit has events of it, but its row is gone")
+
+
+def _uncounted_messages(tx: Tx) -> Iterator[Violation]:
+    """Yield the tickets that have more or fewer messages of an instant than events."""
+    events = audit_events.c
+    told = (
+        select(events.object_id, events.at, func.count().label("number"))
+        .where((events.object_type == "ticket") & events.action.in_(MESSAGES))
+        .group_by(events.object_id, events.at)
+        .subquery()
+    )
+    added = (
+        select(messages.c.ticket_id, messages.c.created_at, func.count().label("number"))
+        .group_by(messages.c.ticket_id, messages.c.created_at)
+        .subquery()
+    )
+    same = and_(told.c.object_id == added.c.ticket_id, told.c.at == added.c.created_at)
+    unsaid = select(told.c.object_id, told.c.at, told.c.number, added.c.number).select_from(
+        told.outerjoin(added, same)
+    )
+    untold = select(added.c.ticket_id, added.c.created_at, told.c.number, added.c.number).select_from(
+        added.outerjoin(told, same)
+    )
+    differing = added.c.number.is_(None) | (added.c.number != told.c.number)
+    for query in (unsaid.where(differing), untold.where(told.c.number.is_(None))):
+        for ticket_id, at, events_then, messages_then in tx.connection.execute(query):
+            sentence = f"{counted(messages_then or 0, 'message')} of {at.isoformat()}, but {counted(events_then or 0, 'event')}"
+            yield Violation("audited", "ticket", ticket_id, sentence)

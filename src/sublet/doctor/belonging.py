@@ -1,0 +1,105 @@
+"""Check that rows that refer to each other are of the same user, and that the rows they refer to exist."""
+
+import re
+from collections.abc import Iterator
+
+from sqlalchemy import exists, func, select
+
+from sublet.accounts.store import organizations, tokens, users
+from sublet.credits.store import transfers
+from sublet.db import Tx
+from sublet.doctor.model import Violation, broken
+from sublet.http.idempotency_store import idempotency_keys
+from sublet.mail.store import mails
+from sublet.schema import STREAMED
+from sublet.subdomains.store import subdomains
+from sublet.tickets.store import tickets
+
+_OF_A_TICKET = re.compile(r"ticket:(?:T-)?([0-9]+)(?::.*)?")
+
+
+def check_belonging(tx: Tx) -> Iterator[Violation]:
+    """Yield every row that refers to a row of another user, or to a missing row."""
+    query = select(tokens.c.id, tokens.c.user_id).where(tokens.c.user_id.not_in(select(users.c.id)))
+    sentence = "it belongs to the user {user_id}, who doesn't exist"
+    yield from broken(tx, "rows_belong_together", "token", query, sentence)
+    query = select(users.c.id, users.c.organization_id).where(
+        users.c.organization_id.not_in(select(organizations.c.id))
+    )
+    sentence = "it is in the organization {organization_id}, which doesn't exist"
+    yield from broken(tx, "rows_belong_together", "user", query, sentence)
+    yield from _foreign_transfers(tx)
+    yield from _foreign_tickets(tx)
+    yield from _misdirected_mails(tx)
+    yield from _foreign_outcomes(tx)
+
+
+def _foreign_transfers(tx: Tx) -> Iterator[Violation]:
+    """Yield the transfers for a name of another user, for a missing name, or with the wrong fqdn."""
+    query = (
+        select(transfers.c.id, transfers.c.subdomain_id)
+        .select_from(transfers.outerjoin(subdomains, subdomains.c.id == transfers.c.subdomain_id))
+        .where(
+            (transfers.c.subdomain_id.is_not(None) | transfers.c.subdomain.is_not(None))
+            & (
+                subdomains.c.id.is_(None)
+                | (subdomains.c.user_id != transfers.c.user_id)
+                | (subdomains.c.fqdn != func.coalesce(transfers.c.subdomain, ""))
+            )
+        )
+    )
+    sentence = "it is for the subdomain {subdomain_id}, which is another user's or has another name"
+    yield from broken(tx, "rows_belong_together", "transfer", query, sentence)
+
+
+def _foreign_tickets(tx: Tx) -> Iterator[Violation]:
+    query = (
+        select(tickets.c.id, tickets.c.subdomain_id)
+        .select_from(tickets.outerjoin(subdomains, subdomains.c.id == tickets.c.subdomain_id))
+        .where(
+            tickets.c.subdomain_id.is_not(None)
+            & (subdomains.c.id.is_(None) | (subdomains.c.user_id != tickets.c.user_id))
+        )
+    )
+    sentence = "it is about the subdomain {subdomain_id}, which isn't its user's"
+    yield from broken(tx, "rows_belong_together", "ticket", query, sentence)
+
+
+def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
+    """Yield the mails about a ticket, by their reference, that go to another user than the ticket's."""
+    query = (
+        select(mails.c.id, mails.c.user_id, mails.c.reference)
+        .where(mails.c.reference.like("ticket:%"))
+        .order_by(mails.c.id)
+        .execution_options(**STREAMED)
+    )
+    for rows in tx.connection.execute(query).partitions(500):
+        named = {
+            mail_id: int(match[1]) if (match := _OF_A_TICKET.fullmatch(reference)) else 0
+            for mail_id, _, reference in rows
+        }
+        theirs = select(tickets.c.id, tickets.c.user_id).where(tickets.c.id.in_(set(named.values())))
+        owners: dict[int, int] = {row[0]: row[1] for row in tx.connection.execute(theirs)}
+        for mail_id, user_id, reference in rows:
+            if owners.get(named[mail_id]) != user_id:
+                sentence = f"{reference} goes to the user {user_id}, who has no such ticket"
+                yield Violation("rows_belong_together", "mail", mail_id, sentence)
+
+
+def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
+    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain or ticket of theirs, nor the user.
+
+    The key doesn't store which of the three it is, so any of them will do.
+    """
+    keys = idempotency_keys.c
+    outcome_id = keys.outcome["id"].as_integer()
+    subdomain, ticket = (
+        exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
+        for table in (subdomains, tickets)
+    )
+    has_user = exists().where(users.c.id == keys.user_id)
+    query = select(keys.user_id.label("id"), keys.key).where(
+        keys.outcome.is_(None) | ~has_user | ~(subdomain | ticket | (outcome_id == keys.user_id))
+    )
+    sentence = "the outcome stored under the key {key} isn't its user's"
+    yield from broken(tx, "rows_belong_together", "user", query, sentence)

@@ -1,0 +1,287 @@
+"""Check credits: the ledger, charges with their terms, coupons and packages."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Select, Subquery, case, func, select
+
+from sublet.counted import counted
+from sublet.credits.coupons import apply_coupon
+from sublet.credits.ledger import Posted, money_problem, movement_problem, price_problem, reference_problem
+from sublet.credits.model import Coupon
+from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
+from sublet.db import Tx
+from sublet.doctor.model import Violation, broken
+from sublet.schema import STREAMED
+from sublet.subdomains.charge import charge_reference
+from sublet.subdomains.store import subdomains, terms
+
+
+def check_credits(tx: Tx) -> list[Violation]:
+    """Return every broken invariant of the ledger, charges, coupons and packages."""
+    return [
+        *_balances(tx),
+        *_histories(tx),
+        *_transfers(tx),
+        *_references(tx),
+        *_refunds(tx),
+        *_packages(tx),
+        *_charges(tx),
+        *_unpaid_terms(tx),
+        *_coupon_counts(tx),
+        *_discounts(tx),
+        *check_coupon_uses(tx),
+    ]
+
+
+def _balances(tx: Tx) -> Iterator[Violation]:
+    given, taken = _sums("credit_account_id"), _sums("debit_account_id")
+    moved = func.coalesce(given.c.total, 0) - func.coalesce(taken.c.total, 0)
+    accounts = ledger_accounts.c
+    query: Select[Any] = select(accounts.id, accounts.balance, moved.label("moved")).select_from(
+        ledger_accounts.outerjoin(given, given.c.id == accounts.id).outerjoin(
+            taken, taken.c.id == accounts.id
+        )
+    )
+    sentence = "the balance is {balance}, its transfers sum to {moved}"
+    yield from broken(
+        tx, "balance_is_sum", "ledger_account", query.where(accounts.balance != moved), sentence
+    )
+    negative = select(accounts.id, accounts.balance).where((accounts.kind == "user") & (accounts.balance < 0))
+    yield from broken(tx, "balance_not_negative", "ledger_account", negative, "the balance is {balance}")
+    total = tx.connection.execute(select(func.coalesce(func.sum(accounts.balance), 0))).scalar_one()
+    if int(total) != 0:
+        yield Violation("ledger_sums_to_zero", "ledger", 0, f"all accounts together sum to {total}")
+
+
+def _sums(column: str) -> Subquery:
+    query = select(transfers.c[column].label("id"), func.sum(transfers.c.credits).label("total"))
+    return query.group_by(transfers.c[column]).subquery()
+
+
+def _histories(tx: Tx) -> Iterator[Violation]:
+    """Yield the transfers whose `balance_after` isn't the sum of their user's transfers up to there."""
+    signed = case((ledger_accounts.c.user_id.is_not(None), transfers.c.credits), else_=-transfers.c.credits)
+    told = (
+        select(
+            transfers.c.id,
+            transfers.c.balance_after,
+            func.sum(signed).over(partition_by=transfers.c.user_id, order_by=transfers.c.id).label("balance"),
+        )
+        .select_from(transfers.join(ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id))
+        .subquery()
+    )
+    query = select(told).where(told.c.balance_after != told.c.balance)
+    sentence = "balance_after is {balance_after}, the transfers up to there sum to {balance}"
+    yield from broken(tx, "history_is_whole", "transfer", query, sentence)
+
+
+def _transfers(tx: Tx) -> Iterator[Violation]:
+    """Yield the transfers that the rules in `credits/ledger.py` refuse, each judged alone."""
+    debit, credit = ledger_accounts.alias("debit"), ledger_accounts.alias("credit")
+    of_accounts = {
+        "debit_kind": debit.c.kind,
+        "debit_user_id": debit.c.user_id,
+        "credit_kind": credit.c.kind,
+        "credit_user_id": credit.c.user_id,
+    }
+    columns = [of_accounts[name] if name in of_accounts else transfers.c[name] for name in Posted.__slots__]
+    query = select(*columns).select_from(
+        transfers.outerjoin(debit, debit.c.id == transfers.c.debit_account_id).outerjoin(
+            credit, credit.c.id == transfers.c.credit_account_id
+        )
+    )
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        posted = Posted(*row)
+        for invariant, problem in (
+            ("transfer_fits_its_kind", movement_problem(posted)),
+            ("reference_fits", reference_problem(posted)),
+            ("money_is_plain", price_problem(posted)),
+        ):
+            if problem is not None:
+                yield Violation(invariant, "transfer", posted.id, problem)
+
+
+def _references(tx: Tx) -> Iterator[Violation]:
+    """Yield every transfer whose reference an earlier one has."""
+    first = select(transfers.c.reference, func.min(transfers.c.id).label("id")).group_by(
+        transfers.c.reference
+    )
+    repeated = first.having(func.count() > 1).subquery()
+    query = (
+        select(transfers.c.id, transfers.c.reference)
+        .join(repeated, repeated.c.reference == transfers.c.reference)
+        .where(transfers.c.id != repeated.c.id)
+    )
+    yield from broken(
+        tx, "references_are_unique", "transfer", query, "an earlier transfer has the reference {reference}"
+    )
+
+
+def _refunds(tx: Tx) -> Iterator[Violation]:
+    charge = transfers.alias("charge")
+    query = (
+        select(transfers.c.id)
+        .select_from(transfers.outerjoin(charge, charge.c.id == transfers.c.refunded_transfer_id))
+        .where(
+            (transfers.c.kind == "refund")
+            & (
+                charge.c.id.is_(None)
+                | (charge.c.kind != "charge")
+                | (charge.c.user_id != transfers.c.user_id)
+                | (transfers.c.credits > charge.c.credits)
+            )
+        )
+    )
+    sentence = "it refunds no charge of this user, or more than the charge"
+    yield from broken(tx, "refund_names_its_charge", "transfer", query, sentence)
+
+
+def _packages(tx: Tx) -> Iterator[Violation]:
+    query = select(packages.c.id, packages.c.credits, packages.c.price, packages.c.currency)
+    for package_id, credit_count, price, currency in tx.connection.execute(query):
+        problem = money_problem(price, currency) if credit_count > 0 else f"it gives {credit_count} credits"
+        if problem is not None:
+            yield Violation("money_is_plain", "package", package_id, problem)
+
+
+def _charges(tx: Tx) -> Iterator[Violation]:
+    """Yield the charges without a term, or whose term has another price, name, instant or reference."""
+    query = (
+        select(
+            *(transfers.c[name] for name in ("id", "credits", "subdomain_id", "created_at", "reference")),
+            *(
+                terms.c[name].label(f"term_{name}")
+                for name in ("charged_credits", "subdomain_id", "created_at", "action", "starts_at")
+            ),
+        )
+        .select_from(transfers.outerjoin(terms, terms.c.transfer_id == transfers.c.id))
+        .where(transfers.c.kind == "charge")
+        .execution_options(**STREAMED)
+    )
+    for row in tx.connection.execute(query):
+        problem = None
+        charged = (row.credits, row.subdomain_id, row.created_at)
+        if row.term_charged_credits is None:
+            problem = "the charge belongs to no registration, renewal or restore"
+        elif charged != (row.term_charged_credits, row.term_subdomain_id, row.term_created_at):
+            problem = (
+                f"{counted(row.credits, 'credit')} for the subdomain {row.subdomain_id}; "
+                f"its term says {row.term_charged_credits} for {row.term_subdomain_id}"
+            )
+        elif row.reference != charge_reference(row.term_action, row.term_subdomain_id, row.term_starts_at):
+            problem = f"its reference {row.reference} isn't that of its term"
+        if problem is not None:
+            yield Violation("charge_has_its_term", "transfer", row.id, problem)
+
+
+def _unpaid_terms(tx: Tx) -> Iterator[Violation]:
+    """Yield the terms with a price but without a charge of their own."""
+    is_free = (terms.c.charged_credits == 0) & terms.c.transfer_id.is_(None)
+    query = (
+        select(terms.c.id, terms.c.charged_credits, func.coalesce(transfers.c.kind, "nothing").label("kind"))
+        .select_from(terms.outerjoin(transfers, transfers.c.id == terms.c.transfer_id))
+        .where(~is_free & (transfers.c.kind.is_(None) | (transfers.c.kind != "charge")))
+    )
+    sentence = "its price in credits is {charged_credits}, paid by: {kind}"
+    yield from broken(tx, "charge_has_its_term", "term", query, sentence)
+    shared = (
+        select(terms.c.transfer_id.label("id"), func.count().label("number"))
+        .where(terms.c.transfer_id.is_not(None))
+        .group_by(terms.c.transfer_id)
+        .having(func.count() > 1)
+    )
+    yield from broken(tx, "charge_has_its_term", "transfer", shared, "it pays for {number} terms")
+
+
+def _coupon_counts(tx: Tx) -> Iterator[Violation]:
+    """Yield the coupons whose count of uses is wrong or above a limit."""
+    used = (
+        select(coupon_uses.c.coupon_id, func.count().label("uses"))
+        .group_by(coupon_uses.c.coupon_id)
+        .subquery()
+    )
+    stored = func.coalesce(used.c.uses, 0)
+    query = (
+        select(coupons.c.id, coupons.c.uses, stored.label("stored"), coupons.c.max_uses)
+        .select_from(coupons.outerjoin(used, used.c.coupon_id == coupons.c.id))
+        .where((coupons.c.uses != stored) | (coupons.c.uses > coupons.c.max_uses))
+    )
+    sentence = "its count of uses is {uses}, {stored} are stored, {max_uses} are allowed"
+    yield from broken(tx, "coupon_uses", "coupon", query, sentence)
+    query = (
+        select(coupons.c.id, coupon_uses.c.user_id, func.count().label("number"), coupons.c.max_uses_per_user)
+        .join(coupon_uses, coupon_uses.c.coupon_id == coupons.c.id)
+        .group_by(coupons.c.id, coupon_uses.c.user_id, coupons.c.max_uses_per_user)
+        .having(func.count() > coupons.c.max_uses_per_user)
+    )
+    sentence = "the user {user_id} used it {number} times, {max_uses_per_user} are allowed to each user"
+    yield from broken(tx, "coupon_uses", "coupon", query, sentence)
+
+
+def _discounts(tx: Tx) -> Iterator[Violation]:
+    """Yield the uses with another discount than their coupon gives.
+
+    The list price of that day isn't stored; it is the sum of charge and discount.
+    """
+    columns = [coupons.c[name] for name in Coupon.__slots__]
+    query = (
+        select(
+            coupon_uses.c.id, coupon_uses.c.discount_credits, func.coalesce(transfers.c.credits, 0), *columns
+        )
+        .select_from(
+            coupon_uses.join(coupons, coupons.c.id == coupon_uses.c.coupon_id).outerjoin(
+                transfers, transfers.c.id == coupon_uses.c.transfer_id
+            )
+        )
+        .execution_options(**STREAMED)
+    )
+    for use_id, discount, charged, *values in tx.connection.execute(query):
+        given = apply_coupon(Coupon(*values), charged + discount).discount_credits
+        if discount != given or charged + discount <= 0:
+            sentence = (
+                f"the discount on a price of {charged + discount} is {discount}; its coupon gives {given}"
+            )
+            yield Violation("discount_fits", "coupon_use", use_id, sentence)
+
+
+def check_coupon_uses(tx: Tx) -> Iterator[Violation]:
+    """Yield the uses of coupons without a term of their name and user, or whose coupon isn't for that term."""
+    paid_together = (coupon_uses.c.transfer_id == terms.c.transfer_id) | (
+        coupon_uses.c.transfer_id.is_(None) & terms.c.transfer_id.is_(None)
+    )
+    its_term = (
+        (terms.c.subdomain_id == coupon_uses.c.subdomain_id)
+        & (terms.c.created_at == coupon_uses.c.created_at)
+        & paid_together
+    )
+    query = (
+        select(
+            coupon_uses.c.id,
+            terms.c.id,
+            subdomains.c.user_id == coupon_uses.c.user_id,
+            func.coalesce(coupons.c.action == terms.c.action, True),
+            func.coalesce(coupons.c.platform_domain_id == subdomains.c.platform_domain_id, True),
+            func.coalesce(coupons.c.registration_mode == subdomains.c.registration_type, True),
+        )
+        .select_from(
+            coupon_uses.join(coupons, coupons.c.id == coupon_uses.c.coupon_id)
+            .outerjoin(subdomains, subdomains.c.id == coupon_uses.c.subdomain_id)
+            .outerjoin(terms, its_term)
+        )
+        .order_by(coupon_uses.c.id)
+        .execution_options(**STREAMED)
+    )
+    for use_id, found in groupby(tx.connection.execute(query), key=lambda row: row[0]):
+        # There are several if two free terms were added at one instant.
+        of_terms = [(term_id, own, all(fitting)) for _, term_id, own, *fitting in found]
+        term_id, own, _ = of_terms[0]
+        if not own:
+            sentence = "it is for a name of another user"
+            yield Violation("rows_belong_together", "coupon_use", use_id, sentence)
+        elif term_id is None:
+            yield Violation("coupon_use_has_its_term", "coupon_use", use_id, "no term was added with it")
+        elif not any(fits for _, _, fits in of_terms):
+            sentence = "its coupon is for another operation, platform domain or mode"
+            yield Violation("coupon_use_has_its_term", "coupon_use", use_id, sentence)

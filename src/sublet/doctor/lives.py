@@ -1,0 +1,183 @@
+"""Check the lives of names: their rows, events and terms are replayed together, and every milestone is a fact."""
+
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Select, and_, exists, func, or_, select, tuple_
+
+from sublet.audit import audit_events
+from sublet.db import Tx
+from sublet.doctor.model import Violation, broken
+from sublet.mail.store import mails
+from sublet.schema import STREAMED
+from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm, replay
+from sublet.subdomains.store import subdomains, terms
+from sublet.subdomains.sweep.store import milestones
+
+T = TypeVar("T")
+
+OF_A_TERM = ("renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired")
+"""The milestones about the end of a term."""
+SWEPT = {"subdomain.trash": "trashed", "subdomain.purge": "purged", "subdomain.release": "released"}
+"""The milestone of each of the sweep's actions. The operator's actions have no milestone."""
+_PUBLISHER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
+"""The publisher's events. They are most of the audit, and change nothing in a life."""
+_FACTS = tuple(name for name in Facts.__slots__ if name != "delegation")
+_TERM = tuple(PastTerm.__slots__)
+
+
+def check_lives(tx: Tx) -> Iterator[Violation]:
+    """Yield what is wrong with the life of each name. Only one name at a time is in memory."""
+    events = Beside(_stream_events(tx))
+    terms_ = Beside(_stream_terms(tx))
+    for subdomain_id, facts in _stream_facts(tx):
+        for fault in replay(events.take(subdomain_id), terms_.take(subdomain_id), facts):
+            yield Violation(fault.invariant, "subdomain", subdomain_id, fault.message)
+        yield from _gone(events)
+    events.take(None)
+    yield from _gone(events)
+
+
+def _gone(events: "Beside[Event]") -> Iterator[Violation]:
+    for subdomain_id in events.passed_over:
+        sentence = "the audit has events of it, but its row is gone"
+        yield Violation("rows_stay", "subdomain", subdomain_id, sentence)
+    events.passed_over.clear()
+
+
+class Beside(Generic[T]):
+    """A stream that is ordered by subdomain id, read in step with the subdomains.
+
+    `passed_over` are the ids in the stream that have no subdomain.
+    """
+
+    def __init__(self, rows: Iterator[tuple[int, T]]) -> None:
+        self._rows = rows
+        self._next = next(rows, None)
+        self.passed_over: list[int] = []
+
+    def take(self, subdomain_id: int | None) -> list[T]:
+        """Return the items of the next subdomain; with None read the rest of the stream."""
+        taken: list[T] = []
+        while self._next is not None and (subdomain_id is None or self._next[0] <= subdomain_id):
+            owner_id, item = self._next
+            if owner_id == subdomain_id:
+                taken.append(item)
+            elif self.passed_over[-1:] != [owner_id]:
+                self.passed_over.append(owner_id)
+            self._next = next(self._rows, None)
+        return taken
+
+
+def _stream_facts(tx: Tx) -> Iterator[tuple[int, Facts]]:
+    columns = [subdomains.c[name] for name in ("id", *_FACTS, *NOTHING)]
+    query = select(*columns).order_by(subdomains.c.id).execution_options(**STREAMED)
+    for row in tx.connection.execute(query).mappings():
+        values = {name: row[name] for name in _FACTS}
+        yield row["id"], Facts(delegation={name: row[name] for name in NOTHING}, **values)
+
+
+def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:
+    names = ("object_id", "id", "at", "actor_kind", "action", "before", "after")
+    query = (
+        select(*(audit_events.c[name] for name in names))
+        .where((audit_events.c.object_type == "subdomain") & audit_events.c.action.not_in(_PUBLISHER))
+        .order_by(audit_events.c.object_id, audit_events.c.id)
+        .execution_options(**STREAMED)
+    )
+    for subdomain_id, event_id, at, actor_kind, action, before, after in tx.connection.execute(query):
+        verb = action.removeprefix("subdomain.")
+        yield subdomain_id, Event(event_id, at, actor_kind, verb, before or {}, after or {})
+
+
+def _stream_terms(tx: Tx) -> Iterator[tuple[int, PastTerm]]:
+    query = (
+        select(terms.c.subdomain_id, *(terms.c[name] for name in _TERM))
+        .order_by(terms.c.subdomain_id, terms.c.id)
+        .execution_options(**STREAMED)
+    )
+    for subdomain_id, *values in tx.connection.execute(query):
+        yield subdomain_id, PastTerm(*values)
+
+
+def check_milestones(tx: Tx) -> Iterator[Violation]:
+    """Yield every broken invariant of the milestones and their mails."""
+    yield from _invented(tx)
+    yield from _missing(tx)
+    yield from _wrong_mails(tx)
+    yield from _repeated_mails(tx)
+
+
+def _invented(tx: Tx) -> Iterator[Violation]:
+    """Yield the milestones without a term, event or fact of their name that they are about."""
+    kind, about, at = milestones.c.kind, milestones.c.about, milestones.c.created_at
+    this = tuple_(milestones.c.subdomain_id, about)
+    its_terms = terms.c.subdomain_id == milestones.c.subdomain_id
+    is_fact = or_(
+        kind.in_(OF_A_TERM) & exists().where(its_terms & (terms.c.ends_at == about)),
+        and_(kind.in_(("expired", "trash_ends")), at >= about, this.in_(_events("subdomain.unsuspend"))),
+        and_(kind == "auto_renewed", at == about, exists().where(its_terms & (terms.c.created_at == about))),
+        (kind == "auto_renew_failed") & (at == about),
+        and_(kind == "trashed", at == about, this.in_(_events("subdomain.trash"))),
+        and_(kind == "trash_ends", at >= about, this.in_(_events("subdomain.delete", "subdomain.trash"))),
+        and_(kind == "purged", at == about, subdomains.c.purged_at == about),
+        and_(kind == "released", subdomains.c.purged_at == about, subdomains.c.released_at == at),
+    )
+    query = (
+        select(milestones.c.id, milestones.c.subdomain_id, kind, about)
+        .select_from(milestones.outerjoin(subdomains, subdomains.c.id == milestones.c.subdomain_id))
+        .where(subdomains.c.id.is_(None) | ~func.coalesce(is_fact, False))
+    )
+    sentence = "{kind} about {about} never happened to the subdomain {subdomain_id}"
+    yield from broken(tx, "milestones_are_facts", "milestone", query, sentence)
+
+
+def _missing(tx: Tx) -> Iterator[Violation]:
+    """Yield the names to which the sweep did something without a milestone."""
+    events = audit_events.c
+    for action, kind in SWEPT.items():
+        reached = select(milestones.c.subdomain_id, milestones.c.created_at).where(milestones.c.kind == kind)
+        query = select(events.object_id.label("id"), events.id.label("event_id"), events.at).where(
+            (events.object_type == "subdomain")
+            & (events.action == action)
+            & (events.actor_kind == "system")
+            & tuple_(events.object_id, events.at).not_in(reached)
+        )
+        sentence = f"event {{event_id}}: {action} at {{at}} has no milestone `{kind}`"
+        yield from broken(tx, "milestones_are_facts", "subdomain", query, sentence)
+
+
+def _events(*actions: str) -> Select[Any]:
+    events = audit_events.c
+    told = (events.object_type == "subdomain") & events.action.in_(actions)
+    return select(events.object_id, events.at).where(told)
+
+
+def _wrong_mails(tx: Tx) -> Iterator[Violation]:
+    query = (
+        select(milestones.c.id, milestones.c.mail_id)
+        .select_from(
+            milestones.join(subdomains, subdomains.c.id == milestones.c.subdomain_id).outerjoin(
+                mails, mails.c.id == milestones.c.mail_id
+            )
+        )
+        .where(milestones.c.mail_id.is_not(None))
+    )
+    foreign = query.where(mails.c.user_id != subdomains.c.user_id)
+    sentence = "its mail {mail_id} goes to another user than its name's"
+    yield from broken(tx, "rows_belong_together", "milestone", foreign, sentence)
+    apart = query.where(mails.c.id.is_(None) | (mails.c.created_at != milestones.c.created_at))
+    sentence = "its mail was not put into the outbox at the same instant"
+    yield from broken(tx, "mails_are_told_once", "milestone", apart, sentence)
+
+
+def _repeated_mails(tx: Tx) -> Iterator[Violation]:
+    for column, object_type in ((mails.c.reference, "mail"), (milestones.c.mail_id, "milestone")):
+        first = select(column.label("told"), func.min(column.table.c.id).label("id")).group_by(column)
+        repeated = first.where(column.is_not(None)).having(func.count() > 1).subquery()
+        query = (
+            select(column.table.c.id, column.label("told"))
+            .join(repeated, repeated.c.told == column)
+            .where(column.table.c.id != repeated.c.id)
+        )
+        yield from broken(tx, "mails_are_told_once", object_type, query, "{told} was told before")

@@ -1,0 +1,45 @@
+"""What the doctor reports: broken invariants, and notices."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Select
+
+from sublet.db import Tx
+from sublet.schema import STREAMED
+
+CLOCKS_APART = timedelta(minutes=1)
+"""How far the clocks of two hosts of one registry may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken invariant: its name, the object that breaks it, and a sentence that says what is wrong."""
+
+    invariant: str
+    object_type: str
+    object_id: int | str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the operator should know though no invariant is broken."""
+
+    notice: str
+    object_type: str
+    object_id: int | str
+    message: str
+
+
+def broken(
+    tx: Tx, invariant: str, object_type: str, query: Select[Any], sentence: str
+) -> Iterator[Violation]:
+    """Yield a violation for each row of a query.
+
+    The row's column `id` is the object's id. `sentence` is a template that names columns of the row in braces.
+    """
+    for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
+        yield Violation(invariant, object_type, row["id"], sentence.format_map(row))

@@ -1,0 +1,204 @@
+"""Check names: their rows, terms, quotas and delegations, and the index of nameservers."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Select, Subquery, func, select
+
+from sublet.accounts.store import users
+from sublet.audit import audit_events
+from sublet.db import Tx
+from sublet.dns.delegation import check_delegation
+from sublet.dns.look_alikes import stored_skeleton
+from sublet.dns.types import DsInput, GlueInput
+from sublet.doctor.lives import Beside
+from sublet.doctor.model import Violation, broken
+from sublet.platform_domains.zone_state_store import zone_states
+from sublet.schema import STREAMED
+from sublet.subdomains import delegation_store
+from sublet.subdomains.delegation_store import host_keys
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.naming import canonical_domain
+from sublet.subdomains.store import select_subdomains, stream, subdomains, terms
+
+WAITING_MAX = timedelta(minutes=5)
+
+
+def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
+    """Yield every broken invariant of the names. `free_quota` is the setting, in names."""
+    yield from _held_twice(tx)
+    yield from _terms(tx)
+    yield from _held_with_user(tx)
+    yield from _skeletons(tx)
+    yield from _over_quota(tx, free_quota)
+    yield from _waiting(tx)
+    hosts = Beside(delegation_store.stream_hosts(tx))
+    for subdomain in stream_all(tx):
+        for invariant, problem in _problems(subdomain, hosts.take(subdomain.id)):
+            yield Violation(invariant, "subdomain", subdomain.id, problem)
+
+
+def stream_all(tx: Tx) -> Iterator[Subdomain]:
+    """Yield all subdomains, released ones too, in the order of their ids."""
+    return stream(tx, select_subdomains().order_by(subdomains.c.id))
+
+
+def _held_twice(tx: Tx) -> Iterator[Violation]:
+    """Yield the names with several unreleased rows, and those registered before the former row was released.
+
+    The order of the events tells that, since the clocks of two hosts may differ.
+    """
+    query = (
+        select(subdomains.c.fqdn.label("id"))
+        .where(subdomains.c.released_at.is_(None))
+        .group_by(subdomains.c.fqdn)
+        .having(func.count() > 1)
+    )
+    yield from broken(tx, "one_row_a_name", "subdomain", query, "more than one row holds the name")
+    former_id = func.lag(subdomains.c.id).over(partition_by=subdomains.c.fqdn, order_by=subdomains.c.id)
+    rows = select(subdomains.c.id, former_id.label("former_id")).subquery()
+    registered, released = _first_events("subdomain.register"), _first_events("subdomain.release")
+    query = (
+        select(rows.c.id, rows.c.former_id)
+        .select_from(
+            rows.join(registered, registered.c.object_id == rows.c.id).join(
+                released, released.c.object_id == rows.c.former_id
+            )
+        )
+        .where(registered.c.event_id < released.c.event_id)
+    )
+    sentence = "it was registered while the row {former_id} held the name"
+    yield from broken(tx, "one_row_a_name", "subdomain", query, sentence)
+
+
+def _first_events(action: str) -> Subquery:
+    events = audit_events.c
+    query = select(events.object_id, func.min(events.id).label("event_id"))
+    told = (events.object_type == "subdomain") & (events.action == action)
+    return query.where(told).group_by(events.object_id).subquery()
+
+
+def _terms(tx: Tx) -> Iterator[Violation]:
+    """Yield the names whose terms leave a gap, overlap, or don't end at the expiry.
+
+    A term may start later than the former one ended if the name was renewed after it lapsed.
+    """
+    last_end = func.lag(terms.c.ends_at).over(partition_by=terms.c.subdomain_id, order_by=terms.c.starts_at)
+    following = select(
+        terms.c.subdomain_id.label("id"), terms.c.starts_at, terms.c.created_at, last_end.label("last_end")
+    ).subquery()
+    is_after_lapse = (following.c.last_end < following.c.starts_at) & (
+        following.c.starts_at == following.c.created_at
+    )
+    gaps = select(following.c.id, following.c.starts_at).where(
+        (following.c.last_end != following.c.starts_at) & ~is_after_lapse
+    )
+    sentence = "a term starts at {starts_at}, not at the end of the former term"
+    yield from broken(tx, "terms_are_whole", "subdomain", gaps, sentence)
+    ends = (
+        select(terms.c.subdomain_id, func.max(terms.c.ends_at).label("ends_at"))
+        .group_by(terms.c.subdomain_id)
+        .subquery()
+    )
+    query: Select[Any] = select(subdomains.c.id, subdomains.c.expires_at, ends.c.ends_at).select_from(
+        subdomains.outerjoin(ends, ends.c.subdomain_id == subdomains.c.id)
+    )
+    without = query.where(ends.c.ends_at.is_(None))
+    yield from broken(tx, "terms_are_whole", "subdomain", without, "the name has no term")
+    unpaid = query.where(ends.c.ends_at != subdomains.c.expires_at)
+    sentence = "it expires at {expires_at}, its last term ends at {ends_at}"
+    yield from broken(tx, "expiry_is_paid", "subdomain", unpaid, sentence)
+
+
+def _held_with_user(tx: Tx) -> Iterator[Violation]:
+    query = (
+        select(subdomains.c.id)
+        .join(users, users.c.id == subdomains.c.user_id)
+        .where(subdomains.c.held_with_user & subdomains.c.purged_at.is_(None))
+        .where(subdomains.c.suspended_at.is_(None) | users.c.suspended_at.is_(None))
+    )
+    sentence = "it is marked as suspended with its user, but one of them isn't suspended"
+    yield from broken(tx, "held_with_user", "subdomain", query, sentence)
+
+
+def _skeletons(tx: Tx) -> Iterator[Violation]:
+    query = select(subdomains.c.id, subdomains.c.label, subdomains.c.skeleton).where(
+        subdomains.c.released_at.is_(None)
+    )
+    for subdomain_id, label, stored in tx.connection.execute(query.execution_options(**STREAMED)):
+        if stored != stored_skeleton(label):
+            sentence = "the skeleton of its label is wrong: a name that looks like it could be registered"
+            yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)
+
+
+def _over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
+    """Yield the users with more free names than their quota. The operator may have lowered it."""
+    held = (
+        select(subdomains.c.user_id, func.count().label("held"))
+        .where((subdomains.c.registration_type == "free") & subdomains.c.trashed_at.is_(None))
+        .group_by(subdomains.c.user_id)
+        .subquery()
+    )
+    quota = func.coalesce(users.c.free_quota, free_quota)
+    query = (
+        select(users.c.id, held.c.held, quota.label("quota"))
+        .join(held, held.c.user_id == users.c.id)
+        .where(held.c.held > quota)
+    )
+    yield from broken(
+        tx, "free_quota", "user", query, "the user holds {held} free names, the quota is {quota}"
+    )
+
+
+def _waiting(tx: Tx) -> Iterator[Violation]:
+    query = (
+        select(
+            subdomains.c.id,
+            subdomains.c.fqdn,
+            subdomains.c.provision_error,
+            zone_states.c.problem,
+            zone_states.c.problem_detail,
+        )
+        .outerjoin(zone_states, zone_states.c.platform_domain_id == subdomains.c.platform_domain_id)
+        .where(
+            (subdomains.c.generation != subdomains.c.published_generation)
+            & (subdomains.c.generation_at < tx.now - WAITING_MAX)
+        )
+    )
+    for subdomain_id, fqdn, error, problem, detail in tx.connection.execute(query):
+        sentence = f"{fqdn} waits to be published: {error or 'is the worker running?'}"
+        if problem is not None:
+            sentence += f" (its zone's problem is {problem}: {detail})"
+        yield Violation("nothing_waits", "subdomain", subdomain_id, sentence)
+
+
+def _problems(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield invariants that a row breaks alone, each with a sentence. `hosts` are its nameservers in the index."""
+    delegation = subdomain.delegation
+    checked, errors = check_delegation(
+        subdomain.fqdn,
+        delegation.nameservers,
+        [GlueInput(each.host, each.ipv4, each.ipv6) for each in delegation.glue],
+        [
+            DsInput(each.key_tag, each.algorithm, each.digest_type, each.digest)
+            for each in delegation.ds_records
+        ],
+        nameservers_min=0,
+        nameservers_max=13,
+    )
+    if errors:
+        yield "delegation_is_valid", "; ".join(each.message for each in errors)
+    elif checked != delegation:
+        yield "delegation_is_valid", "its delegation isn't stored in canonical form"
+    if subdomain.purged_at is not None and delegation.nameservers:
+        yield "purged_is_empty", "a purged name still has its delegation"
+    if subdomain.fqdn != f"{subdomain.label}.{subdomain.domain}":
+        yield "fqdn", f"{subdomain.fqdn} isn't its label under its platform domain"
+    elif subdomain.fqdn != canonical_domain(subdomain.fqdn):
+        yield "fqdn", f"{subdomain.fqdn} isn't in canonical form, so another row may hold the same name"
+    if set(hosts) != set(host_keys(subdomain.fqdn, delegation)):
+        yield (
+            "nameservers_are_indexed",
+            "the index has other nameservers than the name: a name that it depends on could be released",
+        )

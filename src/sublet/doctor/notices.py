@@ -1,0 +1,45 @@
+"""List notices: names whose nameservers lie below a name that is in the trash or not registered."""
+
+from collections.abc import Iterator
+
+from sublet.db import Tx
+from sublet.dns.names import ancestors, owner_key
+from sublet.doctor.model import Notice
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import delegation_store
+from sublet.subdomains.nameserver_notices import moment
+from sublet.subdomains.nameservers import Place, place_of
+
+
+def list_notices(tx: Tx) -> list[Notice]:
+    """Return a notice for each name that depends on a name in the trash, or on an unregistered name."""
+    platform_domains = {each.domain: each for each in platform_domain_store.list_platform_domains(tx)}
+    return [
+        notice
+        for domain in sorted(platform_domains)
+        for notice in _notices_below(tx, domain, platform_domains)
+    ]
+
+
+def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDomain]) -> Iterator[Notice]:
+    place: Place | None = None
+    last = ""
+    for subdomain_id, fqdn, key in delegation_store.stream_hosts_below(tx, domain):
+        host = owner_key(key)
+        above = next(each for each in (host, *ancestors(host)) if each in platform_domains)
+        if above != domain:
+            continue  # that platform domain has its own turn
+        name = ".".join(host.split(".")[-domain.count(".") - 2 :])
+        if name != last:  # hosts are ordered by the name above them
+            last, place = name, place_of(tx, host, platform_domains[domain])
+        if place is None:
+            continue
+        if place.is_in_trash:
+            at = place.removed_at
+            until = f"purged on {moment(at)}" if at is not None else "purged"
+            sentence = f"{fqdn} uses {host}, which is removed when {name} is {until}"
+            yield Notice("nameserver_in_trash", "subdomain", subdomain_id, sentence)
+        elif not place.is_held:
+            sentence = f"{fqdn} uses {host}, and {name} is not registered; other users can't register {name} meanwhile"
+            yield Notice("nameserver_unregistered", "subdomain", subdomain_id, sentence)

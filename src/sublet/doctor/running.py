@@ -1,0 +1,115 @@
+"""Check what should be running: the sweep, the mailer, and the watch over zones on primaries."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select
+
+from sublet.counted import counted
+from sublet.db import Tx
+from sublet.dns.primary import CAUSES
+from sublet.doctor.model import CLOCKS_APART, Violation, broken
+from sublet.doctor.names import stream_all
+from sublet.mail.store import WAITING, mails
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.store import platform_domains
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.schema import STREAMED
+from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at
+from sublet.subdomains.milestones import dates_after
+from sublet.subdomains.store import subdomains
+from sublet.subdomains.sweep import store as sweep_store
+
+LATE_MAX = timedelta(minutes=5)
+MAIL_WAITING_MAX = timedelta(days=1)
+UNSEEN_MAX = timedelta(minutes=10)
+"""How long the worker may leave a zone on a primary unwatched."""
+
+
+def check_sweep(tx: Tx) -> list[Violation]:
+    """Return whether the sweep is stopped or late, and the names with wrong dates."""
+    return [*_wrong_dates(tx), *_stopped_or_late(tx)]
+
+
+def _stopped_or_late(tx: Tx) -> Iterator[Violation]:
+    state = sweep_store.find_clockwork(tx)
+    if state.stopped_at is not None and not state.resumed:
+        sentence = (
+            f"stopped at {state.stopped_at:%Y-%m-%d %H:%M} UTC: {str(state.stopped_reason).rstrip('.')}. "
+            "`sublet sweep resume` resumes it."
+        )
+        yield Violation("sweep_runs", "sweep", 1, sentence)
+        return
+    long_ago = tx.now - LATE_MAX
+    query = select(func.count(), func.min(subdomains.c.id)).where(
+        (subdomains.c.due_at < long_ago) | (subdomains.c.loss_at < long_ago)
+    )
+    count, first = tx.connection.execute(query).one()
+    if count:
+        sentence = f"{counted(count, 'name')} wait for the sweep, this is the first; is the worker running?"
+        yield Violation("sweep_is_in_time", "subdomain", first, sentence)
+
+
+def _wrong_dates(tx: Tx) -> Iterator[Violation]:
+    """Yield the names that the sweep would look at too late, or take at another time than the rules say.
+
+    Names that the sweep has yet to redate, after a change of days, are left out.
+    """
+    for subdomain, stored in zip(stream_all(tx), _stream_dates(tx), strict=True):
+        due_at, loss_at, is_redated = stored
+        if subdomain.released_at is not None or not is_redated or (due_at is not None and due_at <= tx.now):
+            continue
+        right = dates_after(subdomain, tx.now, auto_renew_at(subdomain), cooling_off_ends_at(subdomain))
+        is_late = (
+            right.due_at is not None and right.due_at > tx.now and (due_at is None or due_at > right.due_at)
+        )
+        if is_late or (right.loss_at is not None and loss_at != right.loss_at):
+            sentence = (
+                f"the sweep would look at it at {due_at} and take it at {loss_at}; "
+                f"by the rules that is {right.due_at} and {right.loss_at}"
+            )
+            yield Violation("dates_are_reckoned", "subdomain", subdomain.id, sentence)
+
+
+def _stream_dates(tx: Tx) -> Iterator[tuple[datetime | None, datetime | None, bool]]:
+    redate_after_id = platform_domains.c.redate_after_id
+    is_redated = redate_after_id.is_(None) | (subdomains.c.id <= redate_after_id)
+    query = select(subdomains.c.due_at, subdomains.c.loss_at, is_redated)
+    query = query.select_from(subdomains.join(platform_domains)).order_by(subdomains.c.id)
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        yield row[0], row[1], row[2]
+
+
+def check_mail(tx: Tx) -> list[Violation]:
+    """Return the mails that wait for longer than a day, and those of the future.
+
+    A mail that was given up breaks no invariant; `sublet mail list` shows it.
+    """
+    error = func.coalesce(mails.c.error, "is the service running?").label("error")
+    late = select(mails.c.id, mails.c.reference, error).where(
+        WAITING & (mails.c.created_at < tx.now - MAIL_WAITING_MAX)
+    )
+    future = select(mails.c.id, mails.c.reference, mails.c.created_at).where(
+        mails.c.created_at > tx.now + CLOCKS_APART
+    )
+    is_future = "{reference} is of {created_at:%Y-%m-%d %H:%M} UTC, in the future"
+    return [
+        *broken(tx, "no_mail_waits", "mail", late, "{reference} waits to be sent: {error}"),
+        *broken(tx, "mail_is_past", "mail", future, is_future),
+    ]
+
+
+def check_watch(tx: Tx) -> Iterator[Violation]:
+    """Yield the zones on primaries that the worker doesn't watch, or whose repair waits for the operator."""
+    states = zone_state_store.list_zone_states(tx)
+    for platform_domain_id, domain, primary in zone_state_store.list_zones_on_primaries(tx):
+        state = states.get(platform_domain_id, ZoneState(platform_domain_id))
+        if state.watch_problem is not None:
+            meaning = CAUSES.get(state.watch_problem, "the check does not end")
+            sentence = f"it can't be checked on {primary}: {meaning} ({state.watch_problem_detail})"
+            yield Violation("zone_is_watched", "zone", domain, sentence)
+        elif state.seen_at is None or state.seen_at < tx.now - UNSEEN_MAX:
+            yield Violation("zone_is_watched", "zone", domain, "no worker watches it; is one running?")
+        if state.repair_stopped_at is not None:
+            sentence = f"since {state.repair_stopped_at:%Y-%m-%d %H:%M} UTC: {state.repair_stopped_reason}"
+            yield Violation("zone_is_repaired", "zone", domain, sentence)

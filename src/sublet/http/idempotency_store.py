@@ -1,0 +1,138 @@
+"""All SQL of `Idempotency-Key`, and the question whether the database answers."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    JSON,
+    Column,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from sublet.credits.model import Outcome
+from sublet.db import Prepared, Tx
+from sublet.http.errors import IdempotencyInProgress
+from sublet.processes.store import processes
+from sublet.schema import BIG_ID, Instant, metadata, violates
+
+KEPT_FOR = timedelta(hours=24)
+"""The time that a key is remembered (docs/spec-choices.md)."""
+
+_LOCK_NOT_AVAILABLE = "55P03"
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("user_id", BIG_ID, nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("outcome", JSON(none_as_null=True)),
+    Column("created_at", Instant, nullable=False),
+    PrimaryKeyConstraint("user_id", "key", name="pk_idempotency_keys"),
+)
+
+
+class KeyTaken(Exception):  # noqa: N818 - no error: a new transaction sees what was done
+    """Another process has committed under a key since this transaction looked for it."""
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """A used key: the request's fingerprint, the status of its answer, and the outcome."""
+
+    fingerprint: str
+    status: int
+    outcome: Outcome
+
+
+# Asked at every request with a key, so they are built once: building a statement takes longer than running it.
+_REMEMBERED = Prepared(
+    select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
+        idempotency_keys.c.user_id == bindparam("of"),
+        idempotency_keys.c.key == bindparam("under"),
+        idempotency_keys.c.created_at > bindparam("oldest"),
+    )
+)
+_FORGOTTEN = Prepared(
+    delete(idempotency_keys).where(
+        idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.created_at <= bindparam("oldest")
+    )
+)
+_CLAIMED = Prepared(insert(idempotency_keys))
+_KEPT = Prepared(
+    update(idempotency_keys)
+    .where(idempotency_keys.c.user_id == bindparam("of"), idempotency_keys.c.key == bindparam("under"))
+    .values(outcome=bindparam("done"))
+)
+
+
+def key_is_running() -> IdempotencyInProgress:
+    """Return the refusal of a request whose key belongs to one that has not ended."""
+    return IdempotencyInProgress("A request with this Idempotency-Key is still running; ask again shortly.")
+
+
+def select_remembered(tx: Tx, user_id: int, key: str) -> Remembered | None:
+    """Return the request of this user with this key in the last 24 hours, or None."""
+    row = _REMEMBERED.one_or_none(tx, of=user_id, under=key, oldest=_oldest(tx.now))
+    if row is None:
+        return None
+    kept_fingerprint, status, outcome = row
+    return Remembered(kept_fingerprint, status, msgspec.convert(outcome, Outcome))
+
+
+def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> None:
+    """Take a key before the verb runs, and forget this user's keys that are older than 24 hours.
+
+    On PostgreSQL this waits for another process that has taken it and has not committed; SQLite's writers wait for each other
+    before they begin.
+
+    Raises:
+        IdempotencyInProgress: the other one is still running when the time to wait for a lock is over.
+        KeyTaken: the other one has committed meanwhile.
+    """
+    _FORGOTTEN.run(tx, of=user_id, oldest=_oldest(tx.now))
+    row = {
+        "user_id": user_id,
+        "key": key,
+        "fingerprint": fingerprint,
+        "status": status,
+        "created_at": tx.now,
+    }
+    try:
+        _CLAIMED.run(tx, **row)
+    except IntegrityError as error:
+        if violates(error, "pk_idempotency_keys"):
+            raise KeyTaken from None
+        raise
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+            raise key_is_running() from None
+        raise
+
+
+def remember_outcome(tx: Tx, user_id: int, key: str, outcome: Outcome) -> None:
+    """Store the outcome under the key that was claimed in this transaction."""
+    _KEPT.run(tx, of=user_id, under=key, done=_plain(outcome))
+
+
+def answers(tx: Tx) -> bool:
+    """Return True if the database answers and has our tables. Reads a table that each role of `sublet grants` may read."""
+    tx.connection.execute(select(processes.c.id).limit(1)).first()
+    return True
+
+
+def _oldest(now: datetime) -> datetime:
+    return now - KEPT_FOR
+
+
+def _plain(outcome: Outcome) -> Any:
+    return msgspec.to_builtins(Outcome(outcome.id, outcome.charged_credits, outcome.coupon))

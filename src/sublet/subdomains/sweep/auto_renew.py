@@ -1,0 +1,68 @@
+"""Renew a subdomain automatically, as its user asked (docs/spec-choices.md, "Automatic renewal"). The sweep calls this."""
+
+from sublet import audit
+from sublet.accounts.model import User
+from sublet.audit import SYSTEM
+from sublet.counted import counted
+from sublet.credits.model import Payable
+from sublet.db import Tx
+from sublet.errors import PriceChanged, Refusal
+from sublet.mail.outbox import enqueue
+from sublet.subdomains.find import reread
+from sublet.subdomains.lifecycle import renewal_opens_at
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.renew import extend
+from sublet.subdomains.store import update_subdomain
+from sublet.subdomains.sweep import store
+from sublet.subdomains.sweep.mail import not_renewed_mail, renewed_mail
+
+ACCOUNT_SUSPENDED = "The account is suspended."
+
+
+def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
+    """Try to renew a name for at most its ceiling; return True on success. Both outcomes are milestones with a sentence.
+
+    Repeated failures for the same reason before one expiry send one mail. The mail is about money, so users who turned reminders
+    off get it too. The renewal does all checks; `lifecycle.auto_renew_at` says when to try.
+    """
+    update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now)
+    why = ACCOUNT_SUSPENDED
+    if user.suspended_at is None:
+        payable = Payable(confirm=True, max_credits=subdomain.auto_renew_max_credits)
+        try:
+            with tx.savepoint():
+                outcome = extend(tx, SYSTEM, user, subdomain, payable, action="renew", automatic=True)
+        except PriceChanged as refusal:
+            why = f"It would cost {counted(refusal.quote.price, 'credit')}, and the ceiling is {subdomain.auto_renew_max_credits}."
+        except Refusal as refusal:
+            why = refusal.message
+        else:
+            _record_success(tx, user, reread(tx, subdomain), outcome.charged_credits)
+            return True
+    _record_failure(tx, user, subdomain, why)
+    return False
+
+
+def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int) -> None:
+    subject, text = renewed_mail(subdomain, user.name, charged_credits)
+    mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
+    detail = f"Renewed for {counted(charged_credits, 'credit')} until {subdomain.expires_at:%Y-%m-%d}."
+    store.insert_milestone(tx, subdomain.id, "auto_renewed", tx.now, detail=detail, mail_id=mail_id)
+
+
+def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
+    opened_at = renewal_opens_at(subdomain)
+    is_told = any(
+        each.mail_id is not None and each.detail == why and each.created_at >= opened_at
+        for each in store.list_milestones(tx, subdomain.id)
+    )
+    mail_id = None
+    if not is_told:
+        subject, text = not_renewed_mail(subdomain, user.name, why, tx.now)
+        mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
+    store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)
+    audit.record(tx, SYSTEM, "subdomain.auto_renew_failed", "subdomain", subdomain.id, after={"detail": why})
+
+
+def _reference(tx: Tx, subdomain: Subdomain) -> str:
+    return f"auto_renew:{subdomain.id}:{tx.now:%Y%m%dT%H%M%S.%fZ}"

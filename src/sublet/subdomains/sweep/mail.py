@@ -1,0 +1,108 @@
+"""The texts of mails about a name's dates (rules)."""
+
+from datetime import datetime
+
+from sublet.counted import counted
+from sublet.subdomains.lifecycle import grace_ends_at, restorable_until
+from sublet.subdomains.model import Subdomain
+
+
+def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> tuple[str, str]:
+    """Return subject and text of the mail about a milestone."""
+    fqdn = subdomain.fqdn
+    if kind == "trashed":
+        return _mail(f"{fqdn} went to the trash", user_name, _trashed(subdomain))
+    if kind == "trash_ends":
+        return _mail(f"{fqdn} is about to be purged from the trash", user_name, _trash_ends(subdomain))
+    if kind == "expired":
+        return _mail(f"{fqdn} has expired", user_name, _expired(subdomain))
+    return _mail(f"{fqdn} expires on {_day(subdomain.expires_at)}", user_name, _expires(subdomain))
+
+
+def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> tuple[str, str]:
+    """Return subject and text of the mail about an automatic renewal."""
+    cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
+    lines = [f"{subdomain.fqdn} was renewed automatically, as you asked.", cost]
+    lines.append(f"It now expires on {_moment(subdomain.expires_at)}.")
+    return _mail(f"{subdomain.fqdn} was renewed", user_name, [" ".join(lines)], _ASKED_FOR)
+
+
+def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: datetime) -> tuple[str, str]:
+    """Return subject and text of the mail about a failed automatic renewal; `why` is a sentence."""
+    expires = "expired" if subdomain.expires_at <= now else "expires"
+    return _mail(
+        f"{subdomain.fqdn} could not be renewed automatically",
+        user_name,
+        [
+            f"The automatic renewal of {subdomain.fqdn} failed: {why}",
+            f"It {expires} on {_moment(subdomain.expires_at)}. Sublet tries again every day until the grace period ends.",
+            f"{_how_to_renew(subdomain)} PUT /subdomains/{subdomain.fqdn}/auto-renew changes the ceiling.",
+        ],
+        _ASKED_FOR,
+    )
+
+
+def _expires(subdomain: Subdomain) -> list[str]:
+    return [
+        f"Your name {subdomain.fqdn} expires on {_moment(subdomain.expires_at)}.",
+        _how_to_renew(subdomain),
+        _what_follows(subdomain, "If it is not renewed, it"),
+    ]
+
+
+def _expired(subdomain: Subdomain) -> list[str]:
+    return [
+        f"Your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)}.",
+        _how_to_renew(subdomain),
+        _what_follows(subdomain, "It"),
+    ]
+
+
+def _trashed(subdomain: Subdomain) -> list[str]:
+    return [
+        f"Your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)} and was not renewed.",
+        "It is in the trash now, and no longer in the DNS.",
+        _how_to_restore(subdomain),
+    ]
+
+
+def _trash_ends(subdomain: Subdomain) -> list[str]:
+    return [
+        f"Your name {subdomain.fqdn} is in the trash, and is about to be purged.",
+        _how_to_restore(subdomain),
+    ]
+
+
+def _how_to_renew(subdomain: Subdomain) -> str:
+    return f"To keep it, renew it: POST /subdomains/{subdomain.fqdn}/renew. The new term counts from the old expiry."
+
+
+def _how_to_restore(subdomain: Subdomain) -> str:
+    until = restorable_until(subdomain)
+    when = f" until {_moment(until)}" if until else ""
+    return (
+        f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore. "
+        "After that it is purged, and other users can register it later."
+    )
+
+
+def _what_follows(subdomain: Subdomain, start: str) -> str:
+    ends_at = grace_ends_at(subdomain)
+    when = f"until {_moment(ends_at)}" if ends_at else "as long as it is held"
+    return f"{start} stays in the DNS and can still be renewed {when}; then it goes to the trash."
+
+
+_REMINDER = "You get this mail because reminders are on for your account; PUT /me/reminders turns them off."
+_ASKED_FOR = "You get this mail because automatic renewal is on for this name; PUT /subdomains/NAME/auto-renew turns that off."
+
+
+def _mail(subject: str, user_name: str, paragraphs: list[str], last: str = _REMINDER) -> tuple[str, str]:
+    return subject, "\n\n".join([f"Hello {user_name},", *paragraphs, last]) + "\n"
+
+
+def _day(at: datetime) -> str:
+    return f"{at.day} {at:%B %Y}"
+
+
+def _moment(at: datetime) -> str:
+    return f"{_day(at)}, {at:%H:%M} UTC"

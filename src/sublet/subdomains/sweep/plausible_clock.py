@@ -1,0 +1,56 @@
+"""Refuse registrations, renewals and restores while the clock is implausible: it would date their terms.
+
+The clock is compared with the instant at which the sweep last ran (`clockwork.seen_at`). The brake advances that instant by at most
+a week at a time, or after `sublet sweep resume`. Audit events and transfers don't count: a wrong clock stamps them too, and the first
+of them would make it look right. Only before the first sweep the newest audit event counts.
+"""
+
+from datetime import datetime, timedelta
+
+from sublet import audit
+from sublet.counted import counted
+from sublet.db import Tx
+from sublet.errors import ClockImplausible
+from sublet.subdomains.sweep import store
+
+AHEAD_MAX = timedelta(days=400)
+"""How far the clock may be ahead: longer than a year, for a registry that was off for one."""
+BEHIND_MAX = timedelta(days=1)
+RETRY_SECONDS = 60
+
+
+def implausible_reason(newest_at: datetime | None, now: datetime) -> str | None:
+    """Return why the clock is implausible compared with `newest_at` (None: nothing is stored yet), or None."""
+    if newest_at is None:
+        return None
+    if now - newest_at > AHEAD_MAX:
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(now - newest_at)} after it was last known to be right."
+    if newest_at - now > BEHIND_MAX:
+        return f"The registry's clock says {now:%Y-%m-%d %H:%M} UTC, {shown(newest_at - now)} before it was last known to be right."
+    return None
+
+
+def shown(span: timedelta) -> str:
+    """Return a span in words: days, or hours if it is less than two days."""
+    hours = round(span / timedelta(hours=1))
+    return counted(hours // 24, "day") if hours >= 48 else counted(hours, "hour")
+
+
+def find_implausible_reason(tx: Tx) -> str | None:
+    """Return why the clock of this transaction is implausible, or None. Reads one row."""
+    seen_at = store.find_clockwork(tx).seen_at
+    return implausible_reason(seen_at or audit.newest_at(tx), tx.now)
+
+
+def refuse_implausible_clock(tx: Tx) -> None:
+    """Raise `ClockImplausible` if the clock would give wrong dates.
+
+    Raises:
+        ClockImplausible: it is more than `AHEAD_MAX` ahead, or more than `BEHIND_MAX` behind.
+    """
+    reason = find_implausible_reason(tx)
+    if reason is not None:
+        raise ClockImplausible(
+            f"{reason} Names can be registered, renewed and restored once the operator has checked the clock. Try again later.",
+            retry_after_seconds=RETRY_SECONDS,
+        )

@@ -1,0 +1,47 @@
+"""Stop and resume the sweep (the operator's `sublet sweep stop` and `resume`; the brake stops it too)."""
+
+from sublet import audit
+from sublet.accounts.fields import check_reason
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, validation_failed
+from sublet.subdomains.sweep import store
+from sublet.subdomains.sweep.store import Clockwork
+
+
+def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> Clockwork:
+    """Stop the sweep until the operator resumes it. Publishing goes on.
+
+    `losses` is how many names the sweep was about to take. `resume_sweep` then allows that many.
+
+    Raises, in this order:
+        ValidationFailed: the reason is too long or has unprintable characters.
+        Conflict: it is stopped already.
+    """
+    state = store.lock_clockwork(tx)
+    text, errors = check_reason(reason)
+    if errors:
+        raise validation_failed(errors)
+    if state.stopped_at is not None and not state.resumed:
+        raise Conflict("The sweep is stopped already. See `sublet sweep status`.")
+    why = text or "The operator stopped it."
+    store.update_clockwork(tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False)
+    audit.record(tx, actor, "sweep.stop", "sweep", 1, after={"reason": why, "losses": losses})
+    return store.find_clockwork(tx)
+
+
+def resume_sweep(tx: Tx, actor: Actor) -> Clockwork:
+    """Confirm that the clock is right, and allow as many losses as the sweep was about to cause when it stopped.
+
+    The worker resumes at its next look, by its own clock. It stops again if more names are about to be lost by then.
+
+    Raises:
+        Conflict: it is not stopped.
+    """
+    state = store.lock_clockwork(tx)
+    if state.stopped_at is None or state.resumed:
+        raise Conflict("The sweep is not stopped. No action needed.")
+    store.update_clockwork(tx, resumed=True)
+    before = {"reason": state.stopped_reason, "losses": state.stopped_losses}
+    audit.record(tx, actor, "sweep.resume", "sweep", 1, before=before)
+    return store.find_clockwork(tx)

@@ -1,0 +1,148 @@
+"""Write the tables of reference pages that the code determines: `make reference`.
+
+In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings; in
+docs/operating/trouble.md what `sublet zone status` says of a problem. Everything else on these pages is written by hand.
+tests/docs/test_reference.py fails while a page is out of date.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sublet.cli.main import app
+from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
+from sublet.config import DESCRIPTIONS, Settings
+from sublet.dns.primary import CAUSES
+
+DOCS = Path(__file__).parents[1] / "docs"
+EVERYWHERE = {"--config", "--json", "--reason"}
+"""Options that the page explains once."""
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield every command of `sublet` with its words, such as `user add`."""
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root)
+    for noun in root.list_commands(context):
+        command: Any = root.get_command(context, noun)
+        if hasattr(command, "list_commands"):
+            for verb in command.list_commands(context):
+                yield f"{noun} {verb}", command.get_command(context, verb)
+        else:
+            yield noun, command
+
+
+def options_of(command: Any) -> list[Any]:
+    """Return the options that the section of a command lists."""
+    options = [each for each in command.params if each.param_type_name == "option"]
+    return [each for each in options if each.opts[0] not in EVERYWHERE]
+
+
+def names_of(option: Any) -> str:
+    """Return an option's names, such as ``--open`, `--closed``."""
+    return ", ".join(f"`{each}`" for each in (*option.opts, *option.secondary_opts))
+
+
+def describe(option: Any) -> str:
+    """Return the meaning of an option, with its default and whether it is required."""
+    text: str = option.help
+    if isinstance(option.default, int | str) and option.default is not False and "default" not in text:
+        text += f" Default: {option.default}."
+    return text + (" Required." if option.required else "")
+
+
+def render_options(words: str, command: Any, by_words: dict[str, Any]) -> str:
+    """Return the list of a command's options; an `edit` only names those that its `add` explains in the same words."""
+    options = options_of(command)
+    noun, _, verb = words.partition(" ")
+    add = by_words.get(f"{noun} add")
+    explained = {(names_of(each), each.help) for each in options_of(add)} if add and verb == "edit" else set()
+    repeated = [each for each in options if (names_of(each), each.help) in explained]
+    lines = [
+        f"- {names_of(each)}{f' {each.metavar}' if each.metavar else ''}: {describe(each)}"
+        for each in options
+        if each not in repeated
+    ]
+    parts = []
+    if repeated:
+        parts.append(f"Options as for `sublet {noun} add`: {', '.join(names_of(each) for each in repeated)}.")
+    if lines:
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def render_commands(page: str) -> str:
+    """Return docs/cli.md with the heading, help text and options of each command as the code has them."""
+    by_words = dict(commands())
+    first, *sections = page.split("\n### sublet ")
+    rendered = [first]
+    for section in sections:
+        heading, _, text = section.partition("\n")
+        words = " ".join(word for word in heading.split() if not re.search("[A-Z]", word))
+        command = by_words[words]
+        arguments = [each.metavar for each in command.params if each.param_type_name == "argument"]
+        _, *paragraphs = text.strip("\n").split("\n\n")
+        kept = [each for each in paragraphs if not each.startswith(("- `--", "Options as for "))]
+        made = [
+            " ".join([words, *arguments]),
+            " ".join(command.help.split()),
+            render_options(words, command, by_words),
+        ]
+        rendered.append("\n\n".join(each for each in (*made, *kept) if each) + "\n")
+    return "\n### sublet ".join(rendered)
+
+
+def shown_default(default: object) -> str:
+    """Return a default as the settings file has it."""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`" if default != "" else "empty"
+
+
+def render_settings(page: str) -> str:
+    """Return docs/settings.md with the table of settings as src/sublet/config.py has them."""
+    rows = [
+        f"| `{each.name}` | {shown_default(each.default)} | {DESCRIPTIONS[each.name]} |"
+        for each in fields(Settings)
+        if each.name != "primaries"
+    ]
+    before, heading, rest = page.partition("## All settings\n")
+    _, next_heading, after = rest.partition("\n## ")
+    table = "\n".join(["", "| Name | Default | Meaning |", "|---|---|---|", *rows, ""])
+    return before + heading + table + next_heading + after
+
+
+def render_problems(page: str) -> str:
+    """Return docs/operating/trouble.md with what `sublet zone status` says of each problem of a zone.
+
+    How to recognise a cause, and what a symptom means, is written by hand.
+    """
+    cells = [re.split(r" ?\| ?", line)[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    by_hand = {row[0].strip("`"): row[2 if len(row) == 4 else 1] for row in cells}
+    for column, table in (
+        ("Cause", [(each, CAUSES[each], by_hand.get(each, ""), OF_CAUSE[each]) for each in CAUSES]),
+        ("Report", [(each, by_hand.get(each, ""), OF_SYMPTOM[each]) for each in OF_SYMPTOM]),
+    ):
+        before, heading, rest = page.partition(f"\n| {column} |")
+        title, rule, *_ = rest.split("\n")
+        rows = [f"| `{name}` | {' | '.join(others)} |" for name, *others in table]
+        page = "\n".join([before + heading + title, rule, *rows]) + "\n\n" + rest.partition("\n\n")[2]
+    return page
+
+
+PAGES = {"cli.md": render_commands, "settings.md": render_settings, "operating/trouble.md": render_problems}
+
+
+def main() -> None:
+    """Write all pages."""
+    for name, render in PAGES.items():
+        path = DOCS / name
+        path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
