@@ -11,7 +11,8 @@ from long.machine.coverage import missed
 from long.machine.machine import STEPS
 from long.machine.run import RUNS
 from long.machine.soak import Ran, run
-from sublet.subdomains import change_zone, charge, lifecycle, register, renew, store, sweep
+from sublet.subdomains import change_zone, charge, lifecycle, register, renew, store
+from sublet.subdomains.sweep import sweep
 from support.repetitions import share
 
 pytestmark = pytest.mark.slow
