@@ -30,8 +30,6 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])": ("a" * 64,),
     r"^(\w+://[^:/?@]*):.*@": ("postgresql://ada:secret@",),
     r"([?&](?:ssl)?password=)[^&]*": ("?sslpassword=secret", "&password=secret"),
-    r"\[(?P<address>[^\]]+)\](:(?P<port>\d{1,5}))?": ("[::1]:53",),
-    r"(?P<address>[^:]+)(:(?P<port>\d{1,5}))?": ("127.0.0.1:53",),
     r"(/[A-Za-z0-9._-]+)+": ("/var/lib/knot",),
     r"[A-Za-z0-9_.-]{1,253}": ("key.example",),
     r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost": ("mail.example.net", "localhost"),
