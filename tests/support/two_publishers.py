@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from sublet.db import Database, open_database
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Primary, ZoneView
-from sublet.platform_domains.view_zone import view_zones
 from sublet.subdomains.publish_store import count_waiting
+from sublet.subdomains.view_zone import view_zones
 from sublet.worker.publisher import Publisher
 from support.registry import Registry
 

@@ -8,7 +8,7 @@ from sublet.db import Tx
 from sublet.dns.names import ancestors, is_at_or_below
 from sublet.dns.types import Record, Secondary
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.view_zone import view_zones
+from sublet.subdomains.view_zone import view_zones
 from support.registry import Registry
 
 ZONE, NESTED, ELSEWHERE = "example.test", "nested.example.test", "deep.child.example.test"

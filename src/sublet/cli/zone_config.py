@@ -21,8 +21,8 @@ from sublet.dns.names import is_below, shown
 from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
 from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.view_zone import apex_of
 from sublet.secret import Secret
+from sublet.subdomains.view_zone import apex_of
 
 
 class Server(StrEnum):

@@ -318,6 +318,27 @@ def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]
     return {row[0]: tuple(row[1]) for row in rows}
 
 
+_DELEGATIONS = Prepared(
+    select(subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records).where(
+        (subdomains.c.platform_domain_id == bindparam("of"))
+        & subdomains.c.fqdn.in_(bindparam("names", expanding=True))
+        & (subdomains.c.nameserver_count > 0)
+        & subdomains.c.trashed_at.is_(None)
+        & subdomains.c.suspended_at.is_(None)
+        & NOT_PURGED
+        & _NOT_RELEASED
+    )
+)
+
+
+def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
+    """Return the delegations of those of these names that `is_delegated`."""
+    if not fqdns:
+        return {}
+    rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
+    return {row[0]: read_delegation(*row[1:]) for row in rows}
+
+
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     """Return those names that are registered, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)

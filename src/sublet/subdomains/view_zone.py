@@ -1,4 +1,8 @@
-"""What the built-in name server reads for some queries: the zones around their names, at one instant."""
+"""The zones of the built-in name server: a view of the registry, read for each query.
+
+A zone has the delegations of the names that `is_delegated`, and the adopted records. Where a delegation is, nothing adopted is
+visible at or below its name, wildcards included.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -6,10 +10,13 @@ from functools import lru_cache
 from ipaddress import ip_address
 
 from sublet.db import Tx
-from sublet.dns.names import ancestors, is_below, owner_key
+from sublet.dns.names import ancestors, is_at_or_below, is_below, owner_key
+from sublet.dns.records import delegation_records
 from sublet.dns.types import Apex, Record, ZoneView
-from sublet.platform_domains import store, zone_store
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import store
 
 _Path = tuple[str, ...]
 """A query name and those above it, down to the one below the apex at most; the query name first."""
@@ -22,7 +29,9 @@ def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) ->
     what stands above them share a view, and its statements.
     """
     paths = {name: (name, *ancestors(name)) for name in names}
-    found = store.find_platform_domains_among(tx, {each for path in paths.values() for each in path})
+    found = platform_domain_store.find_platform_domains_among(
+        tx, {each for path in paths.values() for each in path}
+    )
     by_domain = {each.domain: each for each in found}
     alike: dict[tuple[str, ...], list[_Path]] = defaultdict(list)
     for path in paths.values():
@@ -54,7 +63,8 @@ def _view(
     records = zone_store.find_records(tx, platform_domain.id, owners)
     for child in children:
         records |= _zone_cut(child)
-    records |= _glue(tx, platform_domain, records)
+    _delegate(tx, platform_domain, {each for path in paths for each in path}, records)
+    _add_glue(tx, platform_domain, records)
     existing = {zone}
     for path in paths:
         # Of names at and below a delegation nobody asks whether they exist (RFC 1034, section 4.3.2).
@@ -78,7 +88,7 @@ def _existing(
         return path
     keys = (
         *zone_store.next_owner_keys(tx, platform_domain.id, path[0]),
-        *store.next_owner_keys(tx, path[0]),
+        *platform_domain_store.next_owner_keys(tx, path[0]),
     )
     for depth, each in enumerate(path):
         if each in records or any(key.startswith(owner_key(each) + ".") for key in keys):
@@ -106,17 +116,49 @@ def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
     return records
 
 
-def _glue(
-    tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]
-) -> dict[str, tuple[Record, ...]]:
+def _delegate(
+    tx: Tx, platform_domain: PlatformDomain, names: Collection[str], records: dict[str, tuple[Record, ...]]
+) -> None:
+    """Put the delegations of the registry at these names in place of what is adopted there."""
+    for name, delegation in store.find_delegations(tx, platform_domain.id, names).items():
+        for owner in [each for each in records if is_at_or_below(each, name)]:
+            del records[owner]
+        records |= _by_owner(delegation_records(name, delegation, platform_domain.delegation_ttl_seconds))
+
+
+def _add_glue(tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]) -> None:
+    """Add the addresses of the nameservers inside the zone: of a registered name's own glue, or else adopted ones."""
+    zone = platform_domain.domain
     hosts = {
         record.rdata.removesuffix(".").lower()
         for found in records.values()
         for record in found
         if record.type == "NS"
     }
-    wanted = [host for host in hosts if is_below(host, platform_domain.domain) and host not in records]
-    return zone_store.find_records(tx, platform_domain.id, wanted) if wanted else {}
+    wanted = {host for host in hosts if is_below(host, zone) and host not in records}
+    if not wanted:
+        return
+    above = {host: [each for each in (host, *ancestors(host)) if is_below(each, zone)] for host in wanted}
+    delegations = store.find_delegations(
+        tx, platform_domain.id, {each for names in above.values() for each in names}
+    )
+    adopted = zone_store.find_records(tx, platform_domain.id, wanted)
+    for host, names in above.items():
+        name = next((each for each in names if each in delegations), None)
+        if name is None:
+            found = adopted
+        else:
+            ttl_seconds = platform_domain.delegation_ttl_seconds
+            found = _by_owner(delegation_records(name, delegations[name], ttl_seconds))
+        if host in found:
+            records[host] = tuple(each for each in found[host] if each.type in ("A", "AAAA"))
+
+
+def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
+    found: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        found[record.owner].append(record)
+    return {owner: tuple(each) for owner, each in found.items()}
 
 
 def apex_of(platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Apex:
