@@ -393,15 +393,53 @@ def delegation_counts(delegation: Delegation) -> dict[str, int]:
 
 _CHANGE = update(subdomains).where(subdomains.c.id == bindparam("of"))
 _CHANGED = Prepared(_CHANGE)
-_NEXT_GENERATION = subdomains.c.generation + 1
-_CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
+
+
+def _next_generation(at: Any, zone_age_seconds: Any) -> dict[str, Any]:
+    """Return the columns of the next generation. On the built-in name server it is published with the commit.
+
+    The database increments it: of two concurrent writers each gets a generation of its own.
+    """
+    generation = subdomains.c.generation + 1
+    zone = platform_domains.c.id == subdomains.c.platform_domain_id
+    is_built_in = select(platform_domains.c.primary == "").where(zone).scalar_subquery()
+    serial = select(serial_sql(zone_age_seconds)).where(zone).scalar_subquery()
+    return {
+        "generation": generation,
+        "generation_at": at,
+        "published_generation": case((is_built_in, generation), else_=subdomains.c.published_generation),
+        "published_at": case((is_built_in, at), else_=subdomains.c.published_at),
+        "published_serial": case((is_built_in, serial), else_=subdomains.c.published_serial),
+        "provision_error": None,
+        "attempts": 0,
+        "next_attempt_at": None,
+    }
+
+
+_CHANGED_NEXT_GENERATION = Prepared(
+    _CHANGE.values(
+        _next_generation(bindparam("changed_at", type_=Instant), bindparam("changed_seconds", type_=BIG_ID))
+    )
+)
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     """Change columns of a subdomain, and its dates if they depend on one of these columns."""
-    # A generation that is given is the next one (`next_generation`), which the statement increments.
-    change = _CHANGED if values.pop("generation", None) is None else _CHANGED_NEXT_GENERATION
-    change.run(tx, of=subdomain_id, updated_at=tx.now, **values)
+    _CHANGED.run(tx, of=subdomain_id, updated_at=tx.now, **values)
+    if not DATED_BY.isdisjoint(values):
+        redate(tx, [subdomain_id])
+
+
+def change_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
+    """Change columns of a subdomain as its next generation, which the DNS has to follow."""
+    _CHANGED_NEXT_GENERATION.run(
+        tx,
+        of=subdomain_id,
+        updated_at=tx.now,
+        changed_at=tx.now,
+        changed_seconds=zone_age_seconds(tx.now),
+        **values,
+    )
     if not DATED_BY.isdisjoint(values):
         redate(tx, [subdomain_id])
 
