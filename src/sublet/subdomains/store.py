@@ -395,51 +395,13 @@ _CHANGE = update(subdomains).where(subdomains.c.id == bindparam("of"))
 _CHANGED = Prepared(_CHANGE)
 
 
-def _next_generation(at: Any, zone_age_seconds: Any) -> dict[str, Any]:
-    """Return the columns of the next generation. On the built-in name server it is published with the commit.
-
-    The database increments it: of two concurrent writers each gets a generation of its own.
-    """
-    generation = subdomains.c.generation + 1
-    zone = platform_domains.c.id == subdomains.c.platform_domain_id
-    is_built_in = select(platform_domains.c.primary == "").where(zone).scalar_subquery()
-    serial = select(serial_sql(zone_age_seconds)).where(zone).scalar_subquery()
-    return {
-        "generation": generation,
-        "generation_at": at,
-        "published_generation": case((is_built_in, generation), else_=subdomains.c.published_generation),
-        "published_at": case((is_built_in, at), else_=subdomains.c.published_at),
-        "published_serial": case((is_built_in, serial), else_=subdomains.c.published_serial),
-        "provision_error": None,
-        "attempts": 0,
-        "next_attempt_at": None,
-    }
-
-
-_CHANGED_NEXT_GENERATION = Prepared(
-    _CHANGE.values(
-        _next_generation(bindparam("changed_at", type_=Instant), bindparam("changed_seconds", type_=BIG_ID))
-    )
-)
-
-
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     """Change columns of a subdomain, and its dates if they depend on one of these columns."""
-    _CHANGED.run(tx, of=subdomain_id, updated_at=tx.now, **values)
-    if not DATED_BY.isdisjoint(values):
-        redate(tx, [subdomain_id])
-
-
-def change_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
-    """Change columns of a subdomain as its next generation, which the DNS has to follow."""
-    _CHANGED_NEXT_GENERATION.run(
-        tx,
-        of=subdomain_id,
-        updated_at=tx.now,
-        changed_at=tx.now,
-        changed_seconds=zone_age_seconds(tx.now),
-        **values,
-    )
+    if "generation" in values:  # those of `NEXT_GENERATION`, which the prepared statement has
+        given = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
+        _CHANGED_NEXT_GENERATION.run(tx, of=subdomain_id, updated_at=tx.now, **change_moment(tx.now), **given)
+    else:
+        _CHANGED.run(tx, of=subdomain_id, updated_at=tx.now, **values)
     if not DATED_BY.isdisjoint(values):
         redate(tx, [subdomain_id])
 
@@ -460,23 +422,36 @@ def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     )
 
 
-def next_generation(now: datetime) -> dict[str, Any]:
-    """Return the columns that make the publisher publish a change made now.
+_GENERATION = subdomains.c.generation + 1
+_ZONE = platform_domains.c.id == subdomains.c.platform_domain_id
+_IS_BUILT_IN = select(platform_domains.c.primary == "").where(_ZONE).scalar_subquery()
+_SERIAL = select(served_serial(bindparam("zone_seconds", type_=BIG_ID))).where(_ZONE).scalar_subquery()
+_AT = bindparam("changed_at", type_=Instant)
+NEXT_GENERATION: dict[str, Any] = {
+    "generation": _GENERATION,
+    "generation_at": _AT,
+    "published_generation": case((_IS_BUILT_IN, _GENERATION), else_=subdomains.c.published_generation),
+    "published_at": case((_IS_BUILT_IN, _AT), else_=subdomains.c.published_at),
+    "published_serial": case((_IS_BUILT_IN, _SERIAL), else_=subdomains.c.published_serial),
+    "provision_error": None,
+    "attempts": 0,
+    "next_attempt_at": None,
+}
+"""The columns of the next generation. On a primary the publisher publishes it; on the built-in name server its commit does.
 
-    The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
-    """
-    return {
-        "generation": _NEXT_GENERATION,
-        "generation_at": now,
-        "provision_error": None,
-        "attempts": 0,
-        "next_attempt_at": None,
-    }
+The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
+"""
+_CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
+
+
+def change_moment(now: datetime) -> dict[str, object]:
+    """Return the parameters of `NEXT_GENERATION`, of a change made now."""
+    return {"changed_at": now, "zone_seconds": zone_seconds(now)}
 
 
 def followed_by_dns(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
     """Return the columns of the next generation if the name is, or may be, in the DNS; else none."""
-    return next_generation(now) if subdomain.generation > 0 else {}
+    return NEXT_GENERATION if subdomain.generation > 0 else {}
 
 
 _TRASHED = subdomains.c.trashed_at.is_not(None)
