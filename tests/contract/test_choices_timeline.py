@@ -227,7 +227,9 @@ def test_what_it_does_not_take(shop: RunningService, body: Any, status: int, fie
     assert answer.status_code == status, answer.text
     assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
     if body == {}:
-        assert answer.json()["message"].endswith("Say whether it is renewed automatically: true or false.")
+        assert answer.json()["message"].endswith(
+            "Say whether the name is renewed automatically: true or false."
+        )
     assert shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"] == OFF
 
 

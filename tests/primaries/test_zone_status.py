@@ -253,6 +253,14 @@ def test_what_the_last_check_found(site: Site) -> None:
             repair_stopped_reason="60 of 100 names would lose their records",
         )
 
+    def last_checked_serial() -> int | None:
+        state = site.on.service.read(
+            lambda tx: zone_state_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id)
+        )
+        return state.checked_serial
+
+    # A check of the new serial would overwrite what is written here.
+    wait_until(lambda: last_checked_serial() == site.on.primary.serial())
     site.on.service.write(found)
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["drift", "repair_stopped"]
