@@ -79,7 +79,7 @@ def config(
     if directory is not None:
         places = replace(places, state=_check_directory(directory))
     platform_domain = session.read(find_platform_domain, domain)
-    apex = _with_addresses(apex_of(platform_domain), address, secondaries)
+    apex = _with_addresses(apex_of(platform_domain, platform_domain.serial), address, secondaries)
     name = key_name(apex.zone)
     site = Site(apex, _fresh_key(name), _fresh_key(f"{name}-transfer"), address, port, places, secondaries)
     machines = [

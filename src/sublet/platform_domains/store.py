@@ -1,6 +1,7 @@
 """All SQL of platform domains, their offers, grants, labels and label patterns."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -176,6 +177,22 @@ def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
     """Return the platform domain with this canonical name, or None."""
     row = _BY_NAME.one_or_none(tx, name=domain)
     return _platform_domain(row) if row is not None else None
+
+
+SERIAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def zone_seconds(at: datetime) -> int:
+    """Return an instant as what it adds to a serial on the built-in name server: whole seconds since 2026."""
+    return max(0, int((at - SERIAL_EPOCH).total_seconds()))
+
+
+def served_serial(serial: Any, seconds: Any) -> Any:
+    """Return the serial of a zone on the built-in name server whose newest change was at `zone_seconds`.
+
+    It is derived, so that no verb updates one row of the zone. `serial` is the platform domain's; both may be SQL expressions. 0 is left out.
+    """
+    return (serial + seconds - 1) % (2**32 - 1) + 1
 
 
 def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:

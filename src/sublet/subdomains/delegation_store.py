@@ -106,7 +106,7 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
         subdomain.id,
         **store.delegation_columns(delegation),
         **store.delegation_counts(delegation),
-        **store.next_generation(tx.now),
+        **store.NEXT_GENERATION,
     )
     _index(tx, subdomain, delegation)
 

@@ -24,7 +24,8 @@ from sublet.subdomains.model import PlacedName, Subdomain
 from sublet.subdomains.store import (
     RELEASED,
     UNPUBLISHED,
-    next_generation,
+    NEXT_GENERATION,
+    change_moment,
     published_owners,
     read_delegation,
     read_subdomains,
@@ -229,7 +230,8 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
         tx.connection.execute(
             update(subdomains)
             .where(subdomains.c.id.in_(ids))
-            .values(updated_at=tx.now, **next_generation(tx.now))
+            .values(updated_at=tx.now, **NEXT_GENERATION),
+            change_moment(tx.now),
         )
 
 

@@ -45,7 +45,7 @@ from sublet.db import Pages, Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.store import platform_domains
+from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.milestones import dates_of
@@ -99,6 +99,7 @@ subdomains = Table(
     CheckConstraint("purged_at IS NULL OR trashed_at IS NOT NULL", name="purged"),
     CheckConstraint("released_at IS NULL OR purged_at IS NOT NULL", name="released"),
     Index("ix_subdomains_user_id_created_at", "user_id", "created_at", "id"),
+    Index("ix_subdomains_platform_domain_id_generation_at", "platform_domain_id", "generation_at"),
     sqlite_autoincrement=True,
 )
 Index(
@@ -318,6 +319,16 @@ def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]
     return {row[0]: tuple(row[1]) for row in rows}
 
 
+_NEWEST_CHANGE = Prepared(
+    select(func.max(subdomains.c.generation_at)).where(subdomains.c.platform_domain_id == bindparam("of"))
+)
+
+
+def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
+    """Return when a name of this platform domain was last changed in the DNS."""
+    return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
+
+
 _DELEGATIONS = Prepared(
     select(subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records).where(
         (subdomains.c.platform_domain_id == bindparam("of"))
@@ -355,7 +366,7 @@ def insert_subdomain(
     row = {
         **delegation_columns(delegation),
         **delegation_counts(delegation),
-        "published_generation": 0,
+        **_publication(tx, platform_domain, values["generation"]),
         "attempts": 0,
         "created_at": tx.now,
         "updated_at": tx.now,
@@ -372,6 +383,17 @@ def insert_subdomain(
             return None
         raise
     return replace(added, id=subdomain_id)
+
+
+def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) -> dict[str, object]:
+    """Return the columns of a new row's publication: with its commit on the built-in name server, later on a primary."""
+    if platform_domain.primary or not generation:
+        return {"published_generation": 0}
+    return {
+        "published_generation": generation,
+        "published_at": tx.now,
+        "published_serial": served_serial(platform_domain.serial, zone_seconds(tx.now)),
+    }
 
 
 def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]) -> Subdomain:
@@ -425,7 +447,7 @@ def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 _GENERATION = subdomains.c.generation + 1
 _ZONE = platform_domains.c.id == subdomains.c.platform_domain_id
 _IS_BUILT_IN = select(platform_domains.c.primary == "").where(_ZONE).scalar_subquery()
-_SERIAL = select(served_serial(bindparam("zone_seconds", type_=BIG_ID))).where(_ZONE).scalar_subquery()
+_SERIAL = select(served_serial(platform_domains.c.serial, bindparam("zone_seconds", type_=BIG_ID))).where(_ZONE).scalar_subquery()
 _AT = bindparam("changed_at", type_=Instant)
 NEXT_GENERATION: dict[str, Any] = {
     "generation": _GENERATION,
@@ -855,9 +877,8 @@ def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> No
     """Change names, and have the sweep check their dates. Those that are or may be in the DNS get their next generation."""
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
-    tx.connection.execute(
-        update(subdomains).where(wanted & in_dns).values(**changed, **next_generation(tx.now))
-    )
+    next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
+    tx.connection.execute(next_ones, change_moment(tx.now))
     tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
 
 

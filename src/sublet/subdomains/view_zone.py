@@ -70,7 +70,10 @@ def _view(
         # Of names at and below a delegation nobody asks whether they exist (RFC 1034, section 4.3.2).
         if path[0] != zone and not _is_delegated(path, records):
             existing.update(_existing(tx, platform_domain, path, records))
-    return ZoneView(apex_of(platform_domain, addresses), records, frozenset(existing))
+    newest = store.find_newest_change(tx, platform_domain.id)
+    seconds = 0 if newest is None else platform_domain_store.zone_seconds(newest)
+    serial = platform_domain_store.served_serial(platform_domain.serial, seconds)
+    return ZoneView(apex_of(platform_domain, serial, addresses), records, frozenset(existing))
 
 
 def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
@@ -161,7 +164,7 @@ def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
     return {owner: tuple(each) for owner, each in found.items()}
 
 
-def apex_of(platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Apex:
+def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[str] = ()) -> Apex:
     """Return what a zone's SOA and NS records are made of."""
     ttl_seconds = platform_domain.apex_ttl_seconds
     own_hosts = [host for host in platform_domain.apex_nameservers if is_below(host, platform_domain.domain)]
@@ -170,7 +173,7 @@ def apex_of(platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> A
         nameservers=platform_domain.apex_nameservers,
         soa_mname=platform_domain.soa_mname,
         soa_rname=platform_domain.soa_rname,
-        serial=platform_domain.serial,
+        serial=serial,
         refresh_seconds=platform_domain.refresh_seconds,
         retry_seconds=platform_domain.retry_seconds,
         expire_seconds=platform_domain.expire_seconds,
