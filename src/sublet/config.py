@@ -351,7 +351,7 @@ def _typed(name: str, value: Any, kind: Any) -> Any:
     if kind is bool:
         found = value if isinstance(value, bool) else _BOOLEANS.get(value) if isinstance(value, str) else None
         if found is None:
-            raise SettingsError(f"{name}: {value!r} is neither true nor false")
+            raise SettingsError(f"{name}: {value!r} is neither true nor false. Give one of them")
         return found
     if kind is int:
         if isinstance(value, str) and value.isascii() and value.isdigit():

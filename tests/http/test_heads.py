@@ -1,4 +1,4 @@
-"""Heads of requests, octet by octet: what the parser and the API refuse. What the proxy refuses: tests/deploy/test_hostile_proxied.py."""
+"""Heads of requests, octet by octet: what the parser and the API refuse. What the proxy refuses: tests/contract/test_hostile_http.py."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The headers that every answer has, whoever gives it: endpoints and refusals, pages, and faults. Refusals by nginx: tests/deploy/test_hostile_proxied.py."""
+"""The headers that every answer has: of endpoints, refusals, pages and faults. Refusals by nginx: tests/contract/test_hostile_http.py."""
 
 import asyncio
 from collections.abc import Iterator

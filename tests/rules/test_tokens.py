@@ -1,5 +1,4 @@
 import re
-import string
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +11,6 @@ from sublet.errors import TokenExpired, TokenInvalid, TokenRevoked
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
-BASE62 = string.digits + string.ascii_letters
 # Made once, outside of the service: 32 characters and the CRC-32 of them (zlib, base62 with digits, capitals, small letters).
 KNOWN = "sublet_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123454UPjcZ"
 

@@ -37,7 +37,6 @@ R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 PUBLISH_WAIT_MS = 10_000
 """How long requests wait for their publication on PostgreSQL by default."""
-STARTED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
 class MovableClock:

@@ -58,7 +58,7 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "does anything else of a zone wait": lambda tx, of: publish_store.is_any_waiting(tx, of, [1, 2]),
     "does a row of this name wait": lambda tx, of: publish_store.is_waiting(tx, of, f"copy7.{ZONE}"),
     "who holds this name": lambda tx, _: store.find_unreleased(tx, f"copy7.{ZONE}"),
-    "does somebody else hold a look-alike": lambda tx, of: store.is_look_alike_held(
+    "does another user hold a look-alike": lambda tx, of: store.is_look_alike_held(
         tx, _platform_domain(tx, of), "copy7", 2
     ),
     "how many free names has somebody else": lambda tx, _: store.count_free(tx, 2),

@@ -219,7 +219,7 @@ def test_the_brake_is_stored_and_refills(moved: Registry) -> None:
     stopped = _state(moved)
     assert (stopped.repair_stopped_at, stopped.rebuilt_at) == (moved.now, moved.now)
     assert stopped.missing == 1
-    assert moved.subdomain(1).generation == 2, "what is missing is published anew"
+    assert moved.subdomain(1).generation == 2, "what is missing is published again"
     assert {each.invariant for each in moved.read(lambda tx: [*check_watch(tx)])} >= {"zone_is_repaired"}
     assert _repair(moved, found, force=True) is None
     assert (_state(moved).repair_stopped_at, _state(moved).rebuilt_at) == (None, None)

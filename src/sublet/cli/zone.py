@@ -45,7 +45,7 @@ def repair(
         bool, typer.Option("--force", help="Even where implausibly many names would lose their records.")
     ] = False,
 ) -> Answer:
-    """Have what is wrong of ours published anew; what we never wrote stays."""
+    """Have what is wrong of ours published again; what we never wrote stays."""
 
     def run(tx: Tx, actor: Actor) -> ZoneCheck:
         return repair_built_in_zone(tx, actor, find_platform_domain(tx, domain), force=force)
@@ -62,7 +62,7 @@ def repair(
     platform_domain = session.read(find_platform_domain, domain)
     found = session.use(run_on_primary) if platform_domain.primary else session.write(run)
     wrong = not found.differences.ours_is_right
-    last = "It is published anew." if wrong else f"There is nothing to repair in {found.zone}."
+    last = "It is published again." if wrong else f"There is nothing to repair in {found.zone}."
     return Answer(_describe(found), (*_lines(found), last))
 
 

@@ -37,7 +37,7 @@ IDLE_SECONDS = 10.0
 """How long a TCP client may take for one whole query, and for taking what it is sent at once (`_SENT_BYTES`)."""
 
 CONNECTION_SECONDS = 120.0
-"""How long a TCP connection lives, however busy."""
+"""How long a TCP connection may last, busy or not."""
 
 QUERIES_AT_ONCE = 16
 """How many queries are answered from one reading where they came together; everything else in the process waits for as many."""
@@ -114,24 +114,21 @@ class NameServer:
         self._tcp.clear()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection. At a bound the one that has been idle longest is closed for it; if all are busy, it is refused."""
+        """Serve a connection. At a limit the one that has been idle longest is closed for it; if all are busy, it is refused."""
         client = _client_of(writer)
-        held = [each for each in self._connections.values() if each.client == client]
-        rivals = None
-        if len(held) >= CONNECTIONS_PER_CLIENT:
-            rivals = held
-        elif len(self._connections) >= CONNECTIONS_MAX:
-            rivals = list(self._connections.values())
-        if rivals is not None:
-            idle = [each for each in rivals if each.idle_since is not None]
-            if not idle:
+        held = [each for each in self._connections.values() if not each.writer.transport.is_closing()]
+        of_client = [each for each in held if each.client == client]
+        if len(of_client) >= CONNECTIONS_PER_CLIENT or len(held) >= CONNECTIONS_MAX:
+            rivals = of_client if len(of_client) >= CONNECTIONS_PER_CLIENT else held
+            longest = min(
+                (each for each in rivals if each.idle_since is not None),
+                key=lambda each: each.idle_since or 0.0,
+                default=None,
+            )
+            if longest is None:
                 writer.transport.abort()
                 return
-            longest = min(idle, key=lambda each: each.idle_since or 0.0)
             longest.writer.transport.abort()
-            self._connections = {
-                task: each for task, each in self._connections.items() if each is not longest
-            }
         connection = _Connection(reader, writer, client, asyncio.get_running_loop().time())
         task = asyncio.create_task(self._serve_connection(connection))
         self._connections[task] = connection

@@ -24,9 +24,9 @@ DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 def edit_zone_settings(
     tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any], *, force: bool = False
 ) -> PlatformDomain:
-    """Change a platform domain; with another TTL of delegations every delegated name of it is published anew.
+    """Change a platform domain; with another TTL of delegations every delegated name of it is published again.
 
-    After a change of days the sweep recomputes the dates of its names, in batches. On another primary every delegated name is published anew, and
+    After a change of days the sweep recomputes the dates of its names, in batches. On another primary every delegated name is published again, and
     counts as such only when that one serves it; the zone on the server that it leaves stays there as it is.
 
     Raises, in this order:

@@ -225,7 +225,7 @@ def record_failure(
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Have these names published anew, as they are stored."""
+    """Have these names published again, as they are stored."""
     for ids in _in_pieces(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)

@@ -27,7 +27,7 @@ STEP_MAX = 500
 def repair_built_in_zone(
     tx: Tx, actor: Actor, platform_domain: PlatformDomain, *, force: bool = False
 ) -> ZoneCheck:
-    """Have every name that is missing or different published anew, and what is orphaned taken out; return what was found.
+    """Have every name that is missing or different published again, and what is orphaned taken out; return what was found.
 
     Foreign records and the apex are never touched.
 
@@ -91,7 +91,7 @@ def begin_repair(
 
 
 def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -> None:
-    """Have names of a zone published anew, as they are stored."""
+    """Have names of a zone published again, as they are stored."""
     zone_store.lock_zone(tx, platform_domain_id)
     publish_store.republish(tx, subdomain_ids)
 

@@ -26,7 +26,7 @@ CONNECTION_MAILS_MAX = 100
 COUNT_SECONDS = 5.0
 """The maximum age of the numbers in the metrics."""
 FINISH_SECONDS = 10.0
-"""How long a mail that is being sent may take after the process is told to end."""
+"""How long a mail may still take to be sent when the process stops."""
 log = structlog.get_logger()
 
 
