@@ -1,10 +1,9 @@
-"""`sublet zone …`: hold the zones against the registry, repair what is ours, and configure their name servers."""
+"""`sublet zone …`: compare zones with the registry, repair our records, and configure name servers."""
 
 from typing import Annotated, Any
 
 import typer
 
-from sublet.audit import Actor
 from sublet.cli import zone_config, zone_status
 from sublet.cli.options import Domain
 from sublet.cli.output import Answer
@@ -12,17 +11,19 @@ from sublet.cli.session import Session, change, new_app, question
 from sublet.cli.zone_advice import OF_CAUSE
 from sublet.db import Database, Tx
 from sublet.dns.primary import CAUSES, PrimaryFault
+from sublet.dns.verify import ZoneDifferences
 from sublet.errors import Conflict, Unavailable
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.primaries import find_primary
 from sublet.service.exit_codes import REFUSED
-from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
-from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
+from sublet.subdomains.check_zone import Repairs, ZoneCheck
+from sublet.subdomains.repair_zone import stop_reason
 from sublet.worker.zone_check import Outcome, check_on_primary
 from sublet.worker.zone_repair import repair as repair_on_primary
 
-app = new_app("Hold the zones against the registry; configure their name servers.")
+app = new_app("Compare zones with the registry; configure their name servers.")
 
 
 @question(app, "check")
@@ -32,7 +33,7 @@ def check(session: Session, domain: Domain) -> Answer:
     if platform_domain.primary:
         found, _ = session.use(lambda db: _transferred(session, db, platform_domain))
     else:
-        found = session.read(check_built_in_zone, platform_domain)
+        found = session.read(_check_built_in, platform_domain)
     lines = _lines(found) or (f"{found.zone} is as the registry says.",)
     return Answer(_describe(found), lines, exit_code=0 if found.differences.ours_is_right else REFUSED)
 
@@ -46,11 +47,13 @@ def repair(
     ] = False,
 ) -> Answer:
     """Have what is wrong of ours published again; what we never wrote stays."""
+    platform_domain = session.read(find_platform_domain, domain)
+    if not platform_domain.primary:
+        raise Conflict(
+            f"{platform_domain.domain} is on the built-in name server, which serves what the registry has stored: there is nothing to repair."
+        )
 
-    def run(tx: Tx, actor: Actor) -> ZoneCheck:
-        return repair_built_in_zone(tx, actor, find_platform_domain(tx, domain), force=force)
-
-    async def run_on_primary(db: Database) -> ZoneCheck:
+    async def run(db: Database) -> ZoneCheck:
         checked, outcome = await _transferred(session, db, platform_domain)
         reason = None if force else stop_reason(checked.repairs)
         if reason is not None:
@@ -59,8 +62,7 @@ def repair(
         await repair_on_primary(db, session.actor, platform_domain.id, primary, outcome, force=force)
         return checked
 
-    platform_domain = session.read(find_platform_domain, domain)
-    found = session.use(run_on_primary) if platform_domain.primary else session.write(run)
+    found = session.use(run)
     wrong = not found.differences.ours_is_right
     last = "It is published again." if wrong else f"There is nothing to repair in {found.zone}."
     return Answer(_describe(found), (*_lines(found), last))
@@ -68,6 +70,13 @@ def repair(
 
 question(app, "config")(zone_config.config)
 question(app, "status")(zone_status.status)
+
+
+def _check_built_in(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
+    """Return the adopted records: everything else on the built-in name server is what the registry has stored."""
+    adopted = tuple(zone_store.list_zone_records(tx, platform_domain.id))
+    nothing = Repairs(0, 0, 0, len(adopted), (), (), (), (), is_settled=True)
+    return ZoneCheck(platform_domain.domain, ZoneDifferences((), (), (), adopted), (), nothing)
 
 
 async def _transferred(

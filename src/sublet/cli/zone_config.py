@@ -16,13 +16,15 @@ import typer
 from sublet.cli.options import Domain, invalid_option, parse_place, parse_secondary
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
+from sublet.db import Tx
 from sublet.dns import server_config
 from sublet.dns.names import is_below, shown
 from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
 from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
-from sublet.subdomains.view_zone import apex_of
+from sublet.subdomains.view_zone import apex_of, serial_of
 
 
 class Server(StrEnum):
@@ -79,7 +81,7 @@ def config(
     if directory is not None:
         places = replace(places, state=_check_directory(directory))
     platform_domain = session.read(find_platform_domain, domain)
-    apex = _with_addresses(apex_of(platform_domain, platform_domain.serial), address, secondaries)
+    apex = _with_addresses(session.read(_apex, platform_domain), address, secondaries)
     name = key_name(apex.zone)
     site = Site(apex, _fresh_key(name), _fresh_key(f"{name}-transfer"), address, port, places, secondaries)
     machines = [
@@ -96,6 +98,10 @@ def config(
         return Answer(value, tuple(line for each in machines for line in _lines(each)))
     _write(output, machines)
     return Answer(value, (f"Written into {output}.", *(line for each in machines for line in _to_do(each))))
+
+
+def _apex(tx: Tx, platform_domain: PlatformDomain) -> Apex:
+    return apex_of(platform_domain, serial_of(tx, platform_domain))
 
 
 def _fresh_key(name: str) -> TsigKey:

@@ -1,42 +1,63 @@
-"""Check zones: how they differ from the registry."""
+"""Check zones: on primaries by the last check, on the built-in name servers by asking them."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 
 from sublet.counted import counted
-from sublet.db import Tx
-from sublet.doctor.model import Violation
+from sublet.db import Database, Tx
+from sublet.dns.serial import SerialUnknown, ask_serial, is_newer
+from sublet.doctor.model import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.subdomains.check_zone import check_built_in_zone
+from sublet.subdomains.view_zone import serial_of
+
+ASK_SECONDS = 2.0
+"""The timeout of a question to a built-in name server."""
+QUESTIONS_MAX = 50
+"""The most questions that wait for an answer at the same time."""
 
 
 def check_zones(tx: Tx) -> Iterator[Violation]:
-    """Yield how zones differ from the registry: zones on the built-in name server now, others at the last check."""
+    """Yield the zones on primaries that differed from the registry at the last check."""
     states = zone_state_store.list_zone_states(tx)
-    for platform_domain in platform_domain_store.list_platform_domains(tx):
-        if platform_domain.primary:
-            sentences = _by_last_check(states.get(platform_domain.id))
-        else:
-            sentences = _by_comparison(tx, platform_domain)
-        for sentence in sentences:
-            yield Violation("zone_is_registry", "zone", platform_domain.domain, sentence)
+    for platform_domain_id, domain, _ in zone_state_store.list_zones_on_primaries(tx):
+        state = states.get(platform_domain_id)
+        if state is not None and (state.missing or state.different or state.orphaned):
+            sentence = (
+                f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found {counted(state.missing, 'name')} missing, "
+                f"{state.different} different, {state.orphaned} left over"
+            )
+            yield Violation("zone_is_registry", "zone", domain, sentence)
 
 
-def _by_last_check(state: ZoneState | None) -> Iterator[str]:
-    if state is not None and (state.missing or state.different or state.orphaned):
-        yield (
-            f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found {counted(state.missing, 'name')} missing, "
-            f"{state.different} different, {state.orphaned} left over"
+async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str, int]]) -> list[Notice]:
+    """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves in an older state."""
+    serials = await db.read(_serials)
+    slots = asyncio.Semaphore(QUESTIONS_MAX)
+
+    async def ask(address: tuple[str, int], zone: str, serial: int) -> str | None:
+        async with slots:
+            try:
+                found = await ask_serial(address, zone, timeout_seconds=ASK_SECONDS)
+            except SerialUnknown as unknown:
+                return f"{address[0]}, port {address[1]}: {unknown}"
+        older = is_newer(serial, than=found)
+        return (
+            f"{address[0]}, port {address[1]} has the serial {found}, the registry {serial}"
+            if older
+            else None
         )
 
+    asked = [(address, zone, serial) for zone, serial in serials.items() for address in addresses]
+    answers = await asyncio.gather(*(ask(*each) for each in asked))
+    return [
+        Notice("zone_not_served", "zone", zone, sentence)
+        for (_, zone, _), sentence in zip(asked, answers, strict=True)
+        if sentence is not None
+    ]
 
-def _by_comparison(tx: Tx, platform_domain: PlatformDomain) -> Iterator[str]:
-    differences = check_built_in_zone(tx, platform_domain).differences
-    for name in differences.missing:
-        yield f"{name} is missing in the zone"
-    for different in differences.different:
-        yield f"{different.name} is different in the zone"
-    for record in differences.orphaned:
-        yield f"{record.owner} {record.type} is left over"
+
+def _serials(tx: Tx) -> dict[str, int]:
+    """Return the serial of each zone on the built-in name server, of those that are no part of another one."""
+    built_in = [each for each in platform_domain_store.list_platform_domains(tx) if not each.primary]
+    return {each.domain: serial_of(tx, each) for each in built_in}

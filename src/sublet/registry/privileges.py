@@ -104,7 +104,7 @@ WORKER = Role(
         "rate_windows": _READ | _DELETE,
         "users": _READ | _update("reminders"),
         "organizations": _READ,
-        "platform_domains": _READ | _update("serial", "updated_at", "redate_after_id"),
+        "platform_domains": _READ | _update("updated_at", "redate_after_id"),
         "offers": _READ,
         "labels": _READ,
         "label_grants": _READ,
@@ -124,7 +124,7 @@ WORKER = Role(
 DNS = Role(
     "dns",
     "the built-in name server",
-    {**_OF_A_PROCESS, "platform_domains": _READ, "zone_records": _READ},
+    {**_OF_A_PROCESS, "platform_domains": _READ, "subdomains": _READ, "zone_records": _READ},
 )
 OPERATOR = Role(
     "operator",

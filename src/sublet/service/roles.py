@@ -64,9 +64,7 @@ async def run_service(
             notify("READY=1")
 
         with closing(api_socket(settings)) as listening:
-            async with worker_running(
-                settings, db, metrics, transport, built_in, monotonic, presence
-            ) as runs:
+            async with worker_running(settings, db, metrics, transport, monotonic, presence) as runs:
                 await serve_api(
                     settings,
                     db,
@@ -119,18 +117,18 @@ async def run_worker(
     """Run only the worker until `stop` is set.
 
     Raises:
-        SettingsError: as `refuse_sqlite`, `mail_transport` and `built_in_addresses`.
+        SettingsError: as `refuse_sqlite` and `mail_transport`.
         Unavailable: as `refuse_unusable_database`; or the database can't be opened, or the address in
             `worker_status_listen` can't be used.
     """
     refuse_sqlite(settings, "worker")
-    transport, built_in = mail_transport(settings), built_in_addresses(settings)
+    transport = mail_transport(settings)
     metrics = Metrics()
     readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
     async with (
         _opened(settings, "worker", clock) as (db, presence),
         _status_served(settings, "worker_status_listen", Status(db, metrics, stop, readiness)) as status,
-        worker_running(settings, db, metrics, transport, built_in, monotonic, presence) as runs,
+        worker_running(settings, db, metrics, transport, monotonic, presence) as runs,
     ):
         readiness["worker"] = runs
         log.info("serving", status=status)

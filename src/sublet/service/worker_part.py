@@ -1,6 +1,6 @@
 """The worker as a part of a process: publisher, zone keeper, clockwork, mailer and the two watches, which run together."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -38,21 +38,19 @@ async def worker_running(
     db: Database,
     metrics: Metrics,
     transport: Transport,
-    built_in: Sequence[tuple[str, int]],
     monotonic: Monotonic,
     presence: Presence,
 ) -> AsyncIterator[Callable[[], bool]]:
-    """Run the worker, which reads back from the built-in name servers at `built_in`. Yields a function that is True while all parts run."""
+    """Run the worker; yields a function that returns True while all parts run."""
     took = Histogram(
         "sublet_publish_seconds",
-        "Time from a change of a name to its publication.",
+        "Time from a change of a name to its publication on a primary.",
         buckets=PUBLISH_BUCKETS,
         registry=metrics.registry,
     )
     primary_of = partial(find_primary, settings.primaries)
     publisher = Publisher(
         db,
-        built_in,
         primary_of,
         batch_max={each.name: each.batch_max for each in settings.primaries},
         on_published=lambda passed: took.observe(passed.total_seconds()),

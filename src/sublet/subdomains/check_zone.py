@@ -1,4 +1,4 @@
-"""Hold a live zone against the registry (`sublet zone check`, and the worker's watch)."""
+"""Compare a zone on a primary with the registry (`sublet zone check`, and the worker)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -58,36 +58,23 @@ class ZoneCheck:
     repairs: Repairs
 
 
-def check_built_in_zone(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
-    """Compare what the built-in name server's zone holds with what the registry has published there."""
-    live = [_soa(platform_domain), *zone_store.list_zone_records(tx, platform_domain.id)]
-    return check_zone(tx, platform_domain, live)
-
-
-def _soa(platform_domain: PlatformDomain) -> Record:
-    """The apex is made from the settings, not stored; the comparison wants to see that it is given a whole zone."""
-    rdata = f"{platform_domain.soa_mname}. {platform_domain.soa_rname}. {platform_domain.serial} 0 0 0 0"
-    return Record(platform_domain.domain, "SOA", platform_domain.apex_ttl_seconds, rdata)
-
-
 def check_zone(
     tx: Tx,
     platform_domain: PlatformDomain,
     live: Iterable[Record],
     *,
-    transfer_began_at: datetime | None = None,
-    rebuilt: bool = False,
+    transfer_began_at: datetime,
+    rebuilt: bool,
 ) -> ZoneCheck:
-    """Compare a live zone with what the registry has published there; nothing is changed.
+    """Compare a transferred zone with what the registry has published there; nothing is changed.
 
-    `live` was transferred before this transaction began. Not judged is what was or is being published since `transfer_began_at` (by
-    the registry's clock), with all that stands at or below it.
+    `live` was transferred before this transaction began. Names that were published since `transfer_began_at` (by the registry's
+    clock), or wait for it, are not judged, nor is anything below them. But records at a name that waits, of which no owner was
+    written ahead, are foreign.
 
-    But of a name that waits without anything written ahead all that is there is judged: it is foreign.
-
-    Ours is what stands at the owners that we published or may have. `rebuilt` tells that the zone is not as we left it, but
-    perhaps came from an old file: then everything at or below a name that ever was published is ours too, or the delegation
-    of a former holder would come back to life; but for what an earlier check has noted as foreign.
+    Ours are the records at the owners that the registry published or may have published. With `rebuilt` the zone is not as we left
+    it, and may come from an old file: then everything at or below a name that was ever published is ours too, or the delegation of
+    a former holder would work again. Records that an earlier check noted as foreign are not ours.
     """
     zone = platform_domain.domain
     owners = store.list_published_owners_of_zone(tx, platform_domain.id)
@@ -95,13 +82,13 @@ def check_zone(
     ids: dict[str, int] = {}
     waiting: set[str] = set()
     just_published: set[str] = set()
-    judged_before = None if transfer_began_at is None else transfer_began_at - CLOCK_MARGIN
+    judged_before = transfer_began_at - CLOCK_MARGIN
     names = 0
     for subdomain in publish_store.stream_published(tx, platform_domain.id):
         names += 1
         if subdomain.generation != subdomain.published_generation:
             waiting.add(subdomain.fqdn)
-        elif judged_before is not None and subdomain.published_at and subdomain.published_at >= judged_before:
+        elif subdomain.published_at and subdomain.published_at >= judged_before:
             just_published.add(subdomain.fqdn)
         elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
             desired[subdomain.fqdn] = records
@@ -113,7 +100,7 @@ def check_zone(
         live = list(live)
         sent = store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
-    # Of a name that waits nothing can be there by our hand where nothing was written ahead: what is there is foreign.
+    # Where nothing was written ahead for a name that waits, we can't have put anything: what is there is foreign.
     unjudged = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
     differences = compare_zone(
         live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, unjudged=unjudged

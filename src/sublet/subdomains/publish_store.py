@@ -22,9 +22,9 @@ from sublet.schema import STREAMED
 from sublet.subdomains import store
 from sublet.subdomains.model import PlacedName, Subdomain
 from sublet.subdomains.store import (
+    NEXT_GENERATION,
     RELEASED,
     UNPUBLISHED,
-    NEXT_GENERATION,
     change_moment,
     published_owners,
     read_delegation,
@@ -148,16 +148,10 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
     return {row[0]: Waiting(row[1], row[2]) for row in rows}
 
 
-_WAITING_GENERATIONS = Prepared(
-    select(subdomains.c.id, subdomains.c.generation).where(
-        subdomains.c.id.in_(bindparam("ids", expanding=True)) & UNPUBLISHED
-    )
-)
-
-
-def list_waiting_generations(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, int]:
-    """Which generation of these subdomains waits for its publication? Those of which none does are left out."""
-    return {row[0]: row[1] for row in _WAITING_GENERATIONS.all(tx, ids=list(subdomain_ids))}
+def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
+    """Return all names of this platform domain that wait for publication, due or not."""
+    query = select(subdomains.c.id).where((platform_domain_id == _OF) & UNPUBLISHED)
+    return [row[0] for row in tx.connection.execute(query)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +219,12 @@ def record_failure(
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Have these names published again, as they are stored."""
+    """Have these names published again, as they are stored: on a primary by the publisher, on the built-in name server at once."""
     for ids in _in_pieces(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains)
             .where(subdomains.c.id.in_(ids))
-            .values(updated_at=tx.now, **NEXT_GENERATION),
+            .values(NEXT_GENERATION | {"updated_at": tx.now}),
             change_moment(tx.now),
         )
 

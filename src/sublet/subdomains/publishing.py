@@ -1,12 +1,12 @@
-"""From rows to the zone: what the publisher does inside transactions (the sending lies between, outside any).
+"""From rows to a zone on a primary: the publisher's transactions, between which it sends and reads back.
 
-A: `begin_publication` reads what is desired now and writes ahead which owner names may get into the zone, and behind which fence.
-Then the zone is changed and read back. B: `record_publication` records the outcome for exactly the generation that was sent. The
-queue is a level, not a log: doing any of it again is harmless, and a crash anywhere is repaired by doing it again. Without the
-write-ahead, a crash after sending would leave the old records in the zone for ever.
+First `begin_publication` reads what is desired now, and writes ahead which owner names may get into the zone and which fence the
+message sets. Then the zone is changed and read back. Last `record_publication` records the outcome for exactly the generation that
+was sent. The queue is a level, not a log: every step may be repeated, and after a crash it is. Without writing ahead, a crash after
+sending would leave records in the zone that no later change removes.
 
-On PostgreSQL each of these transactions locks the zone first, then what is known of it (`zone_states`), then names, then their owners;
-a worker has locked its lease before all of them (`worker/leased.py`).
+On PostgreSQL each transaction locks the zone first, then its row in `zone_states`, then names, then their owners; a worker locks
+its lease before all of them (`worker/leased.py`).
 """
 
 import random
@@ -38,11 +38,11 @@ ZONE_BACK_OFF_MAX_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One name of a batch: the generation that is sent, the records desired, the owners that are or may be in the zone.
+    """One name of a batch: the generation that is sent, the desired records, the owners that are or may be in the zone.
 
-    `new_owners` are those at which nothing of ours was ever put, as far as is known: they must not be in use.
-    `never_sent` were written ahead too, and are not wanted any more. What stands there isn't ours: no change of the zone had
-    them, and behind this one none can that was sent earlier.
+    `new_owners` are those at which the registry never put a record, as far as it knows: they must not be in use.
+    `never_sent` were written ahead and are no longer wanted. Records there are not ours: no change of the zone had these owners,
+    and after this one no earlier change can be applied.
     """
 
     subdomain_id: int
@@ -58,26 +58,25 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one update of one zone carries; on a `primary` of one's own from its `fence` (None: it has none) to `next_fence`.
+    """One UPDATE message of a zone on `primary`, which replaces its `fence` (None: it has none) by `next_fence`.
 
-    `lease` is what the worker holds that has begun it; None: it was begun without one.
+    `lease` is the worker's; None: the batch was begun without one.
     """
 
     platform_domain_id: int
     zone: str
     items: tuple[Item, ...]
-    primary: str = ""
-    fence: str | None = None
-    next_fence: str = ""
+    primary: str
+    fence: str | None
+    next_fence: str
     lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one item: published with the zone's serial, or the sentence that says why not.
+    """The outcome of one item: published with the zone's serial, or the sentence that says why not.
 
-    `cause` is one of `dns.primary.CAUSES`. `nothing_sent` tells that the name was refused before any record of it could
-    get into the zone.
+    `cause` is one of `dns.primary.CAUSES`. `nothing_sent`: the name was refused before any record of it could get into the zone.
     """
 
     item: Item
@@ -88,7 +87,7 @@ class Result:
 
 
 def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records that are to stand in the parent zone for a name: none when it is not delegated."""
+    """Return the records that the parent zone is to have for a name: none when it is not delegated."""
     if not is_delegated(subdomain):
         return ()
     return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
@@ -101,14 +100,17 @@ def begin_publication(
     among: Collection[int] | None = None,
     besides: Collection[int] = (),
 ) -> Batch | None:
-    """Return the names that wait under a platform domain, written ahead; None when none does.
+    """Return the names that wait in a zone, written ahead; None when none does.
 
-    `batch_max` has by primary how many names one batch has at most; `BATCH_MAX` where it says nothing. On which primary the
-    zone stands is known for certain only behind its lock. `among` are the ids of those that are meant, None for all; `besides` those
-    that are under way already.
+    `batch_max` has the most names of a batch by primary, `BATCH_MAX` where it has none: which primary has the zone is certain only
+    after the zone is locked. `among` limits it to these ids (None: all), `besides` leaves out those that are under way.
     """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None:
+        return None
+    if not platform_domain.primary:
+        # Changed while the zone was moved to the built-in name server, which serves what is committed.
+        publish_store.republish(tx, publish_store.list_waiting_ids(tx, platform_domain_id))
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
@@ -143,7 +145,7 @@ def begin_publication(
 
 
 def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
-    """Return an update that carries no name: it tells whether the zone takes any at all. None on the built-in name server."""
+    """Return an update without names, which shows whether the zone takes any; None when the zone is not on a primary any more."""
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None or not platform_domain.primary:
         return None
@@ -151,14 +153,12 @@ def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
 
 
 def _lock_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
-    """Read it once its zone is locked: two publishers don't write ahead the same, and nobody moves it to another server meanwhile."""
+    """Lock a zone, then read it: no second publisher writes ahead the same, and the zone isn't moved meanwhile."""
     zone_store.lock_zone(tx, platform_domain_id)
     return platform_domain_store.find_platform_domain(tx, platform_domain_id)
 
 
 def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) -> Batch:
-    if not platform_domain.primary:
-        return Batch(platform_domain.id, platform_domain.domain, items)
     next_fence = new_fence()
     owners = tuple((item.subdomain_id, owner) for item in items for owner in sorted(item.new_owners))
     fence = zone_state_store.find_zone_state(tx, platform_domain.id).fence
@@ -169,15 +169,14 @@ def _fenced(tx: Tx, platform_domain: PlatformDomain, items: tuple[Item, ...]) ->
 
 
 def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
-    """Learn from what stands at the fence of a zone which of our updates was applied; tell what that means.
+    """Derive from the fence that was `found` in a zone which of our updates was applied.
 
-    `expected` is what was known of it before it was asked. Where something else is known by now another publisher was faster, and
-    what was `found` may be older than that: nothing is learned from it.
+    `expected` is the fence that was known when the question was sent.
 
-    - "moved": as told above.
-    - "same": it is as we knew it. An update that was sent may still be applied.
-    - "applied": it is what one of our updates sets: that one was applied, and none of the others ever can be.
-    - "rebuilt": it is neither, so the zone is not as we left it. It is taken as it is, and has to be checked as a whole.
+    - "moved": another fence is known by now, so another publisher was faster, and the answer may be older: it is ignored.
+    - "same": the fence is the expected one. An update that was sent may still be applied.
+    - "applied": one of our updates set it: that one was applied, and none of the others can be any more.
+    - "rebuilt": neither, so the zone is not as we left it. The fence is stored, and the whole zone has to be checked.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
@@ -198,19 +197,16 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
     return "rebuilt"
 
 
-def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | None = None) -> list[timedelta]:
-    """Record what came of names, by subdomain id; return for those newly published how long that took from their change.
+def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
+    """Record the outcomes of an applied batch, by subdomain id; return how long each newly published name took from its change.
 
-    `batch` is what was applied; only one on a primary has anything to be recorded itself. One audit event for each name whose
-    outcome is new.
+    Writes one audit event for each name whose outcome is new.
     """
-    if batch is not None:
-        zone_store.lock_zone(tx, batch.platform_domain_id)
-    if batch is not None and batch.primary:
-        settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
-        state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
-        if state.problem is not None or state.next_attempt_at is not None:
-            zone_state_store.update_zone_state(tx, batch.platform_domain_id, **NO_PROBLEM)
+    zone_store.lock_zone(tx, batch.platform_domain_id)
+    settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
+    state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
+    if state.problem is not None or state.next_attempt_at is not None:
+        zone_state_store.update_zone_state(tx, batch.platform_domain_id, **NO_PROBLEM)
     store.lock_subdomains(tx, results)
     published = []
     for result in results.values():
@@ -221,7 +217,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
             gone = item.never_sent | (item.owners - {record.owner for record in item.desired})
             published.append(publish_store.Published(item.subdomain_id, item.generation, result.serial, gone))
     newly = publish_store.record_successes(tx, published)
-    told = [each for each in published if each.subdomain_id in newly]
+    events = [each for each in published if each.subdomain_id in newly]
     audit.record_many(
         tx,
         SYSTEM,
@@ -229,7 +225,7 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch | Non
         "subdomain",
         {
             each.subdomain_id: {"published_generation": each.generation, "serial": each.serial}
-            for each in told
+            for each in events
         },
     )
     return [tx.now - (results[each].item.generation_at or tx.now) for each in sorted(newly)]
@@ -253,7 +249,7 @@ def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
 def record_zone_fault(
     tx: Tx, platform_domain_id: int, items: Sequence[Item], cause: str, detail: str, sentence: str
 ) -> None:
-    """Record that nothing can be published in a zone now, and when it is tried again; the items are told the sentence."""
+    """Record that nothing can be published in a zone now, and when it is tried again; the items get the sentence as their error."""
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     next_attempt_at = tx.now + back_off(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
@@ -276,7 +272,7 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
     sentence = result.error or "The name server did not answer as asked."
     counts = publish_store.record_failure(tx, item.subdomain_id, item.generation, sentence, next_attempt_at)
     if result.nothing_sent:
-        # What stands in the zone at these owners isn't ours, and must never be deleted as if it were.
+        # The records at these owners are not ours, so no later change may delete them.
         store.delete_unsent_owners(tx, item.subdomain_id)
     if counts and item.attempts == 0:
         failed = {"generation": item.generation, "provision_error": sentence}
@@ -284,6 +280,6 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
 
 
 def back_off(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
-    """Return how long to wait after so many failures before: doubling from 1 s up to a most, jittered."""
+    """Return how long to wait after this many failures: doubled from 1 s up to the maximum, with jitter."""
     seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret

@@ -1,7 +1,7 @@
-"""Have what is ours in a zone repaired (`sublet zone repair`, and the worker by itself). The publisher does the work, as for any change.
+"""Have our records in a zone on a primary repaired (`sublet zone repair`, and the worker): the publisher publishes them again.
 
-A large repair is done in many transactions, so that the registry's other work goes on between them: `begin_repair`, then
-`republish` and `reclaim` a bounded number at a time, then `end_repair`. Any of them may be done again.
+A large repair takes many transactions, so that other work goes on between them: `begin_repair`, then `republish` and `reclaim` with
+a bounded number of names each, then `end_repair`. Each may be repeated.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,37 +16,15 @@ from sublet.dns.types import Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import publish_store, store
-from sublet.subdomains.check_zone import Leftover, Repairs, ZoneCheck, check_built_in_zone
+from sublet.subdomains.check_zone import Leftover, Repairs
 
 STEP_MAX = 500
 """Most rows in one transaction of a repair."""
 
 
-def repair_built_in_zone(
-    tx: Tx, actor: Actor, platform_domain: PlatformDomain, *, force: bool = False
-) -> ZoneCheck:
-    """Have every name that is missing or different published again, and what is orphaned taken out; return what was found.
-
-    Foreign records and the apex are never touched.
-
-    Raises:
-        Conflict: more names would lose their records than max(20, 1 %) and `force` is not given.
-    """
-    zone_store.lock_zone(tx, platform_domain.id)
-    found = check_built_in_zone(tx, platform_domain)
-    reason = stop_reason(found.repairs)
-    if reason is not None and not force:
-        raise Conflict(reason)
-    publish_store.republish(tx, found.repairs.wrong_ids)
-    reclaim(tx, platform_domain.id, found.repairs.leftovers)
-    _record(tx, actor, platform_domain.id, found.repairs)
-    return found
-
-
 def stop_reason(found: Repairs) -> str | None:
-    """Return why a repair has to stop and ask before it takes anything out; None where it needn't."""
+    """Return why a repair has to stop and ask the operator before it removes anything; None if it needn't."""
     count = len({each.fqdn for each in found.leftovers})  # a name with glue has several owners
     if not implausible_deletions(count, found.names):
         return None
@@ -59,7 +37,7 @@ def stop_reason(found: Repairs) -> str | None:
 def begin_repair(
     tx: Tx, actor: Actor, platform_domain_id: int, primary: str, found: Repairs, *, force: bool = False
 ) -> str | None:
-    """Store what a check of a zone on a primary found; return why nothing may be taken out, if so, which is stored too.
+    """Store what a check of a zone found, and why nothing may be removed from it, if so; return the latter.
 
     Raises:
         Conflict: the zone stands on another server by now.
@@ -97,9 +75,9 @@ def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -
 
 
 def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
-    """Have what stands at owners of ours in a zone taken out by whoever holds their names now, or else by the row that last did.
+    """Have the records at owners of ours removed by the row that holds their name now, or else by the row that last did.
 
-    What the holder wants there is put there anew in the same update. A name that is being registered in this moment is seen later, by
+    The same update adds what the holder wants there. A name that is being registered at the same moment is handled later, by
     `hand_over`.
     """
     zone_store.lock_zone(tx, platform_domain_id)
@@ -115,25 +93,24 @@ def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) ->
 def note_foreign(
     tx: Tx, platform_domain_id: int, primary: str, gone: Sequence[Record], new: Sequence[Record]
 ) -> None:
-    """Note which records of a zone on a primary are not ours: names at or above which they stand can't be registered."""
+    """Store which records of a zone on a primary are not ours: names at or above them can't be registered."""
     zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        return  # what stands there is the built-in name server's by now, or another one's
+        return  # the zone was moved to another server
     zone_store.delete_these_records(tx, platform_domain_id, gone)
     zone_store.insert_records(tx, platform_domain_id, new)
 
 
 def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: datetime | None) -> None:
-    """Store that a check is done with, and its repair under way; `rebuilt_at` is what was known as it began.
+    """Store that a check is over and its repair begun; `rebuilt_at` is the zone's as the check began.
 
-    `serial` is what the zone is not checked at again, None where another check might find something else.
-
-    While the repair is stopped a rebuilt zone stays one: what of it is ours is not written down yet.
+    At `serial` the zone isn't checked again; None where another check may find something else. While the repair is stopped the zone
+    stays marked as rebuilt, because which of its records are ours is not stored yet.
     """
     zone_store.lock_zone(
         tx, platform_domain_id
-    )  # or it could forget a rebuilding that is found in this moment
+    )  # or a rebuild that is found at this moment would be forgotten
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     values: dict[str, object] = {"checked_serial": serial}
     if state.rebuilt_at == rebuilt_at and state.repair_stopped_at is None:

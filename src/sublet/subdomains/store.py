@@ -447,7 +447,11 @@ def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 _GENERATION = subdomains.c.generation + 1
 _ZONE = platform_domains.c.id == subdomains.c.platform_domain_id
 _IS_BUILT_IN = select(platform_domains.c.primary == "").where(_ZONE).scalar_subquery()
-_SERIAL = select(served_serial(platform_domains.c.serial, bindparam("zone_seconds", type_=BIG_ID))).where(_ZONE).scalar_subquery()
+_SERIAL = (
+    select(served_serial(platform_domains.c.serial, bindparam("zone_seconds", type_=BIG_ID)))
+    .where(_ZONE)
+    .scalar_subquery()
+)
 _AT = bindparam("changed_at", type_=Instant)
 NEXT_GENERATION: dict[str, Any] = {
     "generation": _GENERATION,
@@ -471,7 +475,7 @@ def change_moment(now: datetime) -> dict[str, object]:
     return {"changed_at": now, "zone_seconds": zone_seconds(now)}
 
 
-def followed_by_dns(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
+def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
     """Return the columns of the next generation if the name is, or may be, in the DNS; else none."""
     return NEXT_GENERATION if subdomain.generation > 0 else {}
 
@@ -709,11 +713,10 @@ def list_published_owners_of_zone(
 _WRITTEN_AHEAD = Prepared(insert(published_owners))
 
 
-def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
     """Record in advance that these owner names, each with its subdomain's id, may be in the zone from now on."""
     rows = [
-        {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
-        for subdomain_id, owner in sorted(owners)
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
     ]
     _WRITTEN_AHEAD.run_many(tx, rows)
 
@@ -734,21 +737,6 @@ def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
     _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
 
-_OWNERS_SENT = Prepared(
-    update(published_owners)
-    .where(
-        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
-        & (published_owners.c.sent == false())
-    )
-    .values(sent=True)
-)
-
-
-def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
-    """Record that a change of the zone had all owner names of these subdomains."""
-    _OWNERS_SENT.run(tx, ids=list(subdomain_ids))
-
-
 def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
     """Delete the owner names of a subdomain that no change of the zone had. Records there are not ours."""
     tx.connection.execute(
@@ -764,6 +752,12 @@ _OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
 def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
     """Delete these owner names, each with its subdomain's id, which are no longer in the zone."""
     _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+def delete_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
+    """Delete all owner names of a zone, which is on the built-in name server from now on."""
+    of_zone = select(subdomains.c.id).where(subdomains.c.platform_domain_id == platform_domain_id)
+    tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))
 
 
 def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:

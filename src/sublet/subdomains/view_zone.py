@@ -1,7 +1,7 @@
 """The zones of the built-in name server: a view of the registry, read for each query.
 
-A zone has the delegations of the names that `is_delegated`, and the adopted records. Where a delegation is, nothing adopted is
-visible at or below its name, wildcards included.
+A zone has the delegations of the names that `is_delegated`, and the adopted records. A delegation hides the adopted records at and
+below its name.
 """
 
 from collections import defaultdict
@@ -23,10 +23,10 @@ _Path = tuple[str, ...]
 
 
 def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
-    """Return the zones around query names (lower case, no final dot), by name; those that no zone on this name server holds are left out.
+    """Return the zones around query names (lower case, no final dot), by name; names that are in no zone of this server are left out.
 
-    `addresses` are the public addresses of the name server itself: what apex nameservers inside the zone resolve to. Names that share
-    what stands above them share a view, and its statements.
+    `addresses` are the public addresses of the name server itself, to which apex nameservers inside the zone resolve. Names below the
+    same platform domains share a view, and its queries.
     """
     paths = {name: (name, *ancestors(name)) for name in names}
     found = platform_domain_store.find_platform_domains_among(
@@ -55,7 +55,7 @@ def _view(
     paths: Sequence[_Path],
     addresses: Sequence[str],
 ) -> ZoneView:
-    """Return what a zone holds around these paths; `children` are the platform domains on them that stand on primaries of their own."""
+    """Return the content of a zone around these paths; `children` are the platform domains on them that are on primaries."""
     zone = platform_domain.domain
     owners = {zone, f"*.{zone}"}
     for path in paths:
@@ -67,17 +67,23 @@ def _view(
     _add_glue(tx, platform_domain, records)
     existing = {zone}
     for path in paths:
-        # Of names at and below a delegation nobody asks whether they exist (RFC 1034, section 4.3.2).
+        # Whether names at and below a delegation exist doesn't matter: they get a referral (RFC 1034, section 4.3.2).
         if path[0] != zone and not _is_delegated(path, records):
             existing.update(_existing(tx, platform_domain, path, records))
+    return ZoneView(
+        apex_of(platform_domain, serial_of(tx, platform_domain), addresses), records, frozenset(existing)
+    )
+
+
+def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
+    """Return the serial of a zone on the built-in name server, which grows with the newest change of a name."""
     newest = store.find_newest_change(tx, platform_domain.id)
     seconds = 0 if newest is None else platform_domain_store.zone_seconds(newest)
-    serial = platform_domain_store.served_serial(platform_domain.serial, seconds)
-    return ZoneView(apex_of(platform_domain, serial, addresses), records, frozenset(existing))
+    return int(platform_domain_store.served_serial(platform_domain.serial, seconds))
 
 
 def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
-    """Tell whether a delegation stands on a path; no, where a label has a dot in it, and the path names that are not above."""
+    """True if a name on the path is delegated. False if a label contains a dot: the names of such a path aren't above it."""
     if "\\." in path[0]:
         return False
     return any(record.type == "NS" for each in path for record in records.get(each, ()))
@@ -86,7 +92,7 @@ def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> boo
 def _existing(
     tx: Tx, platform_domain: PlatformDomain, path: _Path, records: Mapping[str, tuple[Record, ...]]
 ) -> _Path:
-    """Return which names of a path exist: those with records, and all above; those above other names of the zone, or platform domains."""
+    """Return the names of a path that exist: those with records, with records below them, or with a platform domain below them."""
     if path[0] in records:
         return path
     keys = (
@@ -100,9 +106,9 @@ def _existing(
 
 
 def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
-    """Return the delegation of a platform domain that stands on a primary of its own, below a zone that doesn't.
+    """Return the delegation of a platform domain that is on a primary, below a zone on the built-in name server.
 
-    Its nameservers are those of its apex; addresses are known of those that are watched as its secondaries.
+    Its nameservers are those of its apex; addresses are known for those that are its secondaries.
     """
     ttl_seconds = child.apex_ttl_seconds
     records = {

@@ -1,7 +1,8 @@
-"""A zone on a primary server of one's own: changed by fenced UPDATE messages, read back from the same server."""
+"""A zone on a primary: changed by UPDATE messages with a fence, and read back from the same server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 import dns.exception
 import dns.update
@@ -17,26 +18,49 @@ from sublet.platform_domains import zone_state_store
 from sublet.subdomains.publishing import Batch, Result, settle_fence
 from sublet.worker.judgement import absent_owners, judge, without_wildcard
 from sublet.worker.leased import under
-from sublet.worker.zones import BatchRefused, BatchStale, ReadBack
 
 TIMEOUT_SECONDS = 5.0
 """How long a primary may take for one message, and for being read back."""
 
 OF_THE_BATCH = frozenset({"in_use", "refused", "failure", "not_understood"})
-"""Causes that may lie in what a message carries; the others concern the zone as a whole."""
+"""Causes that may lie in the content of a message; the others concern the whole zone."""
 
 _ASK_AGAIN = frozenset({"no_answer", "key", "unsigned"})
-"""Causes of which the message may have been applied, or that a look at the fence tells apart."""
+"""Causes after which the message may have been applied, or which reading the fence tells apart."""
 
 FindPrimary = Callable[[str], Primary]
 log = structlog.get_logger()
 
 
-class PrimaryZone:
-    """One zone on a primary; `find_primary` gives the primary of a name, with its key.
+class BatchRefused(Exception):  # noqa: N818 - the name server's answer, no fault of ours
+    """A batch was refused whole, and nothing of it is in the zone, for this cause.
 
-    It knows whether it is certain what stands at the fence: at first, after another worker had the zone, and after whatever was not
-    told for certain, it asks.
+    An unsigned answer may say so too ("refused", by Knot): that is certain once a later update has replaced the fence.
+    `was_sent` tells that a server refused it; otherwise it was not even sent.
+    """
+
+    def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
+        super().__init__(detail)
+        self.cause = cause
+        self.was_sent = was_sent
+
+
+class BatchStale(Exception):  # noqa: N818 - as above
+    """The zone has changed since the batch was begun, so nothing of it was applied: it has to be begun again."""
+
+
+ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
+"""Reads back what is served after a change, and returns the outcome of each name.
+
+Raises PrimaryFault where nothing can be read back.
+"""
+
+
+class PrimaryZone:
+    """One zone on a primary; `find_primary` returns a primary with its key by its name.
+
+    It remembers whether the fence is known for certain. When it isn't (at first, after another worker had the zone, after an
+    uncertain answer), it asks the primary before the next update.
     """
 
     def __init__(self, db: Database, find_primary: FindPrimary) -> None:
@@ -46,7 +70,14 @@ class PrimaryZone:
         self._epoch: int | None = None
 
     async def change(self, batch: Batch) -> ReadBack:
-        """As `Zone.change`."""
+        """Change the zone by a batch; return what reads it back. Other names may be sent before that is done.
+
+        Raises:
+            BatchRefused: nothing was applied; halves of the batch may be.
+            BatchStale: nothing was applied; the same batch may be, begun again.
+            PrimaryFault: nothing can be published in this zone now; whether the batch was applied is not known.
+            Unavailable: the database can't be used.
+        """
         try:
             primary, message = await self._prepare(batch)
         except (PrimaryFault, BatchRefused, BatchStale):
@@ -63,7 +94,7 @@ class PrimaryZone:
             if fault.cause == "unreachable":
                 await self._forget(batch)
             await self._understand(primary, batch, fault)
-        # The next message is begun with what this one has put at the fence.
+        # The next message expects the fence that this one has set.
         await self._db.write(
             under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
         )
@@ -71,7 +102,7 @@ class PrimaryZone:
         return partial(self._read_back, primary, batch)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
-        """Return the primary, about whose fence there is no doubt any more, and the message to send."""
+        """Return the primary, whose fence is certain then, and the message to send."""
         primary = self._find_primary(batch.primary)
         epoch = None if batch.lease is None else batch.lease.epoch
         if not self._is_certain or epoch != self._epoch:
@@ -93,11 +124,11 @@ class PrimaryZone:
             raise BatchRefused("refused", str(error), was_sent=False) from error
 
     async def _forget(self, batch: Batch) -> None:
-        """Forget a message of which nothing was sent, so that it can't be applied some day."""
+        """Forget a message of which nothing was sent, which can't be applied later."""
         await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
-        """Learn from the fence what became of earlier messages; whoever has moved it, the batch is stale then."""
+        """Derive from the fence which earlier messages were applied; if it has changed, the batch is stale."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         meaning = await self._db.write(
             under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
@@ -111,7 +142,7 @@ class PrimaryZone:
     async def _understand(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
         """Return if the message was applied after all; else raise what its failure means.
 
-        A signed look at the fence tells more than an answer that nobody vouches for, which most answers about keys are.
+        A signed answer about the fence tells more than an unsigned failure, and most failures about keys are unsigned.
         """
         if not fault.certain and fault.cause not in _ASK_AGAIN:
             raise fault

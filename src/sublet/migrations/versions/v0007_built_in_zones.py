@@ -38,7 +38,9 @@ WHERE generation <> published_generation
 def upgrade() -> None:
     """Keep only adopted records in `zone_records`, and publish all names of zones on the built-in name server."""
     op.create_index(
-        "ix_subdomains_platform_domain_id_generation_at", "subdomains", ["platform_domain_id", "generation_at"]
+        "ix_subdomains_platform_domain_id_generation_at",
+        "subdomains",
+        ["platform_domain_id", "generation_at"],
     )
     op.execute(sa.text(OURS))
     op.execute(sa.text(OWNERS))
