@@ -30,9 +30,9 @@ from sublet.http.idempotency_store import idempotency_keys  # noqa: F401 - the d
 from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.platform_domains.store import update_platform_domain
 from sublet.schema import metadata
 from sublet.subdomains import store
-from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.milestones import Dates
 from sublet.subdomains.model import Register, Subdomain
 from sublet.subdomains.publishing import Batch, Result, begin_publication, record_publication
@@ -119,8 +119,9 @@ class Registry:
         return self.subdomain(outcome.id)
 
     def move(self, primary: str = "main", domain: str = "example.test") -> None:
-        """Move a zone to a primary that only the test knows."""
-        self.write(edit_zone_settings, OPERATOR, domain, {"primary": primary}, force=True)
+        """Say that a zone is on a primary, which only the test knows."""
+        domain_id = self.domains[domain]
+        self.write(lambda tx: update_platform_domain(tx, domain_id, primary=primary))
 
     def subdomain(self, subdomain_id: int) -> Subdomain:
         """Return a stored subdomain."""

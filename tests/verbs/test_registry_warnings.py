@@ -22,10 +22,9 @@ ROLLED = Record(ZONE, "DNSKEY", 3600, "257 3 13 BBBB")
 
 @pytest.fixture
 def signed_name(registry: Registry) -> Subdomain:
-    """A name with a DS record, below a zone on a primary (by its settings)."""
-    found = registry.register(f"shop.{ZONE}", nameservers=NS, ds_records=(DS,))
-    edit(registry, primary="main")
-    return found
+    """A name with a DS record, in a zone on a primary."""
+    registry.move()
+    return registry.register(f"shop.{ZONE}", nameservers=NS, ds_records=(DS,))
 
 
 def edit(registry: Registry, **values: object) -> None:
@@ -38,7 +37,9 @@ def check(registry: Registry, *live: Record) -> None:
     domain_id = registry.domains[ZONE]
     domain = registry.read(platform_domain_store.find_platform_domain, domain_id)
     assert domain is not None
-    found = registry.read(check_zone, domain, iter([SOA, *live]), transfer_began_at=registry.now)
+    found = registry.read(
+        check_zone, domain, iter([SOA, *live]), transfer_began_at=registry.now, rebuilt=False
+    )
     registry.write(begin_repair, OPERATOR, domain_id, "main", found.repairs)
 
 
