@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
+from sublet.primaries.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Table
+from sublet.subdomains.change_zone import change_zone
 
 from sublet.accounts.tokens import issue_token
 from sublet.accounts.users import add_user
@@ -33,11 +34,10 @@ from sublet.migrations import upgrade
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.primaries.publishing import Result, begin_publication, record_publication
 from sublet.registry.copy_store import list_copied
-from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, UpdateNameservers
-from sublet.subdomains.publishing import Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from sublet.subdomains.change_zone import change_zone
+
 from sublet.audit import Actor
 from sublet.doctor.checks import check_running
 from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains.change_zone import change_zone
+from sublet.primaries.publishing import begin_publication
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publishing import begin_publication
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.crash_checks import HOST, NAME, WITH_GLUE, standing, zone_is_right
 from support.publisher_outage import Outage

@@ -8,9 +8,9 @@ from typing import Any
 
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
-from sublet.dns.update import fence_name
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
+from sublet.primaries.update import fence_name
 from support.name_servers import NameServerProcess, primary
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import ServeProcess, serve_process

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from sublet.db import Database, open_database
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Primary, ZoneView
-from sublet.subdomains.publish_store import count_waiting
+from sublet.primaries.publisher import Publisher
+from sublet.primaries.store import count_waiting
 from sublet.subdomains.view_zone import view_zones
-from sublet.worker.publisher import Publisher
 from support.registry import Registry
 
 WAIT_SECONDS = 40.0

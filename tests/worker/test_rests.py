@@ -7,11 +7,12 @@ import pytest
 from sqlalchemy import select
 
 from sublet.db import Tx
-from sublet.subdomains.publish_store import count_waiting
+from sublet.primaries import publisher
+from sublet.primaries.publisher import REST_MAX_SECONDS, SMALL_BATCH, rest_after
+from sublet.primaries.store import count_waiting
 from sublet.subdomains.store import subdomains
+from sublet.subdomains.sweep import clockwork
 from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept
-from sublet.worker import clockwork, publisher
-from sublet.worker.publisher import REST_MAX_SECONDS, SMALL_BATCH, rest_after
 from support.running_service import registry_address, running_service
 from support.serve_process import wait_until
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Delete, Engine, event
+from sublet.worker.built_in_zone import BuiltInZone
 
 from long.faults.races import (
     check_coupon_is_used_once,
@@ -26,11 +27,10 @@ from sublet.errors import Unavailable
 from sublet.http import subdomains as endpoints
 from sublet.http.idempotency import write_once
 from sublet.platform_domains import zone_store
+from sublet.primaries.publishing import Batch, Result
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.publishing import Batch, Result
-from sublet.worker.built_in_zone import BuiltInZone
 from support.crash_checks import check_crash_leaves_nothing_old, delete_it
 from support.guard_checks import (
     check_active_is_what_answers,

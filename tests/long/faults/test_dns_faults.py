@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import delete, update
 
 from sublet.db import Tx
-from sublet.dns.plan import ImplausiblePlan, ZoneChanges, plan_changes
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
+from sublet.primaries.plan import ImplausiblePlan, ZoneChanges, plan_changes
 from sublet.subdomains.store import next_generation, subdomains
 from support.crash_checks import HOST, NAME, WITH_GLUE, check, standing, zone_is_right
 from support.publisher_outage import Outage, service_with_outage

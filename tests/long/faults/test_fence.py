@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from sublet.subdomains.change_zone import change_zone
 
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
+from sublet.primaries.publishing import Batch, begin_publication
 from sublet.subdomains import change_zone as module
-from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.publishing import Batch, begin_publication
 from support.crash_checks import HOST, NAME, standing, zone_is_right
 from support.guard_checks import check_stale_change_is_refused
 from support.publisher_outage import Outage, service_with_outage

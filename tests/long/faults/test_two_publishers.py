@@ -7,20 +7,21 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sublet.worker.zones import ReadBack
 
 from sublet.db import Tx
-from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
-from sublet.dns.update import fence_name
 from sublet.platform_domains import zone_store
+from sublet.primaries import publisher
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.publishing import Batch
+from sublet.primaries.update import fence_name
+from sublet.processes import leased
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publishing import Batch
 from sublet.subdomains.store import published_owners, select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.worker import leased, publisher
-from sublet.worker.zones import ReadBack
 from support.dns_updates import skip_without
 from support.leases import find, run_out
 from support.name_servers import primary
