@@ -15,7 +15,8 @@ import pytest
 
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record
-from sublet.dns.verify import DifferentName, ZoneDifferences, compare_zone, matches
+from sublet.dns.verify import matches
+from sublet.primaries.compare_zone import DifferentName, ZoneDifferences, compare_zone
 from support.in_memory_zone import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
 
 NAMES = [f"n{number}.zone.example" for number in range(250)]

@@ -15,8 +15,7 @@ import dns.rdatatype
 
 from sublet.dns.names import is_at_or_below
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
-from sublet.dns.types import Record
-from sublet.dns.verify import DELEGATION_TYPES
+from sublet.dns.types import DELEGATION_TYPES, Record
 from sublet.dns.wire import (
     ADDITIONAL,
     ANSWER,
@@ -28,13 +27,12 @@ from sublet.dns.wire import (
     read_record,
     walk,
 )
-from sublet.primaries.plan import RECORD_TYPES
 
 WINDOW_QUERIES = 100
 """How many queries are under way at once on the one connection."""
 
 _ABOUT_DS = frozenset({dns.rdatatype.DS, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
-_CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*RECORD_TYPES, "SOA")}
+_CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*DELEGATION_TYPES, "SOA")}
 _LOOKED_AT = frozenset(_CODES.values())
 _OPCODE = 0x7800
 _DO = 0x8000
@@ -136,7 +134,7 @@ async def read_delegation(
     questions = [_Question(zone, "SOA", left_over=False)]
     questions += [_Question(name, rdtype, left_over=False) for rdtype in ("NS", "DS")]
     questions += [
-        _Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in RECORD_TYPES
+        _Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in DELEGATION_TYPES
     ]
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
     async with _connection(address, timeout_seconds) as streams:
@@ -157,7 +155,7 @@ async def _read_wildcard(
     """What the wildcard of a zone makes at any owner that is not there: its records without their owner."""
     owner = f"*.{zone}"
     served: dict[str, set[Record]] = {owner: set()}
-    questions = [_Question(owner, rdtype, left_over=True) for rdtype in RECORD_TYPES]
+    questions = [_Question(owner, rdtype, left_over=True) for rdtype in DELEGATION_TYPES]
     await _ask_all(reader, writer, questions, served)
     return {_value(each) for each in served[owner]}
 
@@ -296,9 +294,9 @@ def _served(question: _Question, response: _Response) -> Iterator[Record]:
         raise _BadResponse(f"answers {dns.rcode.to_text(dns.rcode.Rcode(response.rcode))} to {asked}")
     if not _speaks_for_zone(question, response):
         raise _BadResponse(f"gives neither an answer with authority nor a referral for {asked}")
-    wanted = DELEGATION_TYPES
+    wanted: tuple[str, ...] = DELEGATION_TYPES
     if not question.left_over and question.rdtype != "NS":
-        wanted = frozenset({question.rdtype})
+        wanted = (question.rdtype,)
     for section, records in enumerate(response.records):
         for record in records:
             here = record.owner == question.owner

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from sublet.secret import Secret
+
+DELEGATION_TYPES: Final = ("NS", "DS", "A", "AAAA")
+"""The types of the records of a delegation: everything that is ever published at a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from sublet.dns.types import Record
-from sublet.primaries.plan import RECORD_TYPES
+from sublet.dns.types import DELEGATION_TYPES, Record
 
 MALFORMED = (ValueError, IndexError, struct.error, RecursionError)
 """What reading raises of what is no message; dnspython's DNSException besides."""
@@ -25,7 +24,7 @@ ANSWER, AUTHORITY, ADDITIONAL = 0, 1, 2
 SIGNER_TYPES = frozenset({dns.rdatatype.RRSIG, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
 """What a signing server makes by itself, two thirds of a signed zone."""
 
-_TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in RECORD_TYPES}
+_TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in DELEGATION_TYPES}
 
 
 class Place(NamedTuple):

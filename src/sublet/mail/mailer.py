@@ -16,9 +16,9 @@ from sublet.mail import store
 from sublet.mail.model import Failure, Mail, Outbox
 from sublet.mail.outbox import claim, record_delivery
 from sublet.mail.transport import NotSent, ServerAway, Transport
+from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
 
 POLL_SECONDS = 1.0
-FAULT_PAUSE_SECONDS = 1.0
 AWAY_PAUSE_MIN_SECONDS = 1.0
 AWAY_PAUSE_MAX_SECONDS = 60.0
 CONNECTION_MAILS_MAX = 100
@@ -48,18 +48,14 @@ class Mailer:
         self.oldest_seconds = 0.0
 
     async def run(self) -> None:
-        """Send mails until cancelled. A fault is logged, and the loop continues after a pause."""
-        while True:
-            try:
-                await self._count()
-                if not await self.send_due():
-                    # Polls instead of waking at each commit: few commits add mail, and no mail is that urgent.
-                    await asyncio.sleep(POLL_SECONDS)
-            except Unavailable:
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
-            except Exception:
-                log.exception("mailer_fault")
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        """Send mails until cancelled."""
+
+        async def step() -> float:
+            await self._count()
+            # Polls instead of waking at each commit: few commits add mail, and no mail is that urgent.
+            return 0.0 if await self.send_due() else POLL_SECONDS
+
+        await repeat(step, "mailer_fault")
 
     async def send_due(self) -> bool:
         """Send the mails that are due, one after the other; return True if any was tried.

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.db import Tx
-from sublet.dns.types import Record
-from sublet.dns.verify import DELEGATION_TYPES, ZoneDifferences, compare_zone
+from sublet.dns.types import DELEGATION_TYPES, Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries import store as publish_store
+from sublet.primaries.compare_zone import ZoneDifferences, compare_zone
 from sublet.primaries.plan import is_publishable
-from sublet.primaries.publishing import desired_records
 from sublet.primaries.update import fence_name
 from sublet.subdomains import store
+from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.naming import name_above
 
 CLOCK_MARGIN = timedelta(seconds=5)
@@ -85,7 +85,7 @@ def check_zone(
     just_published: set[str] = set()
     judged_before = transfer_began_at - CLOCK_MARGIN
     names = 0
-    for subdomain in publish_store.stream_published(tx, platform_domain.id):
+    for subdomain in store.stream_published(tx, platform_domain.id):
         names += 1
         if subdomain.generation != subdomain.published_generation:
             waiting.add(subdomain.fqdn)

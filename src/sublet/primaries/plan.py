@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sublet.dns.names import NAME_OCTETS_MAX, ancestors, is_below
-from sublet.dns.types import Record
-
-RECORD_TYPES: Final = ("NS", "DS", "A", "AAAA")
-"""The types that a delegation consists of; no other is ever added or deleted."""
+from sublet.dns.types import DELEGATION_TYPES, Record
 
 DELETIONS_ALWAYS_PLAUSIBLE: Final = 20
 
@@ -24,7 +21,7 @@ class ImplausiblePlan(Exception):  # noqa: N818 - a fault: the registry or the c
 class ZoneChanges:
     """What is to change in one zone, both parts sorted.
 
-    At each of `delete_owners` every type of `RECORD_TYPES` is deleted (by type: a server may refuse or over-fulfil "ANY"); then
+    At each of `delete_owners` every type of `DELEGATION_TYPES` is deleted (by type: a server may refuse or over-fulfil "ANY"); then
     `adds` are added.
     """
 
@@ -41,7 +38,7 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
     update), and the rdata.
 
     Raises:
-        ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `RECORD_TYPES`; two TTLs in
+        ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `DELEGATION_TYPES`; two TTLs in
             one record set (RFC 2181, section 5.2); DS records without NS; an address neither at nor below a name with NS.
     """
     delete_owners = tuple(sorted(set(may_be_published)))
@@ -52,7 +49,7 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
     ttls_seconds: dict[tuple[str, str], int] = {}
     delegated = {record.owner for record in adds if record.type == "NS"}
     for record in adds:
-        if record.type not in RECORD_TYPES:
+        if record.type not in DELEGATION_TYPES:
             raise ImplausiblePlan(f"{record.owner} would get a record of type {record.type!r}")
         if ttls_seconds.setdefault((record.owner, record.type), record.ttl_seconds) != record.ttl_seconds:
             raise ImplausiblePlan(f"the {record.type} records of {record.owner} have more than one TTL")

@@ -45,9 +45,9 @@ from sublet.processes.leases import (
     take_lease,
 )
 from sublet.processes.model import Lease, LeaseLost
+from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
 
 POLL_SECONDS = 0.25
-FAULT_PAUSE_SECONDS = 1.0
 STALE_PAUSE_SECONDS = 0.05
 STALE_MAX = 20
 """How often in a row a zone may be found changed by someone else before it rests: two servers may answer at its address."""
@@ -97,24 +97,20 @@ class Publisher:
         self.causes: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Publish until cancelled; a fault is logged, and the loop goes on after a pause."""
+        """Publish until cancelled."""
         renewing = asyncio.create_task(self._renew())
         try:
-            while True:
-                try:
-                    await self.publish_waiting()
-                    await asyncio.sleep(LOOK_PAUSE_SECONDS)
-                    await self._db.changed(POLL_SECONDS)
-                except Unavailable:
-                    await asyncio.sleep(FAULT_PAUSE_SECONDS)
-                except Exception:
-                    log.exception("publisher_fault")
-                    await asyncio.sleep(FAULT_PAUSE_SECONDS)
+            await repeat(self._step, "publisher_fault")
         finally:
             ending = [renewing, *self._tasks.values()]
             for task in ending:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
+
+    async def _step(self) -> float:
+        await self.publish_waiting()
+        await self._db.changed(POLL_SECONDS)
+        return LOOK_PAUSE_SECONDS
 
     async def _renew(self) -> None:
         """Renew the leases of the zones that are being published: a name server may take longer to answer than a lease lasts."""

@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
-from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
@@ -27,8 +26,7 @@ from sublet.primaries.hand_over import hand_over
 from sublet.primaries.update import new_fence
 from sublet.processes.model import Lease
 from sublet.subdomains import store
-from sublet.subdomains.lifecycle import is_delegated
-from sublet.subdomains.model import Placed
+from sublet.subdomains.lifecycle import desired_records
 
 BATCH_MAX = 100
 """How many names one batch has at most, where the settings of the zone's primary don't say it."""
@@ -87,13 +85,6 @@ class Result:
     nothing_sent: bool = False
 
 
-def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records that the parent zone is to have for a name: none when it is not delegated."""
-    if not is_delegated(subdomain):
-        return ()
-    return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
-
-
 def begin_publication(
     tx: Tx,
     platform_domain_id: int,
@@ -111,7 +102,7 @@ def begin_publication(
         return None
     if not platform_domain.primary:
         # Changed while the zone was moved to the built-in name server, which serves what is committed.
-        publish_store.republish(tx, publish_store.list_waiting_ids(tx, platform_domain_id))
+        store.republish(tx, store.list_waiting_ids(tx, platform_domain_id))
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)

@@ -4,24 +4,70 @@ A large repair takes many transactions, so that other work goes on between them:
 a bounded number of names each, then `end_repair`. Each may be repeated.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from sublet import audit
 from sublet.audit import Actor
 from sublet.counted import counted
-from sublet.db import Tx
+from sublet.db import Database, Tx
 from sublet.dns.types import Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.primaries import store as publish_store
+from sublet.primaries.check_process import Outcome
 from sublet.primaries.check_zone import Leftover, Repairs
 from sublet.primaries.plan import implausible_deletions
+from sublet.processes.leased import under
+from sublet.processes.model import Lease
 from sublet.subdomains import store
 
+T = TypeVar("T")
 STEP_MAX = 500
 """Most rows in one transaction of a repair."""
+
+
+async def repair(
+    db: Database,
+    actor: Actor,
+    platform_domain_id: int,
+    primary: str,
+    found: Outcome,
+    *,
+    force: bool = False,
+    lease: Lease | None = None,
+) -> str | None:
+    """Store what a check found and have it repaired; return why nothing is removed, if the brake stops that.
+
+    After a crash in between the zone is checked again. `lease` is the worker's; the operator needs none.
+
+    Raises:
+        Conflict: the zone was moved to another server.
+        LeaseLost: another worker has taken the lease.
+    """
+    repairs = found.repairs
+    reason = await db.write(
+        under, lease, begin_repair, actor, platform_domain_id, primary, repairs, force=force
+    )
+    for ids in _steps(repairs.wrong_ids):
+        await db.write(under, lease, republish, platform_domain_id, ids)
+    if reason is None:
+        for leftovers in _steps((*repairs.leftovers, *repairs.reclaimed)):
+            await db.write(under, lease, reclaim, platform_domain_id, leftovers)
+    for gone in _steps(found.foreign_gone):
+        await db.write(under, lease, note_foreign, platform_domain_id, primary, gone, ())
+    for new in _steps(found.foreign_new):
+        await db.write(under, lease, note_foreign, platform_domain_id, primary, (), new)
+    serial = found.serial if repairs.is_settled else None
+    await db.write(under, lease, end_repair, platform_domain_id, serial, found.rebuilt_at)
+    return reason
+
+
+def _steps(things: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(things), STEP_MAX):
+        yield things[start : start + STEP_MAX]
 
 
 def stop_reason(found: Repairs) -> str | None:
@@ -72,7 +118,7 @@ def begin_repair(
 def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -> None:
     """Have names of a zone published again, as they are stored."""
     zone_store.lock_zone(tx, platform_domain_id)
-    publish_store.republish(tx, subdomain_ids)
+    store.republish(tx, subdomain_ids)
 
 
 def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
@@ -88,7 +134,7 @@ def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) ->
         to = holders.get(each.fqdn, each.subdomain_id)
         store.move_published_owner(tx, each.owner, each.subdomain_id, to)
         again.add(to)
-    publish_store.republish(tx, again)
+    store.republish(tx, again)
 
 
 def note_foreign(

@@ -1,7 +1,7 @@
-"""The watch over the name servers: which serial each has of the zones on primaries, and which secondary lacks what since when.
+"""The watch over the name servers of zones on primaries: the serial of each, and since when a secondary is behind.
 
-It only asks, as anybody may (`dns.serial`), and keeps what it learns in memory, for the metrics and the log. Zones on the
-built-in name server are not watched: it gives no transfers, so none of their secondaries can follow it.
+It asks without a key (`dns.serial`), and keeps the answers in memory, for the metrics and the log. Zones on the built-in name server
+are not watched: it gives no transfers, so they have no secondaries.
 """
 
 import asyncio
@@ -12,21 +12,20 @@ import structlog
 
 from sublet.db import Database, Tx
 from sublet.dns.serial import is_newer, lacks_since, standing_of
-from sublet.errors import Unavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
+from sublet.processes.repeat import repeat
 from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
 
 POLL_SECONDS = 5.0
-FAULT_PAUSE_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
-"""How long a server may take to tell its serial."""
+"""The timeout of a question for a serial."""
 FOLLOW_SECONDS = 10.0
-"""How long a secondary may lack what its primary has before that is told."""
+"""How long a secondary may be behind before its standing says so."""
 HISTORY_MAX = 1000
-"""How many serials of a primary are remembered; of more every other one is forgotten."""
+"""The most serials of a primary that are remembered; when there are more, every other one is dropped."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
 WELL = frozenset({"current", "unjudged"})
@@ -35,17 +34,17 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one server of a zone; `server` is the primary's name in the settings, or the secondary's host.
+    """The state of one server of a zone; `server` is the primary's name in the settings, or the secondary's host.
 
     `standing` is one of:
 
-    - "current": it answers; a secondary has what the primary has, or has lacked it for no longer than `FOLLOW_SECONDS`.
-    - "behind": it has lacked it for longer.
-    - "ahead": its serial is newer than the primary's, so it does not follow until the primary's has passed it.
-    - "away": it does not tell its serial (None), by `cause` and `detail`.
+    - "current": it answers; a secondary has the primary's zone, or has been behind for at most `FOLLOW_SECONDS`.
+    - "behind": it has been behind for longer.
+    - "ahead": its serial is newer than the primary's, so it doesn't follow until the primary's is newer again.
+    - "away": it gives no serial; `cause` and `detail` say why.
     - "unjudged": a secondary answers, and the primary is away.
 
-    `lag_seconds` tells for how long a secondary has not had what the primary has; None where that isn't known.
+    `lag_seconds` is how long a secondary has been behind; None if that isn't known.
     """
 
     zone: str
@@ -60,18 +59,18 @@ class Standing:
 
 @dataclass(slots=True)
 class _Watched:
-    """What is remembered of a zone from look to look; the instants are the monotonic clock's."""
+    """What is remembered of a zone between looks; instants are of the monotonic clock."""
 
     primary: str
     history: list[tuple[int, float]] = field(default_factory=list)
-    """The primary's serials that some secondary may lack, each with when it was first seen."""
+    """The primary's serials that a secondary may lack, each with the instant at which it was first seen."""
     last_serials: dict[str, int] = field(default_factory=dict)
-    """What each secondary had when it last answered."""
+    """The serial of each secondary when it last answered."""
     ahead_since: dict[str, float] = field(default_factory=dict)
 
 
 class ServerWatch:
-    """Asks for ever; `standings` has what the last look found, in the order of the platform domains and their secondaries."""
+    """Asks all name servers; `standings` has the last answers, in the order of the platform domains and their secondaries."""
 
     def __init__(
         self, db: Database, find_primary: FindPrimary, monotonic: Monotonic = monotonic_seconds
@@ -84,16 +83,13 @@ class ServerWatch:
         self.standings: tuple[Standing, ...] = ()
 
     async def run(self) -> None:
-        """Ask for ever; a fault is logged and waited out, it never ends the loop."""
-        while True:
-            try:
-                await self.look()
-                await asyncio.sleep(POLL_SECONDS)
-            except Unavailable:
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
-            except Exception:
-                log.exception("server_watch_fault")
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        """Ask until cancelled."""
+
+        async def step() -> float:
+            await self.look()
+            return POLL_SECONDS
+
+        await repeat(step, "server_watch_fault")
 
     async def look(self) -> None:
         """Ask every server of every zone on a primary once, all at the same time."""
@@ -137,12 +133,12 @@ class ServerWatch:
         return [first, *rest]
 
     def _tell(self, standings: Iterable[Standing]) -> None:
-        """Log what has changed; of a server that was never seen only what is not well."""
+        """Log changes of a standing; for a server that is new only a standing that is not well."""
         told = {}
         for each in standings:
             key = (each.zone, each.role, each.server)
             before = self._told.get(key, "current")
-            # An unjudged secondary may be as before: its primary's line says what there is to say.
+            # An unjudged secondary may be as before; the line of its primary says what is wrong.
             told[key] = before if each.standing == "unjudged" and before != "away" else each.standing
             if told[key] != before:
                 write = log.info if each.standing in WELL else log.warning
@@ -163,10 +159,10 @@ def _list_zones(tx: Tx) -> list[PlatformDomain]:
 
 
 def _remember(watched: _Watched, serial: int, now: float) -> None:
-    """Put the primary's serial at the end of its history, if it is new; forget what no secondary lacks, and what is too much."""
+    """Append the primary's serial to its history, if it is new; drop what no secondary lacks, and every other one beyond `HISTORY_MAX`."""
     history = watched.history
     if history and history[-1][0] != serial and not is_newer(serial, history[-1][0]):
-        history.clear()  # the primary was built anew from something older
+        history.clear()  # the primary was rebuilt from an older zone
     if not history or history[-1][0] != serial:
         history.append((serial, now))
     while len(history) > 1 and not any(is_newer(history[0][0], has) for has in watched.last_serials.values()):
@@ -178,7 +174,7 @@ def _remember(watched: _Watched, serial: int, now: float) -> None:
 def _judge(
     watched: _Watched, zone: str, host: str, answer: SerialAnswer, primary_serial: int | None, now: float
 ) -> Standing:
-    """Tell how a secondary stands, by its answer and the primary's."""
+    """Return the standing of a secondary, from its answer and the primary's."""
     if answer.serial is None:
         return Standing(zone, SECONDARY, host, "away", cause=answer.cause, detail=answer.detail)
     if primary_serial is None:

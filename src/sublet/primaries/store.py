@@ -1,13 +1,12 @@
-"""All SQL of publishing: which names wait, what of them is or may be in the zone, and what came of an attempt."""
+"""The SQL of publishing: which names wait, and the outcomes of attempts."""
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
     Integer,
     bindparam,
     func,
@@ -20,25 +19,15 @@ from sublet.db import Prepared, Tx
 from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
 from sublet.schema import STREAMED
 from sublet.subdomains import store
-from sublet.subdomains.model import PlacedName, Subdomain
+from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import (
-    NEXT_GENERATION,
-    RELEASED,
     UNPUBLISHED,
-    change_moment,
-    published_owners,
-    read_delegation,
+    in_pieces,
     read_subdomains,
     select_subdomains,
     subdomains,
 )
 
-T = TypeVar("T")
-
-NAMED_MAX = 1000
-"""How many rows one statement names at most, by their ids or names."""
-
-# What is asked several times a second, or of each batch, is built once, as in `store.py`.
 # A next attempt further away than the longest pause was set by a clock that was wrong.
 _DUE = or_(
     subdomains.c.next_attempt_at.is_(None),
@@ -114,22 +103,6 @@ def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) ->
     return bool(_ANY_WAITING.all(tx, **_due(tx), of=platform_domain_id, ids=list(besides)))
 
 
-_SETTLED = Prepared(
-    select(subdomains.c.id).where(
-        subdomains.c.id.in_(_THESE)
-        & or_(
-            subdomains.c.generation == subdomains.c.published_generation,
-            subdomains.c.provision_error.is_not(None),
-        )
-    )
-)
-
-
-def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
-    """Of which of these names does the DNS follow the last change, or has refused to? Asked often, for those who wait for it."""
-    return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """How many names wait for their publication, and since when the one that waits longest; None when none does."""
@@ -146,14 +119,6 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
         .group_by(subdomains.c.platform_domain_id)
     )
     return {row[0]: Waiting(row[1], row[2]) for row in rows}
-
-
-def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
-    """Return all names of this platform domain that wait for publication, due or not."""
-    query = select(subdomains.c.id).where(
-        (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
-    )
-    return [row[0] for row in tx.connection.execute(query)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,52 +185,6 @@ def record_failure(
     return recorded.rowcount > 0
 
 
-def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Have these names published again, as they are stored: on a primary by the publisher, on the built-in name server at once."""
-    for ids in _in_pieces(sorted(subdomain_ids)):
-        tx.connection.execute(
-            update(subdomains)
-            .where(subdomains.c.id.in_(ids))
-            .values(NEXT_GENERATION | {"updated_at": tx.now}),
-            change_moment(tx.now),
-        )
-
-
-def _in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Return items in the order that they have, so many at a time as one statement may name: a whole zone is more."""
-    for start in range(0, len(items), NAMED_MAX):
-        yield items[start : start + NAMED_MAX]
-
-
-_SHORT = (
-    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
-    subdomains.c.nameservers,
-    subdomains.c.glue,
-    subdomains.c.ds_records,
-)
-
-
-def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
-    """Which subdomains of this platform domain are not released, or still have something in the zone? One after the other."""
-    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
-    for row in tx.connection.execute(query):
-        *own, nameservers, glue, ds_records = row
-        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
-
-
-def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """The same as whole subdomains, all at once."""
-    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
-    return read_subdomains(Subdomain, tx.connection.execute(query))
-
-
-def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
-    owned = select(published_owners.c.subdomain_id)
-    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
-        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
-    )
-
-
 def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) -> dict[str, int]:
     """Which of these names ever stood in the zone, under whatever row? Each with the id of its newest row."""
     rows = tx.connection.execute(
@@ -287,23 +206,8 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
 def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
     """Which of these names are held, and by which row?"""
     found: dict[str, int] = {}
-    for some in _in_pieces(sorted(fqdns)):
+    for some in in_pieces(sorted(fqdns)):
         held = subdomains.c.fqdn.in_(some) & subdomains.c.released_at.is_(None)
         rows = tx.connection.execute(select(subdomains.c.fqdn, subdomains.c.id).where(held))
         found |= {row[0]: row[1] for row in rows}
     return found
-
-
-_OF_NAME = subdomains.c.fqdn == bindparam("name")
-WAITS = (
-    select(subdomains.c.id)
-    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
-    .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
-)
-"""The rows of a name of a platform domain that wait for their publication; for `free_name_store`."""
-_WAITS = Prepared(WAITS.limit(1))
-
-
-def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
-    """Does any row of this name wait for its publication?"""
-    return _WAITS.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None

@@ -29,10 +29,11 @@ from sublet.primaries.check_process import Failure, Outcome, Report, Task
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.publishing import settle_fence
-from sublet.primaries.repair import repair
+from sublet.primaries.repair_zone import repair
 from sublet.processes.leased import kept, take, under
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
+from sublet.processes.repeat import repeat
 from sublet.secret import reveal_to_child
 
 POLL_SECONDS = 5.0
@@ -84,22 +85,15 @@ class ZoneKeeper:
         self.drift: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Look for ever; a fault is logged and waited out, it never ends the loop."""
+        """Look until cancelled."""
         try:
-            while True:
-                try:
-                    await self._look_at_all()
-                except Unavailable:
-                    pass  # told by the database already; the next round asks again
-                except Exception:
-                    log.exception("zone_keeper_fault")
-                await asyncio.sleep(POLL_SECONDS)
+            await repeat(self._look_at_all, "zone_keeper_fault")
         finally:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _look_at_all(self) -> None:
+    async def _look_at_all(self) -> float:
         for platform_domain_id, zone, primary in await self._db.read(
             zone_state_store.list_zones_on_primaries
         ):
@@ -107,6 +101,7 @@ class ZoneKeeper:
                 task = asyncio.create_task(self._look(platform_domain_id, zone, primary))
                 self._tasks[platform_domain_id] = task
                 task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
+        return POLL_SECONDS
 
     async def _look(self, platform_domain_id: int, zone: str, primary: str) -> None:
         """Look at a zone once, and check it if that is due; where another worker keeps it, leave it alone."""

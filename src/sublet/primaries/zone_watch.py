@@ -1,25 +1,20 @@
-"""The watch over the zones: what waits in each and what is known of it, read now and then, so that a scrape costs nothing."""
+"""The watch over the zones: what waits in each and what is known of it, read every few seconds for the metrics."""
 
-import asyncio
 import time
 from dataclasses import dataclass
 from datetime import datetime
 
-import structlog
-
 from sublet.db import Database, Tx
-from sublet.errors import Unavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries import store as publish_store
 from sublet.primaries.store import Waiting
+from sublet.processes.repeat import repeat
 
 POLL_SECONDS = 5.0
-FAULT_PAUSE_SECONDS = 5.0
 SHARE_MAX = 0.02
-"""Which share of the time the looks may take: with very many names that wait they get rarer."""
-log = structlog.get_logger()
+"""The share of the time that the looks may take: with very many waiting names they become rarer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +38,24 @@ class ZoneSeen:
 
 
 class ZoneWatch:
-    """Looks for ever; `zones` has what the last look found."""
+    """Looks at all zones; `zones` has the result of the last look."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self.zones: tuple[ZoneSeen, ...] = ()
 
     async def run(self) -> None:
-        """Look for ever; a fault is logged and waited out, it never ends the loop."""
-        while True:
-            try:
-                began = time.monotonic()
-                await self.look()
-                took_seconds = time.monotonic() - began
-                await asyncio.sleep(max(POLL_SECONDS, took_seconds / SHARE_MAX))
-            except Unavailable:
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
-            except Exception:
-                log.exception("zone_watch_fault")
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        """Look until cancelled."""
+
+        async def step() -> float:
+            began = time.monotonic()
+            await self.look()
+            return max(POLL_SECONDS, (time.monotonic() - began) / SHARE_MAX)
+
+        await repeat(step, "zone_watch_fault")
 
     async def look(self) -> None:
-        """Read what there is to know of all zones."""
+        """Read the state of all zones."""
         self.zones = await self._db.read(see_zones)
 
 

@@ -49,10 +49,11 @@ from sublet.platform_domains.store import platform_domains, served_serial, zone_
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.milestones import dates_of
-from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter, Term
+from sublet.subdomains.model import PlacedName, ShownSubdomain, Subdomain, SubdomainFilter, Term
 from sublet.subdomains.naming import contains, needs_unicode, search_text
 
 S = TypeVar("S", bound=ShownSubdomain)
+T = TypeVar("T")
 
 subdomains = Table(
     "subdomains",
@@ -884,3 +885,94 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
         *list_events(tx, "subdomain", names, [f"subdomain.{each}" for each in _SUSPENSION_ACTIONS]),
     ]
     return sorted(found, key=lambda event: event.id)
+
+
+# Publication
+
+NAMED_MAX = 1000
+"""How many rows one statement names at most, by their ids or names."""
+
+
+def in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in their order, at most `NAMED_MAX` at a time: a whole zone is too many for one statement."""
+    for start in range(0, len(items), NAMED_MAX):
+        yield items[start : start + NAMED_MAX]
+
+
+_SETTLED = Prepared(
+    select(subdomains.c.id).where(
+        subdomains.c.id.in_(bindparam("ids", expanding=True))
+        & or_(
+            subdomains.c.generation == subdomains.c.published_generation,
+            subdomains.c.provision_error.is_not(None),
+        )
+    )
+)
+
+
+def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
+    """Return those of these names whose last change is published or has failed."""
+    return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
+
+
+def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
+    """Return all names of this platform domain that wait for publication, due or not."""
+    query = select(subdomains.c.id).where(
+        (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
+    )
+    return [row[0] for row in tx.connection.execute(query)]
+
+
+def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
+    """Have these names published again, as they are stored: on a primary by the publisher, on the built-in name server at once."""
+    for ids in in_pieces(sorted(subdomain_ids)):
+        tx.connection.execute(
+            update(subdomains)
+            .where(subdomains.c.id.in_(ids))
+            .values(NEXT_GENERATION | {"updated_at": tx.now}),
+            change_moment(tx.now),
+        )
+
+
+_SHORT = (
+    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
+    subdomains.c.nameservers,
+    subdomains.c.glue,
+    subdomains.c.ds_records,
+)
+
+
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
+    """Yield the names of a platform domain that are not released, or may still have records in its zone on a primary."""
+    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
+    for row in tx.connection.execute(query):
+        *own, nameservers, glue, ds_records = row
+        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+
+
+def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
+    """Return the same as a list of whole subdomains."""
+    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
+    return read_subdomains(Subdomain, tx.connection.execute(query))
+
+
+def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
+    owned = select(published_owners.c.subdomain_id)
+    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
+        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
+    )
+
+
+_OF_NAME = subdomains.c.fqdn == bindparam("name")
+WAITS = (
+    select(subdomains.c.id)
+    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
+    .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
+)
+"""The rows of a name of a platform domain that wait for publication."""
+_WAITS = Prepared(WAITS.limit(1))
+
+
+def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
+    """True if a row of this name waits for publication."""
+    return _WAITS.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None

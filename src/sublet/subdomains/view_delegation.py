@@ -8,9 +8,9 @@ from sublet.dns.records import owners_of
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.primaries.publishing import desired_records
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account_or_trash
+from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
 

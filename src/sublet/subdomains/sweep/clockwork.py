@@ -4,7 +4,6 @@ It is level-triggered, like the publisher: once a second it asks whether anythin
 another. One of several workers holds the lease and sweeps. The clocks of the others don't matter meanwhile.
 """
 
-import asyncio
 import time
 import uuid
 from collections import Counter
@@ -16,10 +15,11 @@ import structlog
 
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
-from sublet.errors import Conflict, Unavailable
+from sublet.errors import Conflict
 from sublet.processes.leased import take, under
 from sublet.processes.leases import SWEEP, SWEEP_FOR
 from sublet.processes.model import Lease, LeaseLost
+from sublet.processes.repeat import repeat
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.brake import jump_reason
 from sublet.subdomains.sweep.stop import stop_sweep
@@ -30,7 +30,6 @@ REST_TIMES = 3
 """How many times the duration of a full step the sweep rests after it, so that requests come between the steps."""
 FEW_SECONDS = 0.25
 """How long the sweep rests at least after a smaller step. Names that become due meanwhile, such as deleted ones, share a step."""
-FAULT_PAUSE_SECONDS = 1.0
 REMIND_SECONDS = 3600.0
 """How often the log repeats that the sweep is stopped."""
 log = structlog.get_logger()
@@ -60,17 +59,14 @@ class Clockwork:
         self.stopped = False
 
     async def run(self) -> None:
-        """Sweep until cancelled. After a fault the loop logs it, pauses and goes on."""
-        while True:
-            try:
-                began = time.monotonic()
-                swept = await self.tick()
-                await asyncio.sleep(rest_after(swept, time.monotonic() - began))
-            except Unavailable:
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
-            except Exception:
-                log.exception("sweep_fault")
-                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        """Sweep until cancelled."""
+
+        async def step() -> float:
+            began = time.monotonic()
+            swept = await self.tick()
+            return rest_after(swept, time.monotonic() - began)
+
+        await repeat(step, "sweep_fault")
 
     async def tick(self) -> Swept | None:
         """Compare the clocks, do one step if anything is due, and return its result; None while another worker sweeps."""
