@@ -69,7 +69,6 @@ async def read_back(
     *,
     timeout_seconds: float,
     also_absent: Sequence[str] = (),
-    referrals_have_ds: bool = False,
 ) -> Mapping[str, tuple[Record, ...]]:
     """What a server serves for the delegations at names, and what it still has at owners that should be empty.
 
@@ -80,9 +79,6 @@ async def read_back(
       from the referral; and its DS records. Nothing there (NXDOMAIN, NODATA, another kind of record): an empty tuple.
     - for an owner of `also_absent`: its own NS, DS, A and AAAA records wherever in a response they turn up; empty is good.
     - for one in both: all of these.
-
-    `referrals_have_ds` tells of a server that puts the DS records into each referral, also where its zone is unsigned: it is not asked
-    for them once more. Nothing in such a referral says so; of a server that nobody knows it is not to be believed.
 
     Raises ReadBackFailed, in this order: no connection; a response that is no answer to the question asked (id, question,
     form) or is truncated; a code other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (a server that
@@ -97,7 +93,7 @@ async def read_back(
     served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
     async with _connection(address, timeout_seconds) as streams:
         # A signed zone's referral tells of the DS too, and NXDOMAIN of all types: most need no second question.
-        left_open = await _ask_all(*streams, questions, served, referrals_have_ds=referrals_have_ds)
+        left_open = await _ask_all(*streams, questions, served)
         await _ask_all(*streams, [more for each in left_open for more in _further(each)], served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
 
@@ -182,8 +178,6 @@ async def _ask_all(
     writer: asyncio.StreamWriter,
     questions: Sequence[_Question],
     served: Mapping[str, set[Record]],
-    *,
-    referrals_have_ds: bool = False,
 ) -> list[_Question]:
     """Ask a window of questions at a time, all at once, and add what each brings to its owner's set.
 
@@ -204,7 +198,7 @@ async def _ask_all(
             if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
                 raise _BadResponse("answered what it was not asked")
             served[asked.owner].update(_served(asked, response))
-            if not _tells_all(asked, response, referrals_have_ds=referrals_have_ds):
+            if not _tells_all(asked, response):
                 left_open.append(asked)
     return left_open
 
@@ -275,7 +269,7 @@ def _parse(wire: bytes) -> _Response:
     )
 
 
-def _tells_all(question: _Question, response: _Response, *, referrals_have_ds: bool) -> bool:
+def _tells_all(question: _Question, response: _Response) -> bool:
     """Whether a response tells of all types: nothing is there at all (RFC 8020), or a referral with which its DS comes.
 
     A signed referral has the DS records, or the proof that there are none (RFC 4035, section 3.1.4).
@@ -284,7 +278,7 @@ def _tells_all(question: _Question, response: _Response, *, referrals_have_ds: b
         return True
     if question.left_over or response.has_authority:
         return False
-    return referrals_have_ds or not response.types[AUTHORITY].isdisjoint(_ABOUT_DS)
+    return not response.types[AUTHORITY].isdisjoint(_ABOUT_DS)
 
 
 def _served(question: _Question, response: _Response) -> Iterator[Record]:
