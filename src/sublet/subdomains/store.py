@@ -100,7 +100,6 @@ subdomains = Table(
     CheckConstraint("purged_at IS NULL OR trashed_at IS NOT NULL", name="purged"),
     CheckConstraint("released_at IS NULL OR purged_at IS NOT NULL", name="released"),
     Index("ix_subdomains_user_id_created_at", "user_id", "created_at", "id"),
-    Index("ix_subdomains_platform_domain_id_generation_at", "platform_domain_id", "generation_at"),
     sqlite_autoincrement=True,
 )
 Index(
@@ -109,6 +108,15 @@ Index(
     unique=True,
     sqlite_where=subdomains.c.released_at.is_(None),
     postgresql_where=subdomains.c.released_at.is_(None),
+)
+_EVER_CHANGED = subdomains.c.generation_at.is_not(None)
+# Only for `find_newest_change`: for other queries the index of a whole platform domain would be a bad choice.
+Index(
+    "ix_subdomains_platform_domain_id_generation_at",
+    subdomains.c.platform_domain_id,
+    subdomains.c.generation_at,
+    sqlite_where=_EVER_CHANGED,
+    postgresql_where=_EVER_CHANGED,
 )
 RELEASED = subdomains.c.released_at.is_not(None)
 Index("ix_subdomains_fqdn_released", subdomains.c.fqdn, sqlite_where=RELEASED, postgresql_where=RELEASED)
@@ -321,7 +329,9 @@ def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]
 
 
 _NEWEST_CHANGE = Prepared(
-    select(func.max(subdomains.c.generation_at)).where(subdomains.c.platform_domain_id == bindparam("of"))
+    select(func.max(subdomains.c.generation_at)).where(
+        (subdomains.c.platform_domain_id == bindparam("of")) & _EVER_CHANGED
+    )
 )
 
 

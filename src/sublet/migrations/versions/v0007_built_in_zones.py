@@ -41,6 +41,8 @@ def upgrade() -> None:
         "ix_subdomains_platform_domain_id_generation_at",
         "subdomains",
         ["platform_domain_id", "generation_at"],
+        sqlite_where=sa.text("generation_at IS NOT NULL"),
+        postgresql_where=sa.text("generation_at IS NOT NULL"),
     )
     op.execute(sa.text(OURS))
     op.execute(sa.text(OWNERS))
