@@ -1,7 +1,7 @@
 """The built-in authoritative name server: UDP and TCP, answering from what is published. What it answers is in `answer.py`.
 
-For the first minute and for small installations; larger ones publish to a real primary. It keeps no state: each query, or some that
-came together, asks the reader that it was made with, after it has come. Bound to 0.0.0.0 on a host with several addresses, the kernel chooses the address that a UDP
+For the first minute and for small installations; larger ones publish to a real primary. It keeps nothing of a zone: each query, or some
+that came together, asks the reader that it was made with, after it has come. Bound to 0.0.0.0 on a host with several addresses, the kernel chooses the address that a UDP
 response comes from; give such a host's addresses one by one.
 """
 
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Any, cast
 
-import dns.message
 import dns.opcode
 import dns.rcode
 import structlog
 
-from sublet.dns.answer import answer, refusal
+from sublet.dns.answer import alias_targets, answer, refusal
 from sublet.dns.query import Query, read_query
 from sublet.dns.response import Response, bare_response
 from sublet.dns.types import ZoneView
@@ -51,6 +50,9 @@ CONNECTIONS_PER_CLIENT = 50
 UDP_QUERIES_MAX = 1000
 """How many queries are worked on at once; what comes above is dropped, and resolvers ask again."""
 
+ALIASES_MAX = 8
+"""How many aliases in a row are followed; the client asks for the rest itself."""
+
 _READ_BYTES = 16384
 _SENT_BYTES = 2 + 65535
 """How much a TCP client is sent before it has to have taken it: one response as long as can be, or shorter ones."""
@@ -69,7 +71,12 @@ class NameServer:
     `on_answer` is called with the code of every response ("NOERROR", "NXDOMAIN", ...), for counting.
     """
 
-    def __init__(self, read_zones: ReadZones, *, on_answer: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        read_zones: ReadZones,
+        *,
+        on_answer: Callable[[str], None] = lambda _rcode: None,
+    ) -> None:
         self._read_zones = read_zones
         self._on_answer = on_answer
         self._udp: list[_UdpEndpoint] = []
@@ -185,19 +192,27 @@ class NameServer:
         replies: list[bytes | None] = []
         for query in queries:
             response = _answered(query, views, over_tcp=over_tcp) if isinstance(query, Query) else query
-            if response is not None and self._on_answer is not None:
+            if response is not None:
                 self._on_answer(dns.rcode.to_text(response.rcode))
             replies.append(response.wire if response is not None else None)
         return replies
 
     async def _view(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
-        """The zones around names; None where they can't be read."""
+        """The zones around names and around the targets of their aliases; None where they can't be read."""
+        views: dict[str, ZoneView] = {}
+        wanted = set(names)
         try:
             async with asyncio.timeout(READ_SECONDS):
-                return await self._read_zones(names)
+                for _ in range(1 + ALIASES_MAX):
+                    found = await self._read_zones(wanted)
+                    views |= found
+                    wanted = {name for view in found.values() for name in alias_targets(view)} - views.keys()
+                    if not wanted:
+                        break
         except Exception:
             log.exception("nameserver_query_failed", names=sorted(names))
             return None
+        return views
 
 
 @dataclass(slots=True, eq=False)
@@ -308,8 +323,6 @@ def _read(wire: bytes) -> Query | Response | None:
         return _bare_header(wire, dns.rcode.FORMERR)
     try:
         return read_query(wire)
-    except dns.message.UnknownTSIGKey:
-        return _bare_header(wire, dns.rcode.NOTAUTH)  # RFC 8945, section 5.2.1: we have no keys
     except Exception:  # noqa: BLE001 - whatever strangers send, it is their form that is wrong
         return _bare_header(wire, dns.rcode.FORMERR)
 
@@ -319,7 +332,7 @@ def _answered(query: Query, views: Mapping[str, ZoneView] | None, *, over_tcp: b
     if views is None and refusal(query) is None:
         return bare_response(query, dns.rcode.SERVFAIL)
     try:
-        return answer(query, (views or {}).get(query.name), over_tcp=over_tcp)
+        return answer(query, views or {}, over_tcp=over_tcp)
     except Exception:
         log.exception("nameserver_query_failed", names=[query.name])
         return bare_response(query, dns.rcode.SERVFAIL)

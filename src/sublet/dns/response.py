@@ -41,7 +41,7 @@ class Content(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A response's code, and its octets."""
+    """A response's code, its octets."""
 
     rcode: dns.rcode.Rcode
     wire: bytes
@@ -50,7 +50,8 @@ class Response(NamedTuple):
 def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Response:
     """A response with a code and no records; the question is repeated as it was sent (so with its case) if there is one.
 
-    An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225).
+    An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225). A TSIG record
+    answers a TSIG record, unless the response would be too long for any UDP client.
     """
     return _finished(query, rcode, flags, bytearray(HEADER_BYTES) + query.question, (0, 0, 0))
 
@@ -88,9 +89,11 @@ def _finished(
     message: bytearray,
     counts: Sequence[int],
 ) -> Response:
-    """The response of which all but the header and the OPT record is written."""
+    """The response of which all but the header, the OPT record and the TSIG record is written."""
     flags |= _QR | (_RD if query.recursion_desired else 0) | (int(rcode) & 0xF)
-    opt = _opt(query, rcode)
+    behind = [each for each in (_opt(query, rcode), query.tsig_reply) if each]
+    if query.tsig_reply and len(message) + sum(map(len, behind)) > _PLAIN_UDP_BYTES:
+        behind.remove(query.tsig_reply)
     struct.pack_into(
         "!6H",
         message,
@@ -100,9 +103,9 @@ def _finished(
         1 if query.question else 0,
         counts[0],
         counts[1],
-        counts[2] + (1 if opt else 0),
+        counts[2] + len(behind),
     )
-    return Response(rcode, bytes(message + opt))
+    return Response(rcode, bytes(message) + b"".join(behind))
 
 
 def _opt(query: Query, rcode: dns.rcode.Rcode) -> bytes:
