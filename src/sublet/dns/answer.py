@@ -99,7 +99,7 @@ def _follow(views: Mapping[str, ZoneView], content: Content, query: Query) -> Co
             break
         content = further
         found += content.answer
-    return content._replace(authoritative=first.authoritative, answer=found)
+    return content._replace(authoritative=first.authoritative, answer=found, wildcard=first.wildcard)
 
 
 def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | None:
@@ -140,7 +140,8 @@ def _find(view: ZoneView, labels: Labels, below: int, query: Query) -> Content:
     made = _rrsets_at(view, labels, at=wildcard)
     if not _exists(view, wildcard) or _NS in made:
         return Content(dns.rcode.NXDOMAIN, authority=(_negative_soa(view.apex),))
-    return _from_rrsets(view, made, rdtype)
+    content = _from_rrsets(view, made, rdtype)
+    return content._replace(wildcard=wildcard) if content.answer else content
 
 
 def _exists(view: ZoneView, name: str) -> bool:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
+from itertools import zip_longest
 from typing import Any, cast
 
 import dns.opcode
@@ -19,7 +20,8 @@ import structlog
 
 from sublet.dns.answer import alias_targets, answer, refusal
 from sublet.dns.query import Query, read_query
-from sublet.dns.response import Response, bare_response
+from sublet.dns.response import Response, bare_response, truncated_response
+from sublet.dns.response_limit import ResponseLimit
 from sublet.dns.types import ZoneView
 from sublet.dns.wire import HEADER_BYTES
 
@@ -68,7 +70,8 @@ class _Nonsense(Exception):  # noqa: N818 - it says what came
 class NameServer:
     """A name server on any number of addresses.
 
-    `on_answer` is called with the code of every response ("NOERROR", "NXDOMAIN", ...), for counting.
+    `on_answer` is called with the code of every response ("NOERROR", "NXDOMAIN", ...), and `on_limited` for every
+    response that the limit truncates, for counting.
     """
 
     def __init__(
@@ -76,9 +79,12 @@ class NameServer:
         read_zones: ReadZones,
         *,
         on_answer: Callable[[str], None] = lambda _rcode: None,
+        on_limited: Callable[[], None] = lambda: None,
     ) -> None:
         self._read_zones = read_zones
         self._on_answer = on_answer
+        self._on_limited = on_limited
+        self._limit = ResponseLimit()
         self._udp: list[_UdpEndpoint] = []
         self._tcp: list[asyncio.Server] = []
         self._connections: dict[asyncio.Task[None], _Connection] = {}
@@ -184,18 +190,37 @@ class NameServer:
         await asyncio.sleep(0)
         return None not in responses
 
-    async def _reply(self, wires: Sequence[bytes], *, over_tcp: bool) -> list[bytes | None]:
-        """The responses' octets; None for what gets none: a response (it could loop), or less than a header."""
+    async def _reply(
+        self, wires: Sequence[bytes], *, over_tcp: bool, hosts: Sequence[str] = ()
+    ) -> list[bytes | None]:
+        """The responses' octets; None for what gets none: a response (it could loop), or less than a header.
+
+        `hosts` are the addresses that queries over UDP came from, in their order; without them nothing is limited.
+        """
         queries = [_read(wire) for wire in wires]
         names = {each.name for each in queries if isinstance(each, Query) and refusal(each) is None}
         views = await self._view(names) if names else {}
         replies: list[bytes | None] = []
-        for query in queries:
-            response = _answered(query, views, over_tcp=over_tcp) if isinstance(query, Query) else query
+        for query, host in zip_longest(queries, hosts):
+            response: Response | None
+            if isinstance(query, Query):
+                response = _answered(query, views, over_tcp=over_tcp)
+                if host is not None and self._is_limited(host, response):
+                    response = truncated_response(query, response)
+                    self._on_limited()
+            else:
+                response = query
             if response is not None:
                 self._on_answer(dns.rcode.to_text(response.rcode))
             replies.append(response.wire if response is not None else None)
         return replies
+
+    def _is_limited(self, host: str, response: Response) -> bool:
+        """Count a response over UDP, and return True if it must be truncated. One without records is no longer than its query."""
+        now_seconds = asyncio.get_running_loop().time()
+        return bool(response.about) and self._limit.is_exceeded(
+            host, response.rcode, response.about, now_seconds
+        )
 
     async def _view(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
         """The zones around names and around the targets of their aliases; None where they can't be read."""
@@ -267,7 +292,8 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
         if queries is self._coming:
             self._coming = []  # what comes from now on is for another task
         try:
-            responses = await self._reply([wire for wire, _ in queries], over_tcp=False)
+            wires, hosts = [wire for wire, _ in queries], [address[0] for _, address in queries]
+            responses = await self._reply(wires, over_tcp=False, hosts=hosts)
         finally:
             self._query_count -= len(queries)
         for response, (_, address) in zip(responses, queries, strict=True):

@@ -10,7 +10,7 @@ import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.query import Query
-from sublet.dns.rrsets import Labels, RRset
+from sublet.dns.rrsets import Labels, RRset, name_of
 from sublet.dns.wire import HEADER_BYTES
 
 UDP_PAYLOAD_BYTES = 1232
@@ -30,7 +30,10 @@ _Places = dict[str, bytes]
 
 
 class Content(NamedTuple):
-    """What a response says, before its size is looked at. `glue` must fit or be truncated, `extras` may be left out."""
+    """What a response says, before its size is looked at. `glue` must fit or be truncated, `extras` may be left out.
+
+    `wildcard` is the owner of the records that the answer was made from, empty if no wildcard was used.
+    """
 
     rcode: dns.rcode.Rcode = dns.rcode.NOERROR
     authoritative: bool = True
@@ -38,13 +41,19 @@ class Content(NamedTuple):
     authority: tuple[RRset, ...] = ()
     glue: tuple[RRset, ...] = ()
     extras: tuple[RRset, ...] = ()
+    wildcard: str = ""
 
 
 class Response(NamedTuple):
-    """A response's code, its octets."""
+    """A response's code, its octets, and the name that its records are about.
+
+    `about` is the owner of the answer, the delegation, or the zone of a negative answer. It is empty if the response has no records: then it
+    is no longer than the query.
+    """
 
     rcode: dns.rcode.Rcode
     wire: bytes
+    about: str = ""
 
 
 def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Response:
@@ -54,6 +63,12 @@ def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Respo
     answers a TSIG record, unless the response would be too long for any UDP client.
     """
     return _finished(query, rcode, flags, bytearray(HEADER_BYTES) + query.question, (0, 0, 0))
+
+
+def truncated_response(query: Query, response: Response) -> Response:
+    """The response with TC and no records: the client asks again over TCP."""
+    flags = int.from_bytes(response.wire[2:4], "big") & _AA
+    return bare_response(query, response.rcode, flags | _TC)
 
 
 def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Response:
@@ -75,7 +90,8 @@ def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Respon
             del message[before:]
             break
         counts[2] += count
-    return _finished(query, content.rcode, flags, message, counts)
+    about = content.wildcard or name_of((content.answer or content.authority)[0].owner)
+    return _finished(query, content.rcode, flags, message, counts)._replace(about=about)
 
 
 def _udp_bytes(query: Query) -> int:
