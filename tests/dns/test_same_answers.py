@@ -137,7 +137,7 @@ def find_differences(servers: Mapping[str, tuple[str, int]], seed: int) -> tuple
 
 
 def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, tmp_path: Path) -> None:
-    """The zone of the built-in name server is read from the registry's database, like in production."""
+    """The built-in name server reads its zone from the registry's database, like in production. TESTS_SEED draws other queries."""
     seed = int(os.environ.get("TESTS_SEED", "26"))
     print(f"seed {seed}")  # noqa: T201 - pytest shows it with a failure
     registry.write(zone_store.insert_records, registry.domains[ZONE], RECORDS)
