@@ -2,7 +2,7 @@
 
 from sublet.accounts.model import User
 from sublet.db import Tx
-from sublet.dns.look_alikes import looks_reserved, skeleton
+from sublet.dns.look_alikes import looks_reserved, mixes_scripts, skeleton
 from sublet.dns.names import is_at_or_below, is_below, is_idn
 from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
@@ -20,11 +20,15 @@ def refuse_unavailable(
 
     The reasons, in this order: reserved (the class of its label; a nameserver of the zone or a platform domain at or below it); cooling off;
     in the trash; taken (in the registry, or in the zone by records that the registry didn't write); reserved (other users' names have
-    nameservers at or below it; an IDN that looks like another name). `is_listed` labels, which the operator listed, may look like another.
+    nameservers at or below it; an IDN that looks like another name). An IDN that mixes scripts is reserved too, which is checked after the
+    class. `is_listed` labels, which the operator listed, may mix scripts and look like another.
     """
     fqdn = f"{label}.{platform_domain.domain}"
     if label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
+    is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
+    if is_checked and mixes_scripts(label):
+        raise unavailable("mixed_scripts", owned=False)
     # One query for all reasons. The reasons are checked one by one only if there is any.
     is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
@@ -37,7 +41,6 @@ def refuse_unavailable(
     if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
         # Its new holder could answer for those names.
         raise unavailable("depended_on", owned=False)
-    is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
     if is_checked and looks_alike(tx, user, platform_domain, label):
         raise unavailable("look_alike", owned=False)
 
@@ -79,6 +82,7 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
     """Return the refusal for a reason. `owned` and `restorable` are true if the user holds the name, and if a restore would bring it back."""
     messages = {
         "reserved": "This name is reserved. Take another one.",
+        "mixed_scripts": "This name mixes letters of several scripts, so it could be mistaken for another. Use letters of one script.",
         "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved. Take another one.",
         "depended_on": "Names of other users have nameservers at or below this name, so it is reserved. Take another one.",
         "taken": "You hold this name already. Change it with PUT …/nameservers."
@@ -90,7 +94,7 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
         "cooling_off": "This name was held until a short while ago and is not free yet. Take another one, or try again later.",
     }
     # For the client these are reserved too: only another name helps.
-    shown_reason = "reserved" if reason in ("look_alike", "depended_on") else reason
+    shown_reason = "reserved" if reason in ("mixed_scripts", "look_alike", "depended_on") else reason
     return SubdomainUnavailable(messages[reason], details={"reason": shown_reason, "owned": owned})
 
 
