@@ -106,8 +106,8 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Answer]]
 class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
-    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write or
-    ticket. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
+    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write,
+    ticket or availability. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
     `status`. `refusals` are those of the handler, in the order in which it checks. `examples` has `body` and `answer`.
     """
 

@@ -468,7 +468,7 @@ def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
 
 
 def _tag(path: str) -> str:
-    if path.startswith("/subdomains"):
+    if path.startswith(("/subdomains", "/availability")):
         return "Subdomains"
     return "Support tickets" if path.startswith("/support/") else "Account and credits"
 

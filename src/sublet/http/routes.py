@@ -155,6 +155,24 @@ SUBDOMAINS = (
     ),
     Endpoint(
         method="GET",
+        path="/availability",
+        name="availability",
+        summary="Whether a name can be registered",
+        description=(
+            "Whether a registration of this name by the caller would succeed now, confirmed and with valid nameservers, and in "
+            "which modes. It tells no more than a registration attempt. A name is selected as there: by `fqdn`, or by `label` and "
+            "`domain`."
+        ),
+        scope="subdomains:write",
+        rate_class="availability",
+        query=bodies.AvailabilityQuery,
+        answer=shapes.AvailabilityAnswer,
+        handler=subdomains.get_availability,
+        refusals=(errors.PlatformDomainNotFound, errors.ValidationFailed),
+        examples=examples.AVAILABILITY,
+    ),
+    Endpoint(
+        method="GET",
         path="/subdomains/{fqdn}",
         name="get_subdomain",
         summary="Get a subdomain",

@@ -17,6 +17,7 @@ from sublet.errors import RateLimited, Unavailable
 from sublet.http import shapes
 from sublet.http.bodies import (
     AutoRenewBody,
+    AvailabilityQuery,
     NameserversBody,
     NoBody,
     RegisterBody,
@@ -33,6 +34,7 @@ from sublet.http.idempotency import Done, write_once
 from sublet.http.paging import read_page
 from sublet.http.render import (
     auto_renew_shape,
+    availability_shape,
     coupon_shape,
     delegation_answer,
     provisioning_shape,
@@ -66,6 +68,7 @@ from sublet.subdomains.store import list_own
 from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
+from sublet.subdomains.view_availability import view_availability
 from sublet.subdomains.view_delegation import view_delegation
 
 
@@ -177,6 +180,19 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
             call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
         )
     return await _registered(call, done)
+
+
+async def get_availability(call: Call[None, AvailabilityQuery]) -> Answer:
+    """Whether the user could register a name now."""
+    query = call.query
+    found = await call.context.db.read(
+        view_availability,
+        call.registrant.user,
+        Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
+        free_quota=call.context.settings.free_quota,
+        may_spend=_may_spend(call),
+    )
+    return Answer(shapes.AvailabilityAnswer(availability=availability_shape(found)))
 
 
 async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
