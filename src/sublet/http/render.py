@@ -116,7 +116,9 @@ def availability_shape(availability: Availability) -> shapes.AvailabilityShape:
         available=refusal is None,
         reason=None if refusal is None else refusal.code,  # type: ignore[arg-type] # the shape lists the codes
         available_at=availability.available_at,
-        modes=[msgspec.convert(offer, shapes.ModeShape, from_attributes=True) for offer in availability.modes],
+        modes=[
+            msgspec.convert(offer, shapes.ModeShape, from_attributes=True) for offer in availability.modes
+        ],
     )
 
 

@@ -11,6 +11,7 @@ from sublet.http import (
     tickets,
 )
 from sublet.http.endpoints import Endpoint
+from sublet.http.errors import PreconditionFailed
 
 _PAYMENT: tuple[type[Refusal], ...] = (
     errors.PaymentConfirmationRequired,
@@ -20,10 +21,11 @@ _PAYMENT: tuple[type[Refusal], ...] = (
 )
 _OWN: tuple[type[Refusal], ...] = (
     errors.AccountSuspended,
+    PreconditionFailed,
     errors.SubdomainNotFound,
     errors.SubdomainSuspended,
 )
-_OWN_DATED: tuple[type[Refusal], ...] = (_OWN[0], errors.ClockImplausible, *_OWN[1:])
+_OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], errors.ClockImplausible, *_OWN[2:])
 
 ACCOUNT_AND_CREDITS = (
     Endpoint(
@@ -376,6 +378,7 @@ SUPPORT_TICKETS = (
         handler=tickets.reply_,
         refusals=(
             errors.AccountSuspended,
+            PreconditionFailed,
             errors.TicketNotFound,
             errors.TicketClosed,
             errors.Conflict,
