@@ -55,13 +55,17 @@ class Wanted:
 def find_wanted(
     tx: Tx,
     user: User,
-    platform_domain: PlatformDomain,
-    label: str,
-    *,
+    platform_domain: PlatformDomain | None,
+    label: str | None,
     registration_mode: str | None,
     free_quota: int,
-) -> Wanted:
-    """Return what a platform domain offers for a label. `free_quota` is the setting, for users without their own quota."""
+) -> Wanted | None:
+    """Return what a platform domain offers for a label, or None without either.
+
+    `free_quota` is the setting, for users without their own quota.
+    """
+    if platform_domain is None or label is None:
+        return None
     listed = platform_domain_store.find_label(tx, platform_domain.id, label)
     patterns = platform_domain_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
     label_class = classify(label, platform_domain, listed, user.organization_id, patterns)

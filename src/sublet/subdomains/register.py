@@ -53,18 +53,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     if platform_domain is not None:
         refuse_closed(platform_domain)
     delegation, above, delegation_errors = _check_delegation(tx, user, command, platform_domain, label)
-    wanted = (
-        find_wanted(
-            tx,
-            user,
-            platform_domain,
-            label,
-            registration_mode=command.registration_mode,
-            free_quota=free_quota,
-        )
-        if platform_domain and label
-        else None
-    )
+    wanted = find_wanted(tx, user, platform_domain, label, command.registration_mode, free_quota)
     held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,

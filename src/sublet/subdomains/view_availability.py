@@ -48,15 +48,15 @@ def view_availability(
         ValidationFailed: all errors in the name.
     """
     platform_domain, label, errors = resolve_name(tx, user, command)
-    if errors or platform_domain is None or label is None:
+    wanted = find_wanted(tx, user, platform_domain, label, None, free_quota)
+    if errors or wanted is None:
         raise validation_failed(errors)
-    wanted = find_wanted(tx, user, platform_domain, label, registration_mode=None, free_quota=free_quota)
     modes: tuple[Offer, ...] = ()
     refusal = None
     try:
         refuse_suspended(user)
         refuse_implausible_clock(tx)
-        refuse_closed(platform_domain)
+        refuse_closed(wanted.platform_domain)
         refuse_unavailable(tx, user, wanted)
         if isinstance(wanted.offer, Refusal):
             raise wanted.offer
