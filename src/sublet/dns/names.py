@@ -67,35 +67,12 @@ _PROTOCOL_LABELS: Final = {
 }
 
 _TRUSTED_LABELS: Final = frozenset(
-    [
-        "account",
-        "accounts",
-        "admin",
-        "administrator",
-        "auth",
-        "bank",
-        "banking",
-        "billing",
-        "checkout",
-        "email",
-        "helpdesk",
-        "login",
-        "logon",
-        "oauth",
-        "password",
-        "pay",
-        "payment",
-        "payments",
-        "root",
-        "secure",
-        "signin",
-        "signup",
-        "sso",
-        "sysadmin",
-        "verify",
-        "wallet",
-        "webmail",
-    ]
+    {
+        *("account", "accounts", "auth", "login", "logon", "oauth", "password"),
+        *("secure", "signin", "signup", "sso", "verify"),
+        *("bank", "banking", "billing", "checkout", "pay", "payment", "payments", "wallet"),
+        *("admin", "administrator", "email", "helpdesk", "root", "sysadmin", "webmail"),
+    }
 )
 """People sign in, pay or ask for help under these names, because they take them for the platform domain's own. The operator can list them."""
 
