@@ -33,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "rate_limit_read_per_minute": 600,
     "rate_limit_write_per_minute": 120,
     "rate_limit_ticket_per_minute": 20,
+    "rate_limit_availability_per_minute": 60,
     "rate_limit_address_per_minute": 1200,
     "rate_limit_network_per_minute": 6000,
     "rate_limit_failed_auth_per_minute": 30,

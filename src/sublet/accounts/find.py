@@ -59,8 +59,13 @@ def lock_acting_user(tx: Tx, actor: Actor) -> User:
     user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
         raise NotFound("There is no such user. Check the token.")
+    refuse_suspended(user)
+    return user
+
+
+def refuse_suspended(user: User) -> None:
+    """Raise `AccountSuspended` if a user is suspended, and so may only read and open tickets."""
     if user.suspended_at is not None:
         raise AccountSuspended(
             "This account is suspended: it may read and open tickets, nothing else. Open a ticket to ask why."
         )
-    return user

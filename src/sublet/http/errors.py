@@ -72,6 +72,13 @@ class IdempotencyInProgress(Refusal):
     category = Category.CONFLICT
 
 
+class PreconditionFailed(Refusal):
+    """The name or ticket has changed since the `ETag` that `If-Match` names."""
+
+    code = "precondition_failed"
+    category = Category.CONFLICT
+
+
 class InternalError(Refusal):
     """A fault of the service; it is logged under the request id and shown blank."""
 
@@ -81,6 +88,7 @@ class InternalError(Refusal):
 
 _STATUS: dict[type[Refusal], int] = {
     MethodNotAllowed: 405,
+    PreconditionFailed: 412,
     PayloadTooLarge: 413,
     UriTooLong: 414,
     UnsupportedMediaType: 415,
@@ -91,6 +99,7 @@ HTTP_REFUSALS: tuple[type[Refusal], ...] = (
     UnsupportedMediaType,
     IdempotencyKeyReused,
     IdempotencyInProgress,
+    PreconditionFailed,
     InternalError,
 )
 """The refusals that only HTTP has; the others are in `sublet.errors`."""
