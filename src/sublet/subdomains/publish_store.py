@@ -150,7 +150,9 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
 
 def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
     """Return all names of this platform domain that wait for publication, due or not."""
-    query = select(subdomains.c.id).where((subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED)
+    query = select(subdomains.c.id).where(
+        (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
+    )
     return [row[0] for row in tx.connection.execute(query)]
 
 
