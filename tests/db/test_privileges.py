@@ -214,7 +214,8 @@ FORBIDDEN = {
     ),
     "dns": (
         "SELECT email FROM users",
-        "SELECT fqdn FROM subdomains",
+        "SELECT user_id FROM subdomains",
+        "UPDATE subdomains SET nameservers = '[]'",
         "SELECT digest FROM tokens",
         "UPDATE platform_domains SET serial = 1",
         "UPDATE leases SET expires_at = now()",

@@ -29,6 +29,7 @@ def check_former_glue_leaves(service: RunningService) -> None:
     """The glue of a former nameserver isn't served any more, although the name stays delegated."""
     ada = service.add_user()
     service.register(ada, NAME, **{key: value for key, value in WITH_GLUE.items() if key != "fqdn"})
+    assert "8.8.4.4" in service.dig(NAME)
     body = {"nameservers": ["ns1.provider.example"], "ds_records": []}
     assert service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", body).status_code == 200
     assert standing(service) == {(NAME, "NS", "ns1.provider.example.")}
