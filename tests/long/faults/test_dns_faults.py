@@ -1,10 +1,11 @@
-"""Faults between registry and zone: an unreachable name server, and names that an adopted zone already has."""
+"""Faults between registry and zone: an unreachable name server, and records that the registry doesn't own."""
 
 from pathlib import Path
 
 import pytest
 
 from sublet.subdomains.publish_store import count_waiting
+from support.crash_checks import HOST, NAME
 from support.publisher_outage import service_with_outage
 from support.running_service import Registrant, RunningService, registry_address, running_service
 from support.serve_process import wait_until
@@ -48,6 +49,26 @@ def test_an_unreachable_name_server_refuses_nobody_and_is_waited_for(
         assert {each["status"] for each in shown} == {"active"}
         assert {each["provision_error"] for each in shown} == {None}
         wait_until(lambda: service.doctor() == [])
+
+
+def test_new_glue_does_not_overwrite_what_stands_below_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = (HOST, "A", "8.8.8.8")
+    with service_with_outage(registry_address(tmp_path), monkeypatch, publish_wait_ms=0) as outage:
+        service = outage.service
+        ada = service.add_user()
+        service.register(ada, NAME, nameservers=NAMESERVERS[:1])
+        wait_until(lambda: _shown(service, ada, NAME)["status"] == "active")
+        outage.server.nsupdate([f"add {HOST}. 300 A 8.8.8.8"])
+        body = {"nameservers": [HOST], "glue": [{"host": HOST, "ipv4": "8.8.4.4"}]}
+        service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", body)
+        wait_until(lambda: _shown(service, ada, NAME)["status"] == "failed")
+        assert "in use" in str(_shown(service, ada, NAME)["provision_error"])
+        assert outage.on.records() == {(NAME, "NS", f"{NAMESERVERS[0]}."), by_hand}
+        service.call(ada, "DELETE", f"/subdomains/{NAME}")
+        wait_until(lambda: service.read(count_waiting) == {})
+        assert outage.on.records() == {by_hand}
 
 
 def test_a_name_in_an_adopted_zone_is_taken(tmp_path: Path) -> None:
