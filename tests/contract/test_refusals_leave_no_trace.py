@@ -80,5 +80,5 @@ def test_the_dump_sees_an_effect(furnished: RunningService) -> None:
     furnished.register(user, error_triggers.fresh(), nameservers=["ns1.provider.example"])
     after = furnished.read(dump)
     changed = {name for name in after if after[name] != before[name]}
-    assert {"subdomains", "subdomain_nameservers", "terms", "audit_events"} <= changed
+    assert {"subdomains", "nameserver_hosts", "terms", "audit_events"} <= changed
     assert {"users", "packages"} & changed == set()

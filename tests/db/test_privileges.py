@@ -72,8 +72,6 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
     with primary_and_settings(tmp_path) as (server, section), split_service(found, section) as service:
         service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
         check_examples(service, server)
-        service.operator("zone", "repair", "example.test")
-        service.operator("domain", "edit", "example.test", "--primary", "built-in")
         member = service.add_user("new@example.org", credit_count=100)
         service.register(
             member,

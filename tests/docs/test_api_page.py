@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sublet.config import PrimarySettings
+from sublet.db import Tx
+from sublet.subdomains import store
 from support.dns_updates import skip_without
 from support.name_servers import NameServerProcess, primary
 from support.running_service import RunningService, registry_address, running_service
@@ -62,13 +64,22 @@ def prepare(service: RunningService, server: NameServerProcess, token: str, comm
         service.register(token, "wiki.example.test")
     elif f'PUT "$BASE{wiki}' in command:
         assert service.call(token, "POST", f"{wiki}/restore").status_code == 200
+        # Only on a primary can a publication fail.
+        service.operator("domain", "edit", "example.test", "--primary", "main")
         server.nsupdate(["add wiki.example.test. 300 TXT hand"])
     elif f"{wiki}/retry" in command:
+        wait_until(lambda: service.read(_has_failed_often))  # so that its own next attempt is seconds away
         server.nsupdate(["delete wiki.example.test. TXT"])
     elif f"{wiki}/restore" in command:
+        service.operator("domain", "edit", "example.test", "--primary", "built-in")
         assert service.call(token, "DELETE", wiki).status_code == 200
     elif '/reply" ' in command and body["ok"]:
         service.operator("ticket", "reply", "T-000001", "--message", "We are looking into it.")
+
+
+def _has_failed_often(tx: Tx) -> bool:
+    wiki = store.find_unreleased(tx, "wiki.example.test")
+    return wiki is not None and wiki.attempts >= 3
 
 
 def send(service: RunningService, token: str, command: str) -> Any:
@@ -110,8 +121,8 @@ def primary_and_settings(folder: Path) -> Iterator[tuple[NameServerProcess, Prim
 
 
 def check_examples(service: RunningService, server: NameServerProcess) -> None:
-    """Run the examples of the page with example.test on a primary, which has the name "main"."""
-    service.add_domain("example.test", "--renewal-window-days", "365", "--primary", "main")
+    """Run the examples of the page; `server` has the name "main" in the settings of the service."""
+    service.add_domain("example.test", "--renewal-window-days", "365")
     ada = service.add_user(credit_count=100)
     service.operator("package", "add", "Starter", "--credits", "100", "--price", "9.00", "--currency", "EUR")
     service.operator("coupon", "add", "WELCOME", "--percent", "50")
