@@ -32,7 +32,7 @@ from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.sqlite_file import serve_lock
 from sublet.subdomains.model import Register
-from sublet.subdomains.publishing import begin_publication
+from sublet.primaries.publishing import begin_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
 from support.grown_registry import grow

@@ -18,7 +18,7 @@ from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
-from sublet.subdomains.publishing import (
+from sublet.primaries.publishing import (
     Result,
     begin_publication,
     record_publication,

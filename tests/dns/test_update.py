@@ -9,9 +9,9 @@ import dns.rdatatype
 import dns.update
 import pytest
 
-from sublet.dns.plan import RECORD_TYPES, plan_changes
+from sublet.primaries.plan import RECORD_TYPES, plan_changes
 from sublet.dns.types import Record
-from sublet.dns.update import build_update, fence_name, is_fence, new_fence
+from sublet.primaries.update import build_update, fence_name, is_fence, new_fence
 
 ZONE = "example.test"
 BLOG = f"blog.{ZONE}"

@@ -11,7 +11,7 @@ from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.platform_domains.zone_store import find_apex_keys
-from sublet.worker import zone_keeper
+from sublet.primaries import zone_keeper
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import DS, Registrant, RunningService

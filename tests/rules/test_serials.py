@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.dns.primary import CAUSES
+from sublet.primaries.primary import CAUSES
 from sublet.dns.serial import UNKNOWN_CAUSES, is_newer, lacks_since, standing_of
 
 SERIALS = st.integers(0, 2**32 - 1)

@@ -34,9 +34,9 @@ from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep.store import milestones
-from sublet.worker.mailer import Mailer
-from sublet.worker.smtp import SmtpTransport
-from sublet.worker.smtp import smtp_server as chosen_server
+from sublet.mail.mailer import Mailer
+from sublet.mail.smtp import SmtpTransport
+from sublet.mail.smtp import smtp_server as chosen_server
 from support.registry import OPERATOR, Prepared, Registry, open_registry
 from support.repetitions import share
 from support.smtp_server import Mailbox, smtp_server

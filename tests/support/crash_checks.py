@@ -8,8 +8,8 @@ from sublet.doctor.names import stream_all
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publish_store import count_waiting
-from sublet.subdomains.publishing import desired_records
+from sublet.primaries.store import count_waiting
+from sublet.primaries.publishing import desired_records
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_zone import view_zones
 from support.running_service import DS, Registrant, RunningService

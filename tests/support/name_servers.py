@@ -23,7 +23,7 @@ import dns.rrset
 import dns.tsig
 import dns.zone
 
-from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site
+from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 from sublet.secret import Secret
 from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool

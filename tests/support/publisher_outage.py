@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sublet.db import Database
-from sublet.worker.primary_zone import FindPrimary
-from sublet.worker.publisher import Publisher
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.publisher import Publisher
 from support.dns_updates import skip_without
 from support.name_servers import NameServerProcess
 from support.running_service import RunningService

@@ -21,7 +21,7 @@ from sublet.credits.model import Outcome, Payable
 from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
-from sublet.dns.plan import plan_changes
+from sublet.primaries.plan import plan_changes
 from sublet.dns.types import Record
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
@@ -35,7 +35,7 @@ from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.milestones import Dates
 from sublet.subdomains.model import Register, Subdomain
-from sublet.subdomains.publishing import Batch, Result, begin_publication, record_publication
+from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.sweep.sweep import Swept, sweep

@@ -8,7 +8,7 @@ from typing import Any
 
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
-from sublet.dns.update import fence_name
+from sublet.primaries.update import fence_name
 from support.crash_checks import standing
 from support.name_servers import NameServerProcess, primary
 from support.running_service import RunningService, registry_address, running_service

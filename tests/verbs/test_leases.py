@@ -25,7 +25,7 @@ from sublet.processes.processes import (
     list_running,
     see_process,
 )
-from sublet.worker.leased import under
+from sublet.processes.leased import under
 from support.leases import find, run_out
 from support.registry import Registry
 

@@ -7,11 +7,12 @@ from sqlalchemy import select
 
 from sublet.audit import audit_events
 from sublet.dns.types import GlueInput
-from sublet.subdomains import publish_store, store
+from sublet.subdomains import store
+from sublet.primaries import store as publish_store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publishing import (
+from sublet.primaries.publishing import (
     BACK_OFF_MAX_SECONDS,
     Batch,
     Result,

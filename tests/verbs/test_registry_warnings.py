@@ -6,10 +6,10 @@ from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.zone_signing import is_zone_signed
-from sublet.subdomains.check_zone import check_zone
+from sublet.primaries.check_zone import check_zone
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
-from sublet.subdomains.repair_zone import begin_repair
+from sublet.primaries.repair_zone import begin_repair
 from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"

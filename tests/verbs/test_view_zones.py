@@ -15,7 +15,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publishing import begin_publication
+from sublet.primaries.publishing import begin_publication
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_zone import view_zones

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept
-from sublet.worker import clockwork
+from sublet.subdomains.sweep import clockwork
 
 
 @pytest.mark.parametrize(

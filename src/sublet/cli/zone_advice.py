@@ -15,10 +15,10 @@ OF_CAUSE = {
     "in_use": "`sublet zone check` lists the records as not ours. Remove them, or suspend or purge the name.",
     "partial": "Compare the name server's rules for updates, and its limits, with those that `sublet zone config` prints.",
     "read_back": "Does the name server answer unsigned questions from this host, over TCP?",
-    "too_large": "Does the zone have as much? `dig AXFR` with the key tells. The bound is 4 GiB, `BYTES_MAX` in `sublet.dns.transfer`.",
+    "too_large": "Does the zone have as much? `dig AXFR` with the key tells. The bound is 4 GiB, `BYTES_MAX` in `sublet.primaries.transfer`.",
     "settings": "Name the primary in the settings, with a key that `sublet` may read; see docs/settings.md.",
 }
-"""By the causes of `dns.primary.CAUSES`."""
+"""By the causes of `primaries.primary.CAUSES`."""
 
 OF_SYMPTOM = {
     "waiting": "Is `sublet serve` running? `sublet subdomain list --status failed` has the names that are refused alone.",

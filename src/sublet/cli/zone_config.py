@@ -17,9 +17,9 @@ from sublet.cli.options import Domain, invalid_option, parse_place, parse_second
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
 from sublet.db import Tx
-from sublet.dns import server_config
+from sublet.primaries import server_config
 from sublet.dns.names import is_below, shown
-from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site, key_name
+from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain

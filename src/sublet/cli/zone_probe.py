@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sublet.dns.primary import Fence, PrimaryFault, read_fence
+from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.dns.serial import standing_of
 from sublet.platform_domains.model import PlatformDomain
-from sublet.worker.primary_zone import FindPrimary
-from sublet.worker.zone_serials import SerialAnswer, SerialQuestions
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
 
 TIMEOUT_SECONDS = 3.0
 """How long a server may take for an answer."""

@@ -14,7 +14,7 @@ import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.names import is_at_or_below
-from sublet.dns.plan import RECORD_TYPES
+from sublet.primaries.plan import RECORD_TYPES
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import Record
 from sublet.dns.verify import DELEGATION_TYPES

@@ -13,7 +13,7 @@ from sublet.dns.tcp import ConnectionFailed, connected, read_message
 HALF = 2**31
 
 UNKNOWN_CAUSES = ("unreachable", "no_answer", "zone", "failure", "not_understood")
-"""Why a server's serial can be unknown: those of `dns.primary.CAUSES` that an unsigned question can tell."""
+"""Why a server's serial can be unknown: those of `primaries.primary.CAUSES` that an unsigned question can tell."""
 
 
 def is_newer(serial: int, than: int) -> bool:

@@ -9,7 +9,7 @@ import dns.rdata
 import dns.rdataclass
 
 from sublet.dns.names import ancestors
-from sublet.dns.plan import RECORD_TYPES
+from sublet.primaries.plan import RECORD_TYPES
 from sublet.dns.types import Record
 
 DELEGATION_TYPES = frozenset(RECORD_TYPES)

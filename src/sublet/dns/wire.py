@@ -14,7 +14,7 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from sublet.dns.plan import RECORD_TYPES
+from sublet.primaries.plan import RECORD_TYPES
 from sublet.dns.types import Record
 
 MALFORMED = (ValueError, IndexError, struct.error, RecursionError)

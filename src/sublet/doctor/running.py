@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.dns.primary import CAUSES
+from sublet.primaries.primary import CAUSES
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
 from sublet.doctor.names import stream_all
 from sublet.mail.store import WAITING, mails

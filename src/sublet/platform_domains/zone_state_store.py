@@ -77,10 +77,10 @@ class ZoneState:
     """What is known of a zone on a primary.
 
     `fence` is what stands at its fence by our last knowledge; None: nothing of ours. `rebuilt_at` is set while the zone is known
-    to be another than we left it, until a whole check. `problem` is one of `dns.primary.CAUSES` since `problem_at`, after so many
+    to be another than we left it, until a whole check. `problem` is one of `primaries.primary.CAUSES` since `problem_at`, after so many
     `attempts`. `checked_serial` and the counts are those of the last whole check (None: there is to be another at the same serial).
     `repair_stopped_at` is set while the repair waits for the operator's word. `seen_at` is when the zone was last asked for its serial,
-    to some minutes; `watch_problem` (of `dns.primary.CAUSES`, or `check`) is why it can't be asked, or transferred, now.
+    to some minutes; `watch_problem` (of `primaries.primary.CAUSES`, or `check`) is why it can't be asked, or transferred, now.
     """
 
     platform_domain_id: int

@@ -8,7 +8,8 @@ from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import delegation_store, publish_store, store
+from sublet.subdomains import delegation_store, store
+from sublet.primaries import store as publish_store
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.naming import name_above
 

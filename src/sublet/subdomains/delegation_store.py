@@ -27,7 +27,8 @@ from sublet.dns.types import Delegation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.schema import OWNER_KEY, STREAMED, Instant, metadata
-from sublet.subdomains import publish_store, store
+from sublet.subdomains import store
+from sublet.primaries import store as publish_store
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import subdomains
 

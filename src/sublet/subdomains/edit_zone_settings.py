@@ -12,7 +12,8 @@ from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.platform_domain import edit_platform_domain
-from sublet.subdomains import publish_store, store
+from sublet.subdomains import store
+from sublet.primaries import store as publish_store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.subdomains.publish_store import count_waiting
+from sublet.primaries.store import count_waiting
 from support.crash_checks import HOST, NAME
 from support.publisher_outage import service_with_outage
 from support.running_service import Registrant, RunningService, registry_address, running_service

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from sublet.config import parse_listen
-from sublet.subdomains.publish_store import count_waiting
+from sublet.primaries.store import count_waiting
 from support import http_clients
 from support.crash_checks import HOST, NAME, WITH_GLUE, standing, zone_is_right
 from support.dns_updates import skip_without

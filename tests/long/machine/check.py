@@ -13,7 +13,7 @@ from sublet.doctor import checks
 from sublet.doctor.names import stream_all
 from sublet.subdomains.lifecycle import derive_status, renewal_available
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.publishing import desired_records
+from sublet.primaries.publishing import desired_records
 from sublet.subdomains.store import find_subdomain, terms
 
 _UNSENT = {"no_mail_waits", "zone_is_watched"}

@@ -22,18 +22,18 @@ import structlog
 
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
-from sublet.dns.primary import PrimaryFault, read_fence
+from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.secret import reveal_to_child
-from sublet.subdomains.publishing import settle_fence
-from sublet.worker.leased import kept, take, under
-from sublet.worker.primary_zone import FindPrimary
-from sublet.worker.zone_check import Failure, Outcome, Report, Task
-from sublet.worker.zone_repair import repair
+from sublet.primaries.publishing import settle_fence
+from sublet.processes.leased import kept, take, under
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.check_process import Failure, Outcome, Report, Task
+from sublet.primaries.repair import repair
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 5.0
@@ -192,7 +192,7 @@ class ZoneKeeper:
 
         def check() -> Outcome | Failure:
             process = subprocess.Popen(
-                [sys.executable, "-m", "sublet.worker.zone_check"],
+                [sys.executable, "-m", "sublet.primaries.check_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )

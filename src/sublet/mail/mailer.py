@@ -15,7 +15,7 @@ from sublet.errors import Unavailable
 from sublet.mail import store
 from sublet.mail.model import Failure, Mail, Outbox
 from sublet.mail.outbox import claim, record_delivery
-from sublet.worker.transport import NotSent, ServerAway, Transport
+from sublet.mail.transport import NotSent, ServerAway, Transport
 
 POLL_SECONDS = 1.0
 FAULT_PAUSE_SECONDS = 1.0

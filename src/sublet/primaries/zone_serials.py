@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sublet.dns.primary import PrimaryFault
+from sublet.primaries.primary import PrimaryFault
 from sublet.dns.serial import SerialUnknown, ask_serial, is_newer
 from sublet.platform_domains.model import PlatformDomain
-from sublet.worker.primary_zone import FindPrimary
+from sublet.primaries.primary_zone import FindPrimary
 
 QUESTIONS_MAX = 50
 """How many servers are asked at once."""
@@ -15,7 +15,7 @@ QUESTIONS_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class SerialAnswer:
-    """The serial that a server told; None: it did not, by `cause`, one of `dns.primary.CAUSES`, and `detail`.
+    """The serial that a server told; None: it did not, by `cause`, one of `primaries.primary.CAUSES`, and `detail`.
 
     `address` is where it was asked, IP address and port; None: the settings don't have it.
     """

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sublet.dns.types import Record
 from sublet.dns.verify import matches
-from sublet.subdomains.publishing import Item, Result
+from sublet.primaries.publishing import Item, Result
 
 IN_USE = "The name is in use in the zone by records that the registry did not write; the operator has to look at it."
 NOT_APPLIED = "The name server refused this delegation; the operator has to look at it."

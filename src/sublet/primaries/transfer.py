@@ -20,7 +20,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.tsig
 
-from sublet.dns.primary import (
+from sublet.primaries.primary import (
     PrimaryFault,
     connection,
     keyring,

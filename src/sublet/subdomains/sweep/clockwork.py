@@ -23,7 +23,7 @@ from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.brake import jump_reason
 from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
-from sublet.worker.leased import take, under
+from sublet.processes.leased import take, under
 
 POLL_SECONDS = 1.0
 REST_TIMES = 3

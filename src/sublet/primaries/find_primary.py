@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sublet.config import PRIMARY_KEY_VARIABLE, PrimarySettings
-from sublet.dns.primary import PrimaryFault
+from sublet.primaries.primary import PrimaryFault
 from sublet.dns.types import Primary, TsigKey
 from sublet.secret import Secret
 

@@ -12,8 +12,8 @@ from sublet.errors import Unavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.subdomains import publish_store
-from sublet.subdomains.publish_store import Waiting
+from sublet.primaries import store as publish_store
+from sublet.primaries.store import Waiting
 
 POLL_SECONDS = 5.0
 FAULT_PAUSE_SECONDS = 5.0

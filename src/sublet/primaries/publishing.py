@@ -6,7 +6,7 @@ was sent. The queue is a level, not a log: every step may be repeated, and after
 sending would leave records in the zone that no later change removes.
 
 On PostgreSQL each transaction locks the zone first, then its row in `zone_states`, then names, then their owners; a worker locks
-its lease before all of them (`worker/leased.py`).
+its lease before all of them (`processes/leased.py`).
 """
 
 import random
@@ -19,13 +19,14 @@ from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
-from sublet.dns.update import new_fence
+from sublet.primaries.update import new_fence
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.processes.model import Lease
-from sublet.subdomains import publish_store, store
-from sublet.subdomains.hand_over import hand_over
+from sublet.subdomains import store
+from sublet.primaries import store as publish_store
+from sublet.primaries.hand_over import hand_over
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Placed
 
@@ -76,7 +77,7 @@ class Batch:
 class Result:
     """The outcome of one item: published with the zone's serial, or the sentence that says why not.
 
-    `cause` is one of `dns.primary.CAUSES`. `nothing_sent`: the name was refused before any record of it could get into the zone.
+    `cause` is one of `primaries.primary.CAUSES`. `nothing_sent`: the name was refused before any record of it could get into the zone.
     """
 
     item: Item

@@ -6,7 +6,7 @@ from typing import TypeVar
 from sublet.audit import Actor
 from sublet.db import Database
 from sublet.processes.model import Lease
-from sublet.subdomains.repair_zone import (
+from sublet.primaries.repair_zone import (
     STEP_MAX,
     begin_repair,
     end_repair,
@@ -14,8 +14,8 @@ from sublet.subdomains.repair_zone import (
     reclaim,
     republish,
 )
-from sublet.worker.leased import under
-from sublet.worker.zone_check import Outcome
+from sublet.processes.leased import under
+from sublet.primaries.check_process import Outcome
 
 T = TypeVar("T")
 

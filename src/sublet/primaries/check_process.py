@@ -1,6 +1,6 @@
 """A whole check of a zone on a primary: transferred, then held against the registry. Nothing is changed.
 
-As a program (`python -m sublet.worker.zone_check`) it reads a `Task` from stdin and writes a `Report` to stdout. The worker runs it in a
+As a program (`python -m sublet.primaries.check_process`) it reads a `Task` from stdin and writes a `Report` to stdout. The worker runs it in a
 process of its own, because a large zone takes a minute of a processor.
 """
 
@@ -15,14 +15,14 @@ import msgspec
 
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.names import ancestors
-from sublet.dns.primary import PrimaryFault
-from sublet.dns.transfer import ZoneTransfer, transfer_zone
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.transfer import ZoneTransfer, transfer_zone
 from sublet.dns.types import Primary, Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.secret import hide_from_parent
-from sublet.subdomains.check_zone import Repairs, ZoneCheck, check_zone
+from sublet.primaries.check_zone import Repairs, ZoneCheck, check_zone
 
 TRANSFER_SECONDS = 300.0
 
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there was no check: one of `dns.primary.CAUSES`, and more for the operator."""
+    """Why there was no check: one of `primaries.primary.CAUSES`, and more for the operator."""
 
     cause: str
     detail: str

@@ -320,7 +320,7 @@ def _shown_place(each: Secondary) -> str:
 @cache
 def _templates() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("sublet.dns", "server_templates"),
+        loader=jinja2.PackageLoader("sublet.primaries", "server_templates"),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701 - no HTML
         trim_blocks=True,

@@ -5,7 +5,7 @@ time. Each zone has its own task, so that a name server that is away delays no o
 is under way go with the next one. A commit of this process wakes it at once; those of other processes (the operator's commands) are
 found within `POLL_SECONDS`.
 
-Of several workers one publishes a zone: it holds the zone's lease, and each of its writes holds it too (`worker/leased.py`). With
+Of several workers one publishes a zone: it holds the zone's lease, and each of its writes holds it too (`processes/leased.py`). With
 other workers it gives the lease back when nothing waits; after a worker has died another takes over when the lease has run out.
 """
 
@@ -21,7 +21,7 @@ from datetime import timedelta
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.dns.primary import PrimaryFault
+from sublet.primaries.primary import PrimaryFault
 from sublet.dns.types import Primary
 from sublet.errors import Unavailable
 from sublet.processes.leases import (
@@ -32,8 +32,8 @@ from sublet.processes.leases import (
     take_lease,
 )
 from sublet.processes.model import Lease, LeaseLost
-from sublet.subdomains import publish_store
-from sublet.subdomains.publishing import (
+from sublet.primaries import store as publish_store
+from sublet.primaries.publishing import (
     Batch,
     Result,
     begin_probe,
@@ -42,9 +42,9 @@ from sublet.subdomains.publishing import (
     record_refusal,
     record_zone_fault,
 )
-from sublet.worker.judgement import IN_USE, NOT_APPLIED, SENTENCES
-from sublet.worker.leased import RENEWALS, renew, under
-from sublet.worker.primary_zone import BatchRefused, BatchStale, FindPrimary, PrimaryZone, ReadBack
+from sublet.primaries.judgement import IN_USE, NOT_APPLIED, SENTENCES
+from sublet.processes.leased import RENEWALS, renew, under
+from sublet.primaries.primary_zone import BatchRefused, BatchStale, FindPrimary, PrimaryZone, ReadBack
 
 POLL_SECONDS = 0.25
 FAULT_PAUSE_SECONDS = 1.0
@@ -69,7 +69,7 @@ class Publisher:
 
     `batch_max` has the most names of a message by primary, as for `begin_publication`. `on_published` is called with the time that each
     name took from its change to its publication. `holder` identifies this process as a holder of leases; `is_alone` returns True while
-    no other worker is known. `outcomes` counts names ("published", "failed"), `causes` the failed ones by `dns.primary.CAUSES`.
+    no other worker is known. `outcomes` counts names ("published", "failed"), `causes` the failed ones by `primaries.primary.CAUSES`.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.update
 
-from sublet.dns.plan import RECORD_TYPES, ZoneChanges
+from sublet.primaries.plan import RECORD_TYPES, ZoneChanges
 
 FENCE_LABEL = "_sublet"
 FENCE_TTL_SECONDS = 0

@@ -26,7 +26,7 @@ import dns.update
 
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import Primary
-from sublet.dns.update import fence_name, is_fence
+from sublet.primaries.update import fence_name, is_fence
 
 CAUSES = {
     "unreachable": "the name server can't be reached",
