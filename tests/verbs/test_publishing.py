@@ -179,7 +179,7 @@ def test_hosts_that_are_gone_are_taken_out_of_the_zone(registry: Registry) -> No
 
 def test_a_zone_of_any_size_is_published_again(registry: Registry) -> None:
     found = registry.register("shop.example.test", nameservers=("ns1.example.org",))
-    registry.write(publish_store.republish, [*range(found.id, found.id + 70_000)])
+    registry.write(store.republish, [*range(found.id, found.id + 70_000)])
     assert registry.subdomain(found.id).generation == found.generation + 1
 
 

@@ -277,7 +277,7 @@ def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
     # As the repair has it that saw no holder yet: on PostgreSQL neither of the two sees the other.
     for each in found.leftovers:
         registry.write(store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id)
-    registry.write(publish_store.republish, {each.subdomain_id for each in found.leftovers})
+    registry.write(store.republish, {each.subdomain_id for each in found.leftovers})
     return domain_id, ben
 
 

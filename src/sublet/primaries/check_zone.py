@@ -85,7 +85,7 @@ def check_zone(
     just_published: set[str] = set()
     judged_before = transfer_began_at - CLOCK_MARGIN
     names = 0
-    for subdomain in publish_store.stream_published(tx, platform_domain.id):
+    for subdomain in store.stream_published(tx, platform_domain.id):
         names += 1
         if subdomain.generation != subdomain.published_generation:
             waiting.add(subdomain.fqdn)

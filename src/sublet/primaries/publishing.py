@@ -111,7 +111,7 @@ def begin_publication(
         return None
     if not platform_domain.primary:
         # Changed while the zone was moved to the built-in name server, which serves what is committed.
-        publish_store.republish(tx, publish_store.list_waiting_ids(tx, platform_domain_id))
+        store.republish(tx, store.list_waiting_ids(tx, platform_domain_id))
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)

@@ -72,7 +72,7 @@ def begin_repair(
 def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -> None:
     """Have names of a zone published again, as they are stored."""
     zone_store.lock_zone(tx, platform_domain_id)
-    publish_store.republish(tx, subdomain_ids)
+    store.republish(tx, subdomain_ids)
 
 
 def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
@@ -88,7 +88,7 @@ def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) ->
         to = holders.get(each.fqdn, each.subdomain_id)
         store.move_published_owner(tx, each.owner, each.subdomain_id, to)
         again.add(to)
-    publish_store.republish(tx, again)
+    store.republish(tx, again)
 
 
 def note_foreign(

@@ -9,7 +9,6 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import delegation_store, store
-from sublet.primaries import store as publish_store
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.naming import name_above
 
@@ -56,7 +55,7 @@ def _refuse_held(tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str)
             restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
             raise unavailable("in_trash", owned=owned, restorable=restorable)
         raise unavailable("taken", owned=owned)
-    if publish_store.is_waiting(tx, platform_domain.id, fqdn):
+    if store.is_waiting(tx, platform_domain.id, fqdn):
         # A former delegation came back with an old zone file, and is being removed.
         raise unavailable("cooling_off", owned=False)
 

@@ -28,7 +28,6 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.schema import OWNER_KEY, STREAMED, Instant, metadata
 from sublet.subdomains import store
-from sublet.primaries import store as publish_store
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import subdomains
 
@@ -247,7 +246,7 @@ _HELD = select(subdomains.c.id).where(
 )
 _BLOCKERS = (
     _HELD,
-    publish_store.WAITS,
+    store.WAITS,
     platform_domain_store.AT_OR_BELOW,
     zone_store.AT_OR_BELOW,
     OF_OTHERS,

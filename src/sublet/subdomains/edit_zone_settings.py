@@ -13,7 +13,6 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
-from sublet.primaries import store as publish_store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
@@ -50,12 +49,12 @@ def edit_zone_settings(
     if edited.primary != before.primary:
         _change_server(tx, before, edited, force=force)
     elif edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
-        publish_store.republish(tx, [each.id for each in _delegated(tx, edited)])
+        store.republish(tx, [each.id for each in _delegated(tx, edited)])
     return edited
 
 
 def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
-    return [each for each in publish_store.list_published(tx, platform_domain.id) if is_delegated(each)]
+    return [each for each in store.list_published(tx, platform_domain.id) if is_delegated(each)]
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
@@ -84,8 +83,8 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         )  # the first check compares the whole zone
     else:
         store.delete_owners_of_zone(tx, before.id)
-    waiting = [] if edited.primary else publish_store.list_waiting_ids(tx, before.id)
-    publish_store.republish(tx, {*waiting, *(each.id for each in delegated)})
+    waiting = [] if edited.primary else store.list_waiting_ids(tx, before.id)
+    store.republish(tx, {*waiting, *(each.id for each in delegated)})
 
 
 def _days_given(settings: Mapping[str, Any]) -> bool:
@@ -93,7 +92,7 @@ def _days_given(settings: Mapping[str, Any]) -> bool:
 
 
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
-    for each in publish_store.list_published(tx, edited.id):
+    for each in store.list_published(tx, edited.id):
         if carries_the_zone(edited, each.fqdn):
             raise Conflict(
                 f"{each.fqdn} is held by a registrant, who would then answer for the whole zone; take another host name."
