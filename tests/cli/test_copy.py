@@ -27,12 +27,12 @@ from sublet.db import Tx, open_database, sqlite_engine
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.primaries.publishing import begin_publication
 from sublet.registry.copy_store import NOT_COPIED, list_copied, open_target
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.sqlite_file import serve_lock
 from sublet.subdomains.model import Register
-from sublet.primaries.publishing import begin_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
 from support.grown_registry import grow

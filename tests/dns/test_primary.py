@@ -12,8 +12,8 @@ import dns.tsig
 import dns.update
 import pytest
 
-from sublet.primaries.primary import CAUSES, PrimaryFault, read_fence, read_signed, send_update, takes_updates
 from sublet.dns.types import Primary
+from sublet.primaries.primary import CAUSES, PrimaryFault, read_fence, read_signed, send_update, takes_updates
 from sublet.primaries.update import fence_name, new_fence
 from support.name_servers import fresh_key
 from support.serve_process import free_address

@@ -15,9 +15,9 @@ import dns.tsig
 import dns.zone
 import pytest
 
+from sublet.dns.types import Primary, Record
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.transfer import ZoneTransfer, _Incoming, transfer_zone
-from sublet.dns.types import Primary, Record
 from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
 ZONE = "zone.example"

@@ -9,8 +9,8 @@ import dns.rdatatype
 import dns.update
 import pytest
 
-from sublet.primaries.plan import RECORD_TYPES, plan_changes
 from sublet.dns.types import Record
+from sublet.primaries.plan import RECORD_TYPES, plan_changes
 from sublet.primaries.update import build_update, fence_name, is_fence, new_fence
 
 ZONE = "example.test"

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from sublet.cli import zone_probe
 from sublet.cli.main import app
-from sublet.primaries.primary import CAUSES, Fence, read_fence
 from sublet.dns.types import Secondary
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.primaries import server_watch, zone_watch
+from sublet.primaries.primary import CAUSES, Fence, read_fence
 from support.name_servers import NameServerProcess, fresh_key, missing_programs, secondary
 from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, serve_process_on, service_on

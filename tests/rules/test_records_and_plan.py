@@ -5,9 +5,15 @@ from hypothesis import strategies as st
 
 from sublet.dns.delegation import check_delegation
 from sublet.dns.names import is_below
-from sublet.primaries.plan import RECORD_TYPES, ImplausiblePlan, ZoneChanges, implausible_deletions, plan_changes
 from sublet.dns.records import delegation_records, owners_of
 from sublet.dns.types import Delegation, GlueInput, Record
+from sublet.primaries.plan import (
+    RECORD_TYPES,
+    ImplausiblePlan,
+    ZoneChanges,
+    implausible_deletions,
+    plan_changes,
+)
 
 ZONE = "example.test"
 OWNER = "foo.example.test"

@@ -6,10 +6,10 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.doctor.names import stream_all
 from sublet.platform_domains.find import find_platform_domain
+from sublet.primaries.publishing import desired_records
+from sublet.primaries.store import count_waiting
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.primaries.store import count_waiting
-from sublet.primaries.publishing import desired_records
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_zone import view_zones
 from support.running_service import DS, Registrant, RunningService

@@ -21,7 +21,6 @@ from sublet.credits.model import Outcome, Payable
 from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
-from sublet.primaries.plan import plan_changes
 from sublet.dns.types import Record
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
@@ -31,11 +30,12 @@ from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.platform_domains.store import update_platform_domain
+from sublet.primaries.plan import plan_changes
+from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.milestones import Dates
 from sublet.subdomains.model import Register, Subdomain
-from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.sweep.sweep import Swept, sweep

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from sublet.db import Database, open_database
 from sublet.dns.types import Primary
-from sublet.primaries.store import count_waiting
 from sublet.primaries.publisher import Publisher
+from sublet.primaries.store import count_waiting
 from support.registry import Registry
 
 WAIT_SECONDS = 40.0

@@ -6,10 +6,7 @@ from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.subdomains import store
 from sublet.primaries import store as publish_store
-from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from sublet.subdomains.model import UpdateNameservers
 from sublet.primaries.publishing import (
     Batch,
     Result,
@@ -19,6 +16,9 @@ from sublet.primaries.publishing import (
     record_zone_fault,
     settle_fence,
 )
+from sublet.subdomains import store
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import OPERATOR, Registry
 

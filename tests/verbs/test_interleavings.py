@@ -7,9 +7,9 @@ import pytest
 from sublet.credits.model import Payable
 from sublet.dns.types import GlueInput
 from sublet.errors import RenewalNotAvailable
+from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
 from sublet.subdomains import store
 from sublet.subdomains.model import UpdateNameservers
-from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
 from sublet.subdomains.renew import renew
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep.stop import stop_sweep

@@ -7,11 +7,7 @@ from sqlalchemy import select
 
 from sublet.audit import audit_events
 from sublet.dns.types import GlueInput
-from sublet.subdomains import store
 from sublet.primaries import store as publish_store
-from sublet.subdomains.delete import delete
-from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.model import UpdateNameservers
 from sublet.primaries.publishing import (
     BACK_OFF_MAX_SECONDS,
     Batch,
@@ -20,6 +16,10 @@ from sublet.primaries.publishing import (
     begin_publication,
     record_publication,
 )
+from sublet.subdomains import store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import Registry
 

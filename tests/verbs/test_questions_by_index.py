@@ -12,8 +12,8 @@ from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains import delegation_store, store
 from sublet.primaries import store as publish_store
+from sublet.subdomains import delegation_store, store
 from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.store import list_own
 from sublet.subdomains.sweep import store as sweep_store

@@ -7,9 +7,9 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.zone_signing import is_zone_signed
 from sublet.primaries.check_zone import check_zone
+from sublet.primaries.repair_zone import begin_repair
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
-from sublet.primaries.repair_zone import begin_repair
 from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"

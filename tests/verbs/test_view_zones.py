@@ -10,12 +10,12 @@ from sublet.db import Tx
 from sublet.dns.names import ancestors, is_at_or_below
 from sublet.dns.types import GlueInput, Record, Secondary
 from sublet.platform_domains import zone_store
+from sublet.primaries.publishing import begin_publication
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import UpdateNameservers
-from sublet.primaries.publishing import begin_publication
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_zone import view_zones

@@ -15,14 +15,14 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.subdomains import store
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_zone import ZoneCheck, check_zone
+from sublet.primaries.publishing import Result, begin_publication, record_publication, record_refusal
+from sublet.primaries.repair_zone import begin_repair, end_repair, note_foreign, reclaim, republish
+from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
-from sublet.primaries.publishing import Result, begin_publication, record_publication, record_refusal
 from sublet.subdomains.purge import purge
-from sublet.primaries.repair_zone import begin_repair, end_repair, note_foreign, reclaim, republish
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.postgresql import fresh_database
 from support.registry import OPERATOR, Prepared, Registry, open_registry

@@ -14,12 +14,11 @@ import structlog
 from sublet.accounts.store import find_user
 from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
-from sublet.mail import store
+from sublet.mail import mailer as mailer_module
+from sublet.mail import smtp, store
+from sublet.mail.mailer import Mailer
 from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
-from sublet.mail import mailer as mailer_module
-from sublet.mail import smtp
-from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport
 from sublet.mail.transport import LogTransport
 from support.postgresql import fresh_database

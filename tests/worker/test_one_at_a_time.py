@@ -12,17 +12,17 @@ import pytest
 import structlog
 
 from sublet.db import open_database, utc_now
-from sublet.primaries.primary import PrimaryFault
 from sublet.dns.types import Primary, TsigKey
 from sublet.platform_domains import zone_state_store
+from sublet.primaries.check_process import Task
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.zone_keeper import ZoneKeeper
+from sublet.processes import leased
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
 from sublet.secret import Secret
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.processes import leased
 from sublet.subdomains.sweep.clockwork import Clockwork
-from sublet.primaries.check_process import Task
-from sublet.primaries.zone_keeper import ZoneKeeper
 from support.leases import find, run_out
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry

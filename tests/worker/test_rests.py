@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept
 from sublet.subdomains.sweep import clockwork
+from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept
 
 
 @pytest.mark.parametrize(

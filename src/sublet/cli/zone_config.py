@@ -17,12 +17,12 @@ from sublet.cli.options import Domain, invalid_option, parse_place, parse_second
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
 from sublet.db import Tx
-from sublet.primaries import server_config
 from sublet.dns.names import is_below, shown
-from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
+from sublet.primaries import server_config
+from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.secret import Secret
 from sublet.subdomains.view_zone import apex_of, serial_of
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.dns.serial import standing_of
 from sublet.platform_domains.model import PlatformDomain
+from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
 

@@ -14,7 +14,6 @@ import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.names import is_at_or_below
-from sublet.primaries.plan import RECORD_TYPES
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import Record
 from sublet.dns.verify import DELEGATION_TYPES
@@ -29,6 +28,7 @@ from sublet.dns.wire import (
     read_record,
     walk,
 )
+from sublet.primaries.plan import RECORD_TYPES
 
 WINDOW_QUERIES = 100
 """How many queries are under way at once on the one connection."""

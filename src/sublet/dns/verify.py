@@ -9,8 +9,8 @@ import dns.rdata
 import dns.rdataclass
 
 from sublet.dns.names import ancestors
-from sublet.primaries.plan import RECORD_TYPES
 from sublet.dns.types import Record
+from sublet.primaries.plan import RECORD_TYPES
 
 DELEGATION_TYPES = frozenset(RECORD_TYPES)
 """The types that a delegation is made of, so all that is ever published at a name."""

@@ -14,8 +14,8 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from sublet.primaries.plan import RECORD_TYPES
 from sublet.dns.types import Record
+from sublet.primaries.plan import RECORD_TYPES
 
 MALFORMED = (ValueError, IndexError, struct.error, RecursionError)
 """What reading raises of what is no message; dnspython's DNSException besides."""

@@ -18,8 +18,8 @@ import structlog
 from sublet.config import Settings, SettingsError, parse_mail_from
 from sublet.mail.compose import compose, envelope_address, one_line
 from sublet.mail.model import Mail
-from sublet.secret import Secret
 from sublet.mail.transport import NotSent, ServerAway
+from sublet.secret import Secret
 
 TIMEOUT_SECONDS = 20.0
 """For each network operation."""

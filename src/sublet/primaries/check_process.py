@@ -15,14 +15,14 @@ import msgspec
 
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.names import ancestors
-from sublet.primaries.primary import PrimaryFault
-from sublet.primaries.transfer import ZoneTransfer, transfer_zone
 from sublet.dns.types import Primary, Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.secret import hide_from_parent
 from sublet.primaries.check_zone import Repairs, ZoneCheck, check_zone
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.transfer import ZoneTransfer, transfer_zone
+from sublet.secret import hide_from_parent
 
 TRANSFER_SECONDS = 300.0
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.db import Tx
-from sublet.primaries.plan import is_publishable
 from sublet.dns.types import Record
-from sublet.primaries.update import fence_name
 from sublet.dns.verify import DELEGATION_TYPES, ZoneDifferences, compare_zone
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import store
 from sublet.primaries import store as publish_store
-from sublet.subdomains.naming import name_above
+from sublet.primaries.plan import is_publishable
 from sublet.primaries.publishing import desired_records
+from sublet.primaries.update import fence_name
+from sublet.subdomains import store
+from sublet.subdomains.naming import name_above
 
 CLOCK_MARGIN = timedelta(seconds=5)
 """By how much the clocks of two processes that publish and check may differ."""

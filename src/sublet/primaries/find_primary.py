@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sublet.config import PRIMARY_KEY_VARIABLE, PrimarySettings
-from sublet.primaries.primary import PrimaryFault
 from sublet.dns.types import Primary, TsigKey
+from sublet.primaries.primary import PrimaryFault
 from sublet.secret import Secret
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
-from sublet.subdomains import store
 from sublet.primaries import store as publish_store
+from sublet.subdomains import store
 from sublet.subdomains.model import Subdomain
 
 

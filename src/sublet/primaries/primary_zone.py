@@ -9,14 +9,14 @@ import dns.update
 import structlog
 
 from sublet.db import Database
-from sublet.primaries.plan import ImplausiblePlan, plan_changes
-from sublet.primaries.primary import PrimaryFault, read_fence, send_update, takes_updates
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary
-from sublet.primaries.update import build_update
 from sublet.platform_domains import zone_state_store
-from sublet.primaries.publishing import Batch, Result, settle_fence
 from sublet.primaries.judgement import absent_owners, judge, without_wildcard
+from sublet.primaries.plan import ImplausiblePlan, plan_changes
+from sublet.primaries.primary import PrimaryFault, read_fence, send_update, takes_updates
+from sublet.primaries.publishing import Batch, Result, settle_fence
+from sublet.primaries.update import build_update
 from sublet.processes.leased import under
 
 TIMEOUT_SECONDS = 5.0

@@ -21,18 +21,12 @@ from datetime import timedelta
 import structlog
 
 from sublet.db import Database, Tx
-from sublet.primaries.primary import PrimaryFault
 from sublet.dns.types import Primary
 from sublet.errors import Unavailable
-from sublet.processes.leases import (
-    PUBLISH_FOR,
-    give_back_lease,
-    list_held_by_others,
-    publish_lease,
-    take_lease,
-)
-from sublet.processes.model import Lease, LeaseLost
 from sublet.primaries import store as publish_store
+from sublet.primaries.judgement import IN_USE, NOT_APPLIED, SENTENCES
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.primary_zone import BatchRefused, BatchStale, FindPrimary, PrimaryZone, ReadBack
 from sublet.primaries.publishing import (
     Batch,
     Result,
@@ -42,9 +36,15 @@ from sublet.primaries.publishing import (
     record_refusal,
     record_zone_fault,
 )
-from sublet.primaries.judgement import IN_USE, NOT_APPLIED, SENTENCES
 from sublet.processes.leased import RENEWALS, renew, under
-from sublet.primaries.primary_zone import BatchRefused, BatchStale, FindPrimary, PrimaryZone, ReadBack
+from sublet.processes.leases import (
+    PUBLISH_FOR,
+    give_back_lease,
+    list_held_by_others,
+    publish_lease,
+    take_lease,
+)
+from sublet.processes.model import Lease, LeaseLost
 
 POLL_SECONDS = 0.25
 FAULT_PAUSE_SECONDS = 1.0

@@ -19,14 +19,14 @@ from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
-from sublet.primaries.update import new_fence
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.processes.model import Lease
-from sublet.subdomains import store
 from sublet.primaries import store as publish_store
 from sublet.primaries.hand_over import hand_over
+from sublet.primaries.update import new_fence
+from sublet.processes.model import Lease
+from sublet.subdomains import store
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Placed
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from sublet.audit import Actor
 from sublet.db import Database
-from sublet.processes.model import Lease
+from sublet.primaries.check_process import Outcome
 from sublet.primaries.repair_zone import (
     STEP_MAX,
     begin_repair,
@@ -15,7 +15,7 @@ from sublet.primaries.repair_zone import (
     republish,
 )
 from sublet.processes.leased import under
-from sublet.primaries.check_process import Outcome
+from sublet.processes.model import Lease
 
 T = TypeVar("T")
 

@@ -11,14 +11,14 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.primaries.plan import implausible_deletions
 from sublet.dns.types import Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.subdomains import store
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_zone import Leftover, Repairs
+from sublet.primaries.plan import implausible_deletions
+from sublet.subdomains import store
 
 STEP_MAX = 500
 """Most rows in one transaction of a repair."""

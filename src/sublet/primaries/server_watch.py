@@ -15,9 +15,9 @@ from sublet.dns.serial import is_newer, lacks_since, standing_of
 from sublet.errors import Unavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
+from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
 
 POLL_SECONDS = 5.0
 FAULT_PAUSE_SECONDS = 5.0

@@ -20,6 +20,9 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.tsig
 
+from sublet.dns.tcp import read_message
+from sublet.dns.types import Primary, Record
+from sublet.dns.wire import ANSWER, MALFORMED, SIGNER_TYPES, read_record, walk
 from sublet.primaries.primary import (
     PrimaryFault,
     connection,
@@ -28,9 +31,6 @@ from sublet.primaries.primary import (
     refuse_unless_good,
     signature_faults,
 )
-from sublet.dns.tcp import read_message
-from sublet.dns.types import Primary, Record
-from sublet.dns.wire import ANSWER, MALFORMED, SIGNER_TYPES, read_record, walk
 
 STALL_SECONDS = 30.0
 """How long a primary may take for the next message of a transfer."""

@@ -22,18 +22,18 @@ import structlog
 
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
-from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.errors import Conflict, Unavailable
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.primaries.check_process import Failure, Outcome, Report, Task
+from sublet.primaries.primary import PrimaryFault, read_fence
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.publishing import settle_fence
+from sublet.primaries.repair import repair
+from sublet.processes.leased import kept, take, under
 from sublet.processes.leases import WATCH_FOR, check_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.secret import reveal_to_child
-from sublet.primaries.publishing import settle_fence
-from sublet.processes.leased import kept, take, under
-from sublet.primaries.primary_zone import FindPrimary
-from sublet.primaries.check_process import Failure, Outcome, Report, Task
-from sublet.primaries.repair import repair
 
 POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 5.0

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sublet.primaries.primary import PrimaryFault
 from sublet.dns.serial import SerialUnknown, ask_serial, is_newer
 from sublet.platform_domains.model import PlatformDomain
+from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.primary_zone import FindPrimary
 
 QUESTIONS_MAX = 50

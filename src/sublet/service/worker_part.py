@@ -9,18 +9,18 @@ from prometheus_client import Histogram
 from sublet.config import Settings
 from sublet.db import Database
 from sublet.http.observe import Metrics
+from sublet.mail.mailer import Mailer
+from sublet.mail.smtp import SmtpTransport, smtp_server
+from sublet.mail.transport import LogTransport, Transport
 from sublet.primaries.find_primary import find_primary
+from sublet.primaries.publisher import Publisher
+from sublet.primaries.server_watch import ServerWatch
+from sublet.primaries.zone_keeper import ZoneKeeper
+from sublet.primaries.zone_watch import ZoneWatch
 from sublet.service.announced import Presence
 from sublet.service.event_loop import running
 from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics, ZoneMetrics
 from sublet.subdomains.sweep.clockwork import Clockwork, Monotonic
-from sublet.mail.mailer import Mailer
-from sublet.primaries.publisher import Publisher
-from sublet.primaries.server_watch import ServerWatch
-from sublet.mail.smtp import SmtpTransport, smtp_server
-from sublet.mail.transport import LogTransport, Transport
-from sublet.primaries.zone_keeper import ZoneKeeper
-from sublet.primaries.zone_watch import ZoneWatch
 
 
 def mail_transport(settings: Settings) -> Transport:

@@ -20,17 +20,17 @@ from sqlalchemy import event
 from sublet.cli.main import main
 from sublet.db import Tx, sqlite
 from sublet.db.connect import Session
-from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
 from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
 from sublet.http.idempotency import write_once
-from sublet.subdomains import store
-from sublet.primaries.publishing import Batch, Result, record_publication
-from sublet.subdomains.sweep.sweep import sweep
-from sublet.subdomains.sweep import clockwork
 from sublet.mail import mailer, smtp
 from sublet.primaries import primary_zone, publisher
+from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
+from sublet.primaries.publishing import Batch, Result, record_publication
+from sublet.subdomains import store
+from sublet.subdomains.sweep import clockwork
+from sublet.subdomains.sweep.sweep import sweep
 
 _passed = count(1)
 

@@ -11,16 +11,16 @@ import pytest
 
 from sublet.db import Tx
 from sublet.dns.types import Primary
+from sublet.primaries import publisher
+from sublet.primaries.primary_zone import PrimaryZone, ReadBack
+from sublet.primaries.publishing import Batch
 from sublet.primaries.update import fence_name
+from sublet.processes import leased
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.model import UpdateNameservers
-from sublet.primaries.publishing import Batch
 from sublet.subdomains.store import published_owners, select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.processes import leased
-from sublet.primaries import publisher
-from sublet.primaries.primary_zone import PrimaryZone, ReadBack
 from support.dns_updates import skip_without
 from support.leases import find, run_out
 from support.name_servers import NameServerProcess, primary

@@ -11,9 +11,9 @@ from long.machine.world import FREE_QUOTA, Name
 from sublet.db import Tx
 from sublet.doctor import checks
 from sublet.doctor.names import stream_all
+from sublet.primaries.publishing import desired_records
 from sublet.subdomains.lifecycle import derive_status, renewal_available
 from sublet.subdomains.model import Subdomain
-from sublet.primaries.publishing import desired_records
 from sublet.subdomains.store import find_subdomain, terms
 
 _UNSENT = {"no_mail_waits", "zone_is_watched"}

@@ -17,13 +17,13 @@ import structlog
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
+from sublet.processes.leased import take, under
 from sublet.processes.leases import SWEEP, SWEEP_FOR
 from sublet.processes.model import Lease, LeaseLost
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.brake import jump_reason
 from sublet.subdomains.sweep.stop import stop_sweep
 from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
-from sublet.processes.leased import take, under
 
 POLL_SECONDS = 1.0
 REST_TIMES = 3
