@@ -262,6 +262,8 @@ def test_fourteen_months(folder: Path, sqlite_registry: Prepared) -> None:
         mailer = Mailer(registry.db, SmtpTransport(chosen_server(settings)))
         world = Registry14(registry, random.Random(SEED))  # noqa: S311 - a simulation, no secret
         world.prepare()
+        for domain in DOMAINS:
+            registry.move(domain=domain)
         acted, swept = Counter[str](), Counter[str]()
         for day in range(DAYS):
             acted += world.act(day)

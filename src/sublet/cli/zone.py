@@ -50,7 +50,7 @@ def repair(
     platform_domain = session.read(find_platform_domain, domain)
     if not platform_domain.primary:
         raise Conflict(
-            f"{platform_domain.domain} is on the built-in name server, which serves what the registry has stored: there is nothing to repair."
+            f"{platform_domain.domain} is on the built-in name server, which serves what the registry has stored. No action needed."
         )
 
     async def run(db: Database) -> ZoneCheck:

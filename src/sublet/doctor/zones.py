@@ -40,7 +40,7 @@ async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str,
             try:
                 found = await ask_serial(address, zone, timeout_seconds=ASK_SECONDS)
             except SerialUnknown as unknown:
-                return f"{address[0]}, port {address[1]}: {unknown}"
+                return str(unknown)
         older = is_newer(serial, than=found)
         return (
             f"{address[0]}, port {address[1]} has the serial {found}, the registry {serial}"
