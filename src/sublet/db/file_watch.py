@@ -103,7 +103,9 @@ class FileWatch:
     def note_damage(self, fault: str) -> None:
         """Refuse all writes from now on, because SQLite found the database malformed."""
         if self._fault is None:
-            self._fault = Problem(f"{self._path} is damaged: {fault}. {_RESTORE}", ends=False)
+            self._fault = Problem(
+                f"{self._path} is damaged: {' '.join(fault.split())}. {_RESTORE}", ends=False
+            )
             log.critical("database_damaged", reason=self._fault.message)
 
     def check(self) -> None:
