@@ -146,7 +146,7 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
         with _unserved(url, plan):
             while True:
                 try:
-                    with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
+                    with engine.execution_options(begin_immediate=True).begin() as connection:
                         return upgrade_within(connection, force=force)
                 except DBAPIError as error:
                     if getattr(error.orig, "sqlstate", None) not in _LOCK_FAILURES or time.monotonic() > ends:

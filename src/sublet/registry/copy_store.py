@@ -57,7 +57,7 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
     options = (
         {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         if path is None
-        else {"sublet_begin": "BEGIN IMMEDIATE"}
+        else {"begin_immediate": True}
     )
     try:
         with _lock(path):
@@ -83,7 +83,7 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
     try:
         with _lock(path), _removed_unless_done(path, engine):
             try:
-                with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
+                with engine.execution_options(begin_immediate=True).begin() as connection:
                     yield Tx(connection, utc_now())
             except DBAPIError as error:
                 raise _as_refusal("Writing the target", error) from error
