@@ -59,7 +59,7 @@ def test_all_links_to_a_file_share_its_lock(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
     path.write_bytes(b"no database" * 1000)
-    with pytest.raises(Unavailable, match="file is not a database. Restore a backup"):
+    with pytest.raises(Unavailable, match=r"file is not a database. Restore a backup"):
         refuse_unusable_database(f"sqlite:///{path}")
 
 
@@ -70,7 +70,7 @@ def test_a_malformed_schema_is_refused_at_the_start(tmp_path: Path) -> None:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("UPDATE sqlite_master SET sql = 'nothing' WHERE name = 'users'")
         connection.commit()
-    with pytest.raises(Unavailable, match="malformed .*Restore a backup"):
+    with pytest.raises(Unavailable, match=r"malformed .*Restore a backup"):
         refuse_unusable_database(f"sqlite:///{path}")
 
 
@@ -79,7 +79,7 @@ def test_a_missing_table_is_refused_at_the_start(tmp_path: Path) -> None:
     upgrade(f"sqlite:///{path}")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE leases")
-    with pytest.raises(Unavailable, match="lacks the table.* leases.*Restore a backup"):
+    with pytest.raises(Unavailable, match=r"lacks the table.* leases.*Restore a backup"):
         refuse_unusable_database(f"sqlite:///{path}")
 
 

@@ -199,7 +199,7 @@ class FileWatch:
 def damaged() -> Unavailable:
     """Return the refusal of what the damage of the database prevents."""
     return Unavailable(
-        "The registry's database is damaged. Its operator has to restore a backup.",
+        "The registry's database is damaged. Ask the operator to restore a backup.",
         retry_after_seconds=RETRY_AFTER_SECONDS,
     )
 
@@ -209,7 +209,7 @@ def _refusal(*, is_unknown: bool) -> Unavailable:
         "while this was stored, and it isn't known whether it was. Send the same again later: with the same Idempotency-Key "
         "it is done once."
         if is_unknown
-        else "while the registry was running, so nothing can be stored. Its operator has to put the right files back."
+        else "while the registry was running, so nothing can be stored. Ask the operator to put the right files back."
     )
     return Unavailable(
         f"The registry's database files were changed {outcome}", retry_after_seconds=RETRY_AFTER_SECONDS
