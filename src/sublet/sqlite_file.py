@@ -19,12 +19,11 @@ from urllib.parse import quote
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from sublet.db import BUSY_TIMEOUT_SECONDS, Tx
+from sublet.db import BUSY_TIMEOUT_SECONDS, Tx, is_damage
 from sublet.errors import Conflict, NotFound, Unavailable
 
 BESIDE = ("-wal", "-journal", "-shm")
 """The suffixes of SQLite's files beside one that is in use, or whose user was killed; the last has no data."""
-BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 FAULTS_MAX = 3
 """Most faults of a broken file that a refusal names."""
 
@@ -38,12 +37,14 @@ def sqlite_path(url: str) -> Path | None:
 def serve_lock(database: Path) -> Iterator[None]:
     """Hold the lock of the one serving process of an SQLite file; the kernel releases it when the process ends.
 
-    Two workers would fight over the zones, and none may run while the file is replaced.
+    Two workers would fight over the zones, and none may run while the file is replaced. All paths of one file have one lock: it lies
+    beside the target of a symbolic link.
 
     Raises:
         Unavailable: another process holds the lock, or the lock's file can't be written.
     """
-    path = database.with_name(database.name + ".serve-lock")
+    target = database.resolve()
+    path = target.with_name(target.name + ".serve-lock")
     try:
         file = path.open("w")
     except OSError as error:
@@ -58,6 +59,21 @@ def serve_lock(database: Path) -> Iterator[None]:
                 f"Another `sublet serve` has the database {database}; stop that one first."
             ) from error
         yield
+
+
+def create_private(path: Path) -> None:
+    """Create an empty file that only its owner may read, unless it exists. SQLite gives its other files the same mode.
+
+    Raises:
+        Unavailable: it can't be created.
+    """
+    try:
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise Unavailable(
+            f"The file {path} can't be created: {error.strerror}. Check the rights of its folder."
+        ) from error
 
 
 def refuse_unfinished(path: Path) -> None:
@@ -114,7 +130,7 @@ def copy_online(source: Path, target: Path) -> None:
             copied.execute("PRAGMA synchronous=OFF")
             copied.execute("PRAGMA journal_mode=DELETE")  # the pages say WAL, as the source's do
     except sqlite3.DatabaseError as error:
-        if _code(error) in BROKEN:
+        if is_damage(error):
             raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
         raise Unavailable(
             f"{source} can't be copied to {target.parent}: {error}. Check the rights and the free space there."
@@ -217,7 +233,7 @@ def _locked(database: Path) -> Iterator[None]:
             mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if _code(error) not in BROKEN:
+            if not is_damage(error):
                 raise Unavailable(
                     f"The database {database} is open in another process ({error}). Stop that process first."
                 ) from error
@@ -249,7 +265,3 @@ def _connect(path: Path, mode: str, *, immutable: int = 0) -> sqlite3.Connection
         )
     except sqlite3.OperationalError as error:
         raise Unavailable(f"{path} can't be opened: {error}. Check the path and its rights.") from error
-
-
-def _code(error: sqlite3.DatabaseError) -> int:
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

@@ -443,7 +443,7 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
         _set(SHOP, expires_at=START + 900 * DAY),
         {"expiry_is_paid subdomain", "row_is_replayed subdomain"},
     ),
-    "quota": (change(users, "id = 1", free_quota=0), {"free_quota user"}),
+    "quota": (change(users, "id = 1", free_quota=0), {"free_quota user", "row_is_replayed user"}),
     "wrong host": (
         _set(SHOP, nameservers=["-"]),
         {
@@ -562,8 +562,24 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
     ),
     "message removed": (_remove(messages, "author_type = 'staff'"), {"audited ticket"}),
     "token removed": (_remove(tokens, "id = 1"), {"rows_stay token"}),
-    "token of nobody": (change(tokens, "id = 1", user_id=99), {"rows_belong_together token"}),
-    "user of no organization": (change(users, "id = 1", organization_id=99), {"rows_belong_together user"}),
+    "token of nobody": (
+        change(tokens, "id = 1", user_id=99),
+        {"rows_belong_together token", "row_is_replayed token"},
+    ),
+    "user of no organization": (
+        change(users, "id = 1", organization_id=99),
+        {"rows_belong_together user", "row_is_replayed user"},
+    ),
+    "another e-mail address": (
+        change(users, "id = 1", email="eve@example.org"),
+        {"row_is_replayed user"},
+    ),
+    "another quota": (change(users, "id = 1", free_quota=1000), {"row_is_replayed user"}),
+    "another scope": (change(tokens, "id = 2", scopes=["tickets"]), {"row_is_replayed token"}),
+    "a token that lives longer": (
+        change(tokens, "id = 1", expires_at=START + 9000 * DAY),
+        {"row_is_replayed token"},
+    ),
     "ticket about another's name": (
         change(tickets, "user_id = 2", subdomain_id=1),
         {"rows_belong_together ticket"},
@@ -649,6 +665,40 @@ def test_what_is_broken_is_found_alone_and_named(
 def test_a_table_without_its_guard_is_found(busy: Registry) -> None:
     found = found_after(busy, _drop_guard, guarded=True)
     assert [(each.invariant, each.object_id) for each in found] == [("append_only", "terms")]
+
+
+MALFORMED = {
+    "text in a column of numbers": ("users", "UPDATE users SET free_quota = 'many' WHERE id = 1"),
+    "a quota that is not whole": ("users", "UPDATE users SET free_quota = 1.5 WHERE id = 1"),
+    "a number in a column of text": ("users", "UPDATE users SET name = x'00' WHERE id = 1"),
+    "no truth value": ("subdomains", "UPDATE subdomains SET held_with_user = 'perhaps' WHERE id = 1"),
+    "a day that doesn't exist": (
+        "tokens",
+        "UPDATE tokens SET created_at = '2026-02-30T00:00:00.000000Z' WHERE id = 1",
+    ),
+    "an hour that doesn't exist": (
+        "subdomains",
+        "UPDATE subdomains SET expires_at = '2026-02-20T24:00:00.000000Z' WHERE id = 1",
+    ),
+    "no date": ("terms", "UPDATE terms SET ends_at = 'tomorrow' WHERE id = 1"),
+    "no JSON": ("tokens", "UPDATE tokens SET scopes = '[' WHERE id = 1"),
+    "no JSON in the audit": ("audit_events", "UPDATE audit_events SET after = 'x' WHERE id = 1"),
+    "other JSON in the audit": ("check", "UPDATE audit_events SET after = '7' WHERE object_type = 'user'"),
+}
+
+
+def test_a_malformed_row_is_named_and_the_other_checks_go_on(busy: Registry) -> None:
+    if busy.read(lambda tx: tx.connection.dialect.name) == "postgresql":
+        pytest.skip("PostgreSQL stores no such values")
+    more = change(users, "id = 2", email="eve@example.org")
+    found = found_after_each(
+        busy, {case: both(more, sql(statement)) for case, (_, statement) in MALFORMED.items()}
+    )
+    for case, (table, _) in MALFORMED.items():
+        named = {each.object_type for each in found[case] if each.invariant == "rows_are_readable"}
+        assert table in named, (case, found[case])
+        assert len({each.invariant for each in found[case]}) > 1 or "audit" in case, (case, found[case])
+    assert busy.doctor() == []
 
 
 def test_numbers_that_would_be_given_again_are_found(busy: Registry) -> None:

@@ -1,7 +1,7 @@
 """The console script `sublet`. It imports only the module of the command that is called.
 
 Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the database can't be
-used (missing, not initialised, of another version, locked).
+used (missing, not initialised, of another version, locked, damaged); 4 `serve` has ended because its SQLite files were changed.
 """
 
 from functools import cache
@@ -77,7 +77,7 @@ app = typer.Typer(
     help=(
         "Sublet lets subdomains: the registry's server and its operator's commands. Each command takes --json, which makes "
         "stdout one JSON value, and --config. Exit codes: 0 done, 1 refused (nothing was changed), 2 wrong command line or "
-        "settings, 3 the database can't be used."
+        "settings, 3 the database can't be used, 4 its files were changed while it was served."
     ),
 )
 

@@ -22,7 +22,7 @@ from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Refusal, Unavailable
 from sublet.schema_revision import is_missing, refuse_unusable
-from sublet.service.exit_codes import REFUSED, UNAVAILABLE, USAGE
+from sublet.service.exit_codes import FILES_CHANGED, REFUSED, UNAVAILABLE, USAGE, FilesChanged
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -180,6 +180,12 @@ def _command(
     return register
 
 
+def _exit_code(refusal: Refusal) -> int:
+    if isinstance(refusal, FilesChanged):
+        return FILES_CHANGED
+    return UNAVAILABLE if isinstance(refusal, Unavailable) else REFUSED
+
+
 def _run_guarded(
     run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, json_only: bool
 ) -> None:
@@ -197,7 +203,7 @@ def _run_guarded(
         raise typer.Exit(USAGE) from None
     except Refusal as refusal:
         print_refusal(refusal.code, refusal.message, refusal.errors, json_too=json_only)
-        raise typer.Exit(UNAVAILABLE if isinstance(refusal, Unavailable) else REFUSED) from None
+        raise typer.Exit(_exit_code(refusal)) from None
     print_answer(answer, json_only=json_only)
     if answer.exit_code:
         raise typer.Exit(answer.exit_code)

@@ -26,11 +26,11 @@ import sublet.subdomains.delegation_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep.store
 import sublet.tickets.store  # noqa: F401
-from sublet.db import Tx, utc_now
+from sublet.db import Tx, is_damage, utc_now
 from sublet.errors import Conflict, Refusal, Unavailable
 from sublet.schema import metadata
 from sublet.schema_revision import open_engine
-from sublet.sqlite_file import BESIDE, serve_lock
+from sublet.sqlite_file import BESIDE, create_private, serve_lock
 
 NOT_COPIED = ("processes", "leases", "rate_windows", "commit_marks", "schema_compatible_with")
 """The tables that belong to a database and its processes, not to the registry.
@@ -57,7 +57,7 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
     options = (
         {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         if path is None
-        else {"sublet_begin": "BEGIN IMMEDIATE"}
+        else {"begin_immediate": True}
     )
     try:
         with _lock(path):
@@ -83,7 +83,7 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
     try:
         with _lock(path), _removed_unless_done(path, engine):
             try:
-                with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
+                with engine.execution_options(begin_immediate=True).begin() as connection:
                     yield Tx(connection, utc_now())
             except DBAPIError as error:
                 raise _as_refusal("Writing the target", error) from error
@@ -95,6 +95,8 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
 def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
     """Remove a file that does not exist yet if writing it fails. Its lock is held, so no other process created it."""
     is_new = path is not None and not path.exists()
+    if path is not None:
+        create_private(path)
     try:
         yield
     except BaseException:
@@ -271,5 +273,9 @@ def _as_refusal(doing: str, error: Exception) -> Refusal:
     if isinstance(original, psycopg.DataError | sqlite3.IntegrityError | psycopg.IntegrityError):
         return Conflict(
             f"{doing}: a row does not fit: {sentence}. Nothing was copied. Check the database, then try again."
+        )
+    if is_damage(original):
+        return Unavailable(
+            f"{doing}: {sentence}. Nothing was copied. Restore a backup of it (`sublet restore`)."
         )
     return Unavailable(f"{doing}: {sentence}. Nothing was copied. Check the database, then try again.")
