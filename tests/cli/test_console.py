@@ -129,7 +129,7 @@ def test_the_doctor_shows_the_first_violations_of_a_kind_and_all_with_json(tmp_p
     def write_events_to_come(tx: Tx) -> None:
         to_come = structs.replace(tx, now=datetime(2099, 9, 23, 10, 57, 31, tzinfo=UTC))
         for _ in range(25):
-            audit.record(to_come, Actor("operator"), "user.add", "user", 1)
+            audit.record(to_come, Actor("operator"), "user.add", 1)
 
     registry.write(write_events_to_come)
     shown = run(registry.url, "doctor")

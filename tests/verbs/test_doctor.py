@@ -145,7 +145,7 @@ def _time_takes(tx: Tx, name: str) -> None:
     found = store.find_unreleased(tx, name)
     assert found is not None
     store.update_subdomain(tx, found.id, trashed_at=tx.now, **store.followed_by_dns(found, tx.now))
-    audit.record(tx, SYSTEM, "subdomain.trash", "subdomain", found.id)
+    audit.record(tx, SYSTEM, "subdomain.trash", found.id)
     end_trash(tx, SYSTEM, found)
     end_cooling_off(tx, SYSTEM, found)
     for kind in ("trashed", "trash_ends", "purged", "released"):
@@ -174,7 +174,7 @@ def _record(action: str, name: str, **after: Any) -> Spoil:
 
     def run(tx: Tx) -> None:
         subdomain_id = tx.connection.execute(text(f"SELECT {_id(name)}")).scalar_one()
-        audit.record(tx, OPERATOR, f"subdomain.{action}", "subdomain", subdomain_id, after=after)
+        audit.record(tx, OPERATOR, f"subdomain.{action}", subdomain_id, after=after)
 
     return run
 
@@ -207,7 +207,7 @@ def _moved(of: str, **values: Any) -> Spoil:
         tx.connection.execute(insert(transfers).values(**row))
         number_was_given(tx, "transfers", row["id"])
         if row["kind"] != "charge":
-            audit.record(tx, OPERATOR, "credits.grant", "transfer", row["id"])
+            audit.record(tx, OPERATOR, "credits.grant", row["id"], object_type="transfer")
 
     return run
 
@@ -248,7 +248,6 @@ def _term(starts: timedelta, ends: timedelta) -> Spoil:
             tx,
             audit.Actor("user"),
             "subdomain.renew",
-            "subdomain",
             term["subdomain_id"],
             before={"expires_at": expiry.isoformat()},
             after={"expires_at": (expiry + ends).isoformat(), "charged_credits": 0},
@@ -263,12 +262,12 @@ def _drop_guard(tx: Tx) -> None:
 
 
 def _write_secret(tx: Tx) -> None:
-    audit.record(tx, OPERATOR, "user.edit", "user", 1, after={"name": f"see {new_token().reveal()}"})
+    audit.record(tx, OPERATOR, "user.edit", 1, after={"name": f"see {new_token().reveal()}"})
 
 
 def _write_digest(tx: Tx) -> None:
     digest = tx.connection.execute(select(tokens.c.digest).limit(1)).scalar_one()
-    audit.record(tx, OPERATOR, "user.edit", "user", 1, before={"name": digest})
+    audit.record(tx, OPERATOR, "user.edit", 1, before={"name": digest})
 
 
 def _remove(table: Any, where: str) -> Spoil:
@@ -543,7 +542,7 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
     ),
     "suspension of a user untold": (change(users, "id = 3", suspended_at=START + DAY), {"audited user"}),
     "platform domain told twice": (
-        lambda tx: audit.record(tx, OPERATOR, "platform_domain.add", "platform_domain", 1),
+        lambda tx: audit.record(tx, OPERATOR, "platform_domain.add", 1),
         {"audited platform_domain"},
     ),
     "withdrawal untold": (

@@ -61,7 +61,6 @@ def add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
         tx,
         actor,
         "organization.add",
-        "organization",
         organization.id,
         after={"name": organization.name, "slug": organization.slug},
     )

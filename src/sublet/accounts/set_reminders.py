@@ -27,7 +27,6 @@ def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa
             tx,
             actor,
             "user.set_reminders",
-            "user",
             user.id,
             before={"reminders": user.reminders},
             after={"reminders": enabled},

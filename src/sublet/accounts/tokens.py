@@ -144,7 +144,6 @@ def issue_token(
         tx,
         actor,
         "token.issue",
-        "token",
         token_id,
         after={
             "user_id": user.id,
@@ -175,7 +174,6 @@ def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
         tx,
         actor,
         "token.revoke",
-        "token",
         token_id,
         after={"user_id": token.user_id, "name": token.name, "revoked_at": tx.now.isoformat()},
     )

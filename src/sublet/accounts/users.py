@@ -52,7 +52,6 @@ def add_user(
         tx,
         actor,
         "user.add",
-        "user",
         user_id,
         after={"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota},
     )
@@ -93,7 +92,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
     if before:
         after = {name: values[name] for name in before}
         store.update_user(tx, user.id, **after)
-        audit.record(tx, actor, "user.edit", "user", user.id, before=before, after=after)
+        audit.record(tx, actor, "user.edit", user.id, before=before, after=after)
     return find_member(tx, user.id)
 
 
@@ -142,7 +141,6 @@ def suspend_user(tx: Tx, actor: Actor, identifier: str, reason: str | None = Non
         tx,
         actor,
         "user.suspend",
-        "user",
         user.id,
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
     )
@@ -164,7 +162,6 @@ def unsuspend_user(tx: Tx, actor: Actor, identifier: str) -> Member:
         tx,
         actor,
         "user.unsuspend",
-        "user",
         user.id,
         before={"suspended_at": user.suspended_at.isoformat(), "suspended_reason": user.suspended_reason},
     )

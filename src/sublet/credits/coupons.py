@@ -131,7 +131,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
     )
     coupon = store.find_coupon_by_id(tx, coupon_id)
     assert coupon is not None  # noqa: S101 - just added
-    audit.record(tx, actor, "coupon.add", "coupon", coupon_id, after=_described(coupon))
+    audit.record(tx, actor, "coupon.add", coupon_id, after=_described(coupon))
     return coupon
 
 
@@ -193,7 +193,7 @@ def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
     if coupon.retired_at is not None:
         raise Conflict(f"The coupon {coupon.code} is retired already. No action needed.")
     store.retire_coupon(tx, coupon.id)
-    audit.record(tx, actor, "coupon.retire", "coupon", coupon.id, after={"retired_at": tx.now.isoformat()})
+    audit.record(tx, actor, "coupon.retire", coupon.id, after={"retired_at": tx.now.isoformat()})
     retired = store.find_coupon_by_id(tx, coupon.id)
     assert retired is not None  # noqa: S101 - coupons are never deleted
     return retired

@@ -38,8 +38,8 @@ def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movemen
         tx,
         actor,
         action,
-        "transfer",
         transfer_id,
+        object_type="transfer",
         after={
             "user_id": user.id,
             "credits": payment.credits,

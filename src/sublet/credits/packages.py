@@ -27,7 +27,6 @@ def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, 
         tx,
         actor,
         "package.add",
-        "package",
         package_id,
         after={"name": name, "credits": credit_count, "price": price, "currency": currency},
     )
@@ -49,7 +48,7 @@ def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
     if package.retired_at is not None:
         raise Conflict(f"The package {package.name} is retired already. No action needed.")
     store.retire_package(tx, package_id)
-    audit.record(tx, actor, "package.retire", "package", package_id, after={"retired_at": tx.now.isoformat()})
+    audit.record(tx, actor, "package.retire", package_id, after={"retired_at": tx.now.isoformat()})
     retired = store.find_package(tx, package_id)
     assert retired is not None  # noqa: S101 - packages are never deleted
     return retired

@@ -81,7 +81,6 @@ def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
         tx,
         actor,
         "mail.retry",
-        "mail",
         mail.id,
         before={"attempts": mail.attempts, "given_up": mail.given_up_at is not None},
     )

@@ -99,8 +99,8 @@ def set_label(
         tx,
         actor,
         "label.set",
-        "platform_domain",
         platform_domain.id,
+        object_type="platform_domain",
         before=describe_label(before) if before else None,
         after=describe_label(listed),
     )
@@ -126,7 +126,7 @@ def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
         )
     store.delete_label(tx, platform_domain.id, label)
     before = describe_label(listed)
-    audit.record(tx, actor, "label.unset", "platform_domain", platform_domain.id, before=before)
+    audit.record(tx, actor, "label.unset", platform_domain.id, object_type="platform_domain", before=before)
     return listed
 
 

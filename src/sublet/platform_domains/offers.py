@@ -51,7 +51,6 @@ def offer_mode(
         tx,
         actor,
         "platform_domain.offer",
-        "platform_domain",
         platform_domain.id,
         before=_describe(before) if before else None,
         after=_describe(offer),
@@ -80,7 +79,6 @@ def withdraw_offer(tx: Tx, actor: Actor, identifier: str, mode: str) -> Offer:
         tx,
         actor,
         "platform_domain.withdraw_offer",
-        "platform_domain",
         platform_domain.id,
         after={"mode": mode, "withdrawn_at": tx.now.isoformat()},
     )

@@ -71,7 +71,6 @@ def add_platform_domain(
         tx,
         actor,
         "platform_domain.add",
-        "platform_domain",
         platform_domain_id,
         after={"domain": canonical, **storable(values), "adopted_records": len(records)},
     )
@@ -122,7 +121,6 @@ def edit_platform_domain(
             tx,
             actor,
             "platform_domain.edit",
-            "platform_domain",
             found.id,
             before=storable({name: before[name] for name in after}),
             after=storable(after),

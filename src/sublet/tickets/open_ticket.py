@@ -151,7 +151,6 @@ def add_ticket(
         tx,
         actor,
         "ticket.open",
-        "ticket",
         ticket_id,
         after={
             "type": ticket_type,

@@ -88,7 +88,6 @@ def add_message(
         tx,
         actor,
         action,
-        "ticket",
         ticket.id,
         before={"status": ticket.status},
         after={
