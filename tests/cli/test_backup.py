@@ -270,7 +270,7 @@ def test_a_backup_of_a_registry_that_breaks_an_invariant_reports_it(tmp_path: Pa
 
     registry.write(write_event_to_come)
     shown = run(registry.url, "backup", file, expect=1)
-    assert re.search(r"broken: \d+ invariants?, as in the registry", shown)
+    assert re.search(r"broken: \d+ invariants?, as in the original registry", shown)
     assert "audit_is_past" in shown
     elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
     assert "audit_is_past" in run(elsewhere, "restore", file, expect=1)

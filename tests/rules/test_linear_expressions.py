@@ -67,7 +67,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[*?]": ("?",),
     r"sublet_[0-9A-Za-z]{16,}": ("sublet_" + "a" * 16,),
     r"(\bbearer[ :]+)[\w.~+/=-]{8,}": ("Bearer: abcdefgh",),
-    r"(://[^\s:/@]*:)[^\s/@]+@": ("://ada:secret@",),
+    r"(://[^\s:/@]*:)[^\s/]+@": ("://ada:secret@",),
     r"([?&](?:ssl)?password=)[^&\s'\"]+": ("?password=secret", "&sslpassword=secret"),
     r"ticket:(?:T-)?([0-9]+)(?::.*)?": ("ticket:T-000123:reply",),
     r"-[0-9]+": ("-12",),

@@ -1,18 +1,15 @@
 """`sublet init`, `migrate`, `copy` and `grants`: create, upgrade and move the registry's database, and its PostgreSQL roles."""
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from sublet import audit
-from sublet.cli.output import Answer, Columns, table_of
+from sublet.cli.output import Answer, Column, table_of
 from sublet.cli.session import Session, change, new_app, question, refuse_missing
 from sublet.counted import counted
-from sublet.db import Tx
-from sublet.doctor.model import Violation
 from sublet.errors import Unavailable
 from sublet.schema_revision import why_unusable
+from sublet.secret import without_secrets
 from sublet.service.exit_codes import REFUSED
 
 if TYPE_CHECKING:
@@ -43,12 +40,10 @@ def _upgraded(before: str, after: str) -> str:
 @change(migrate_app, "migrate")
 def migrate(
     session: Session,
-    check: Annotated[
-        bool, typer.Option("--check", help="Say what would be done, and change nothing.")
-    ] = False,
+    check: Annotated[bool, Option("--check", help="Say what would be done, and change nothing.")] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also beside running processes that can't work with the new schema."),
+        Option("--force", help="Also beside running processes that can't work with the new schema."),
     ] = False,
 ) -> Answer:
     """Upgrade the registry to the newest schema. Refused beside running processes that can't work with it."""
@@ -90,30 +85,19 @@ def copy(
     session: Session,
     source: Annotated[
         str,
-        typer.Option(
-            "--from", metavar="ADDRESS", help="The database with the registry, as in `database_url`."
-        ),
+        Option("--from", metavar="ADDRESS", help="The database with the registry, as in `database_url`."),
     ],
     target: Annotated[
         str,
-        typer.Option(
-            "--to", metavar="ADDRESS", help="An empty database, or one that has this registry already."
-        ),
+        Option("--to", metavar="ADDRESS", help="An empty database, or one that has this registry already."),
     ],
-    force: Annotated[bool, typer.Option("--force", help="Also a registry that breaks an invariant.")] = False,
+    force: Annotated[bool, Option("--force", help="Also a registry that breaks an invariant.")] = False,
 ) -> Answer:
     """Copy a whole registry from one database into another and check it; all of it or nothing. It may be repeated."""
-    from sublet.doctor.checks import check_all  # noqa: PLC0415 - Alembic and every store are needed by few commands
-    from sublet.registry.copy import copy_registry  # noqa: PLC0415
+    from sublet.registry.copy import copy_registry  # noqa: PLC0415 - Alembic and every store are needed by few commands
 
-    def check(tx: Tx) -> list[Violation]:
-        # As of its newest change, as for a backup: nothing became due since.
-        newest = audit.newest_at(tx)
-        as_of = Tx(tx.connection, min(tx.now, newest or tx.now))
-        return check_all(as_of, free_quota=session.settings.free_quota)
-
-    copied = copy_registry(source, target, check, force=force)
-    shown_source, shown_target = shown_address(source), shown_address(target)
+    copied = copy_registry(source, target, free_quota=session.settings.free_quota, force=force)
+    shown_source, shown_target = without_secrets(source), without_secrets(target)
     value = {
         "from": shown_source,
         "to": shown_target,
@@ -128,24 +112,15 @@ def copy(
         lines = [
             f"Copied {counted(rows, 'row')} from {shown_source} to {shown_target}, and read them back: equal.",
             f"Broken invariants: {len(copied.violations) or 'none'}.",
-            *(
-                f"  {each.invariant}: {each.object_type} {each.object_id}: {each.message}"
-                for each in copied.violations
-            ),
+            *(f"  {each}" for each in copied.violations),
         ]
-    columns: Columns = {
-        "table": "table",
-        "rows on both sides": lambda each: f"{each.rows:,}",
-        "digest (SHA-256)": lambda each: each.digest[:16],
-    }
+    columns: list[Column] = [
+        "table",
+        ("rows on both sides", lambda each: f"{each.rows:,}"),
+        ("digest (SHA-256)", lambda each: each.digest[:16]),
+    ]
     exit_code = REFUSED if copied.violations else 0
     return Answer(value, tuple(lines), table_of(copied.tables, columns), exit_code)
-
-
-def shown_address(url: str) -> str:
-    """Return an address without its password, which may stand before the host or among the options."""
-    hidden = re.sub(r"^(\w+://[^:/?@]*):.*@", r"\1@", url)
-    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1…", hidden)
 
 
 @question(grants_app, "grants")

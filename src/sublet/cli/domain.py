@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from sublet.accounts import store as account_store
 from sublet.accounts.model import Organization
 from sublet.cli.options import Domain, invalid_option, parse_secondary
-from sublet.cli.output import Answer, Columns, facts, members, table_of
+from sublet.cli.output import Answer, Column, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, parameter, question
 from sublet.config import Settings
 from sublet.counted import counted
@@ -37,7 +38,7 @@ BUILT_IN = "built-in"
 """The value of --primary for the built-in name server."""
 
 GrantedOrganization = Annotated[
-    str, typer.Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")
+    str, Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")
 ]
 
 
@@ -52,7 +53,7 @@ def _option(name: str, setting: Setting) -> Any:
     elif kind is not str:
         kind = list[str]
     return Annotated[
-        kind | None, typer.Option("/".join(f"--{word}" for word in words), metavar=setting.metavar, help=text)
+        kind | None, Option("/".join(f"--{word}" for word in words), metavar=setting.metavar, help=text)
     ]
 
 
@@ -111,9 +112,9 @@ def _describe_offer(offer: Offer) -> dict[str, Any]:
 def add(
     session: Session,
     /,
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="The name to let subdomains of.")],
+    domain: Annotated[str, Argument(metavar="DOMAIN", help="The name to let subdomains of.")],
     zone_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Adopt the records of this zone file.")
+        Path | None, Option(metavar="FILE", help="Adopt the records of this zone file.")
     ] = None,
     **options: Any,
 ) -> Answer:
@@ -143,7 +144,7 @@ def edit(
     domain: Domain,
     force: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--force",
             help="Even if names would go to the trash or be purged at once, or adopted records be lost.",
         ),
@@ -162,15 +163,10 @@ def list_domains(session: Session) -> Answer:
     """List all platform domains, hidden ones too, newest first."""
     found = session.read(lambda tx: [_look_up(tx, each) for each in store.list_platform_domains(tx)])
     domains = [each.describe() for each in found]
-    columns: Columns = {
-        "id": "id",
-        "domain": "domain",
-        "public name": "public_name",
-        "hidden": "hidden",
-        "restricted": "restricted",
-        "open": "registration_open",
-        "modes": lambda each: [mode["mode"] for mode in each["modes"] if mode["withdrawn_at"] is None],
-    }
+    columns: list[Column] = [
+        *("id", "domain", "public_name", "hidden", "restricted", ("open", "registration_open")),
+        ("modes", lambda each: [mode["mode"] for mode in each["modes"] if mode["withdrawn_at"] is None]),
+    ]
     return Answer(domains, table=table_of(domains, columns, "There are no platform domains."))
 
 
@@ -179,13 +175,7 @@ def show(session: Session, domain: Domain) -> Answer:
     """Show a platform domain with its settings, offers and grants."""
     found = session.read(lambda tx: _look_up(tx, find_platform_domain(tx, domain)))
     lines = facts(**found.members(), granted_to=[each.name for each in found.organizations])
-    columns = {
-        "mode": "mode",
-        "price": "price_credits",
-        "renewal price": "renewal_price_credits",
-        "days": "period_days",
-        "withdrawn": "withdrawn_at",
-    }
+    columns = ("mode", "price_credits", "renewal_price_credits", "period_days", "withdrawn_at")
     return Answer(found.describe(), lines, table_of(found.offers, columns))
 
 
@@ -218,14 +208,14 @@ def _describe_grant(grant: PlatformDomainGrant) -> dict[str, Any]:
 def offer(
     session: Session,
     domain: Domain,
-    mode: Annotated[str, typer.Option(metavar="MODE", help=f"One of {', '.join(MODES)}.")],
-    price: Annotated[int | None, typer.Option(metavar="CREDITS", help="The price of a registration.")] = None,
+    mode: Annotated[str, Option(metavar="MODE", help=f"One of {', '.join(MODES)}.")],
+    price: Annotated[int | None, Option(metavar="CREDITS", help="The price of a registration.")] = None,
     renewal_price: Annotated[
-        int | None, typer.Option(metavar="CREDITS", help="The price of a renewal; at first as --price.")
+        int | None, Option(metavar="CREDITS", help="The price of a renewal; at first as --price.")
     ] = None,
-    period_days: Annotated[int | None, typer.Option(metavar="N", help="The term; at first 365.")] = None,
+    period_days: Annotated[int | None, Option(metavar="N", help="The term; at first 365.")] = None,
     withdraw: Annotated[
-        bool, typer.Option("--withdraw", help="End new registrations in this mode; renewals go on.")
+        bool, Option("--withdraw", help="End new registrations in this mode; renewals go on.")
     ] = False,
 ) -> Answer:
     """Offer a mode at a price, change its offer, or withdraw it. Terms that are not given stay as they are."""

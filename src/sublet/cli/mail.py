@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.cli.options import Limit, OnlyUser
@@ -26,7 +26,7 @@ _MEMBERS = (
 @question(app, "list")
 def list_(
     session: Session,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Only those that wait to be sent.")] = False,
+    waiting: Annotated[bool, Option("--waiting", help="Only those that wait to be sent.")] = False,
     user: OnlyUser = None,
     limit: Limit = 100,
 ) -> Answer:
@@ -37,22 +37,14 @@ def list_(
         return list_mails(tx, waiting=waiting, user_id=user_id, limit=limit)
 
     mails: list[dict[str, Any]] = [members(each, _MEMBERS) for each in session.read(ask)]
-    columns = {
-        "id": "id",
-        "created": "created_at",
-        "to": "recipient",
-        "subject": "subject",
-        "state": "state",
-        "attempts": "attempts",
-        "error": "error",
-    }
+    columns = ("id", "created_at", ("to", "recipient"), "subject", "state", "attempts", "error")
     return Answer(mails, table=table_of(mails, columns, "There are no such mails."))
 
 
 @change(app, "retry")
 def retry(
     session: Session,
-    mail: Annotated[int, typer.Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
+    mail: Annotated[int, Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
 ) -> Answer:
     """Send a mail now instead of at its next attempt; also one that was logged or given up."""
     found = session.write(retry_verb, mail)

@@ -11,13 +11,14 @@ from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 NOUNS = {
-    "serve": "serve:app",
-    "api": "api:app",
-    "worker": "worker:app",
-    "dns": "dns:app",
+    "serve": "serve:serve_app",
+    "api": "serve:api_app",
+    "worker": "serve:worker_app",
+    "dns": "serve:dns_app",
     "status": "status:status_app",
     "init": "database:init_app",
     "migrate": "database:migrate_app",
@@ -92,10 +93,10 @@ def _print_version(value: bool) -> None:
 def root(
     ctx: typer.Context,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The settings file (TOML).")
+        Path | None, Option("--config", metavar="FILE", help="The settings file (TOML).")
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Store the global options for the command."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
@@ -11,7 +11,7 @@ from sublet.accounts.tokens import issue_token, revoke_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
 from sublet.cli.options import User
-from sublet.cli.output import Answer, Columns, facts, members, table_of
+from sublet.cli.output import Answer, Column, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
@@ -24,14 +24,10 @@ token_app = new_app("Issue and revoke the users' tokens.")
 
 Organization = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Name, slug or id of an organization; a new name adds one."),
+    Option(metavar="NAME", help="Name, slug or id of an organization; a new name adds one."),
 ]
-FreeQuota = Annotated[
-    int | None, typer.Option(metavar="N", help="How many free names, instead of the setting's.")
-]
-Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")
-]
+FreeQuota = Annotated[int | None, Option(metavar="N", help="How many free names, instead of the setting's.")]
+Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")]
 
 _MEMBERS = (
     "id",
@@ -52,8 +48,8 @@ def _describe(member: Member) -> dict[str, Any]:
 @change(user_app, "add")
 def add(
     session: Session,
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="The user's name.")],
+    email: Annotated[str, Argument(metavar="EMAIL", help="The user's e-mail address.")],
+    name: Annotated[str, Option(metavar="NAME", help="The user's name.")],
     organization: Organization = None,
     free_quota: FreeQuota = None,
 ) -> Answer:
@@ -67,15 +63,15 @@ def add(
 def edit(
     session: Session,
     user: User,
-    email: Annotated[str | None, typer.Option(metavar="EMAIL", help="The new e-mail address.")] = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The user's name.")] = None,
+    email: Annotated[str | None, Option(metavar="EMAIL", help="The new e-mail address.")] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="The user's name.")] = None,
     organization: Organization = None,
     free_quota: FreeQuota = None,
     default_free_quota: Annotated[
-        bool, typer.Option("--default-free-quota", help="Go back to the setting's quota.")
+        bool, Option("--default-free-quota", help="Go back to the setting's quota.")
     ] = False,
     reminders: Annotated[
-        bool | None, typer.Option(help="Whether the user gets mail before dates of its names.")
+        bool | None, Option(help="Whether the user gets mail before dates of its names.")
     ] = None,
 ) -> Answer:
     """Change a user's e-mail address, name, organization, free quota or reminders."""
@@ -93,13 +89,8 @@ def list_users(session: Session) -> Answer:
         return [_describe(Member(user, organizations[user.organization_id])) for user in store.list_users(tx)]
 
     users = session.read(ask)
-    columns: Columns = {
-        "id": "id",
-        "e-mail": "email",
-        "name": "name",
-        "organization": lambda each: each["organization"].name,
-        "suspended": "suspended_at",
-    }
+    organization: Column = ("organization", lambda each: each["organization"].name)
+    columns = ("id", "email", "name", organization, "suspended_at")
     return Answer(users, table=table_of(users, columns, "There are no users."))
 
 
@@ -135,7 +126,7 @@ def suspend(
     session: Session,
     user: User,
     with_names: Annotated[
-        bool, typer.Option("--with-names", help="Suspend all its names too: they leave the DNS.")
+        bool, Option("--with-names", help="Suspend all its names too: they leave the DNS.")
     ] = False,
     reason: Reason = None,
 ) -> Answer:
@@ -159,7 +150,7 @@ def unsuspend(
     user: User,
     keep_names: Annotated[
         bool,
-        typer.Option("--keep-names", help="Leave the names suspended that were suspended with the user."),
+        Option("--keep-names", help="Leave the names suspended that were suspended with the user."),
     ] = False,
 ) -> Answer:
     """End a user's suspension; the names that were suspended with it return to the DNS as they are stored."""
@@ -177,15 +168,15 @@ def evidence(session: Session, user: User) -> Answer:
         return found.email, list_suspensions(tx, found.id)
 
     email, events = session.read(ask)
-    columns: Columns = {
-        "at": "at",
-        "by": "actor_name",
-        "what": lambda each: each.action.partition(".")[2],
-        "whom": lambda each: email if each.object_type == "user" else _suspended_name(each),
-        "status then": lambda each: (each.before or {}).get("status"),
-        "nameservers then": lambda each: (each.before or {}).get("nameservers"),
-        "why": "reason",
-    }
+    columns: list[Column] = [
+        "at",
+        ("by", "actor_name"),
+        ("what", lambda each: each.action.partition(".")[2]),
+        ("user or name", lambda each: email if each.object_type == "user" else _suspended_name(each)),
+        ("status then", lambda each: (each.before or {}).get("status")),
+        ("nameservers then", lambda each: (each.before or {}).get("nameservers")),
+        "reason",
+    ]
     return Answer(events, table=table_of(events, columns, f"{email} and its names were never suspended."))
 
 
@@ -205,13 +196,13 @@ def _describe_token(token: Token) -> dict[str, Any]:
 def issue(
     session: Session,
     user: User,
-    name: Annotated[str, typer.Option(metavar="NAME", help="What the token is for.")],
+    name: Annotated[str, Option(metavar="NAME", help="What the token is for.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help=f"Repeated; without it all: {', '.join(SCOPES)}."),
+        Option(metavar="SCOPE", help=f"Repeated; without it all: {', '.join(SCOPES)}."),
     ] = None,
     expires_in_days: Annotated[
-        int | None, typer.Option(metavar="N", help="Without it, it does not expire.")
+        int | None, Option(metavar="N", help="Without it, it does not expire.")
     ] = None,
 ) -> Answer:
     """Issue a token and show it; this is the only time that it can be seen."""
@@ -228,20 +219,13 @@ def list_tokens(session: Session, user: User) -> Answer:
         _describe_token(each)
         for each in session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
     ]
-    columns = {
-        "id": "id",
-        "name": "name",
-        "scopes": "scopes",
-        "expires": "expires_at",
-        "revoked": "revoked_at",
-        "last used": "last_used_at",
-    }
+    columns = ("id", "name", "scopes", "expires_at", "revoked_at", "last_used_at")
     return Answer(tokens, table=table_of(tokens, columns, "There are no tokens."))
 
 
 @change(token_app, "revoke")
 def revoke(
-    session: Session, token_id: Annotated[int, typer.Argument(metavar="ID", help="See `sublet token list`.")]
+    session: Session, token_id: Annotated[int, Argument(metavar="ID", help="See `sublet token list`.")]
 ) -> Answer:
     """Revoke a token; the API refuses it from the next request on."""
     token = session.write(revoke_token, token_id)

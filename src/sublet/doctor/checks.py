@@ -1,5 +1,6 @@
 """All checks: of what is stored, and of what should be running."""
 
+from sublet import audit
 from sublet.db import Tx
 from sublet.doctor.audit import check_audit
 from sublet.doctor.belonging import check_belonging
@@ -22,6 +23,12 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
         *check_milestones(tx),
         *check_zones(tx),
     ]
+
+
+def check_copy(tx: Tx, *, free_quota: int) -> list[Violation]:
+    """Return every broken invariant of a copy, as of its newest change: nothing that waits there is late."""
+    newest = audit.newest_at(tx)
+    return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)
 
 
 def check_running(tx: Tx) -> list[Violation]:

@@ -23,6 +23,9 @@ class Violation:
     object_id: int | str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.object_type} {self.object_id}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:

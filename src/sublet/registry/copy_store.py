@@ -1,13 +1,16 @@
 """All SQL of copying a registry: one transaction on each side, and tables as streams from one to the other."""
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 from sqlalchemy import JSON, Engine, String, Table, collate, delete, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
@@ -42,6 +45,41 @@ schema, as its revision does, and is written with it.
 SEEDS = ("clockwork", "forecasts", "ledger_accounts")
 """Tables in which an empty registry may have rows, from its migrations or from a service that ran without any names."""
 ROWS_AT_ONCE = 1000
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class TableDigest:
+    """The number of rows of a table, and the SHA-256 of all of them in hexadecimal."""
+
+    table: str
+    rows: int
+    digest: str
+
+
+class Digest:
+    """Computes the digest of a table's rows while they pass through, in the byte order of the primary key.
+
+    A row is one line of JSON: an array of the columns' values in the order of the schema. Instants are RFC 3339 in UTC with
+    microseconds, and the members of objects are sorted, so that the digest is the same for both databases.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = str(table.name)  # SQLAlchemy's names are a subclass of str
+        self._rows = 0
+        names = [self._table, *(str(column.name) for column in table.columns)]
+        self._hash = hashlib.sha256(_ENCODER.encode(names) + b"\n")
+
+    def pass_through(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Yield each row unchanged."""
+        for row in rows:
+            self._hash.update(_ENCODER.encode(row) + b"\n")
+            self._rows += 1
+            yield row
+
+    def result(self) -> TableDigest:
+        """Return the digest of the rows that passed through."""
+        return TableDigest(self._table, self._rows, self._hash.hexdigest())
 
 
 @contextmanager
@@ -141,6 +179,27 @@ def add_rows(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
         names, remaining = [column.name for column in table.columns], iter(rows)
         while part := list(islice(remaining, ROWS_AT_ONCE)):
             tx.connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in part])
+
+
+def copy_tables(reading: Tx, writing: Tx) -> list[TableDigest]:
+    """Copy all rows from one registry to the other, and return the digests of what was sent."""
+    found = []
+    for table in list_copied():
+        digest = Digest(table)
+        add_rows(writing, table, digest.pass_through(read_rows(reading, table)))
+        found.append(digest.result())
+    return found
+
+
+def list_digests(tx: Tx) -> list[TableDigest]:
+    """Return the digest of each table."""
+    found = []
+    for table in list_copied():
+        digest = Digest(table)
+        for _ in digest.pass_through(read_rows(tx, table)):
+            pass
+        found.append(digest.result())
+    return found
 
 
 def _copy_in(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
