@@ -28,8 +28,6 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[^a-z0-9]+": ("A",),
     r"sublet_[0-9A-Za-z]{38}": ("sublet_" + "a" * 38,),
     r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])": ("a" * 64,),
-    r"^(\w+://[^:/?@]*):.*@": ("postgresql://ada:secret@",),
-    r"([?&](?:ssl)?password=)[^&]*": ("?sslpassword=secret", "&password=secret"),
     r"(/[A-Za-z0-9._-]+)+": ("/var/lib/knot",),
     r"[A-Za-z0-9_.-]{1,253}": ("key.example",),
     r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost": ("mail.example.net", "localhost"),
