@@ -34,22 +34,9 @@ def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movemen
     transfer_id = store.post(tx, entry)
     payment = store.find_payment(tx, transfer_id)
     assert payment is not None  # noqa: S101 - just posted
-    audit.record(
-        tx,
-        actor,
-        action,
-        transfer_id,
-        object_type="transfer",
-        after={
-            "user_id": user.id,
-            "credits": payment.credits,
-            "balance_after": payment.balance_after,
-            "amount": payment.amount,
-            "currency": payment.currency,
-            "description": payment.description,
-            "reference": payment.reference,
-        },
-    )
+    stored = ("user_id", "credits", "balance_after", "amount", "currency", "description", "reference")
+    after = {name: getattr(payment, name) for name in stored}
+    audit.record(tx, actor, action, transfer_id, object_type="transfer", after=after)
     return Movement(payment, user.email)
 
 
