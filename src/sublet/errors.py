@@ -26,6 +26,9 @@ class Category(Enum):
     FAULT = "fault"
 
 
+REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
+"""Exit codes of commands and processes that fail (docs/cli.md)."""
+
 FIELD_CODES: dict[str, str] = {
     "required": "the field is missing",
     "too_long": "the text or the list is longer than allowed",

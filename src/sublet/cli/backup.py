@@ -16,9 +16,8 @@ from sublet.counted import counted
 from sublet.db import utc_now
 from sublet.doctor.checks import check_copy
 from sublet.doctor.model import Violation
-from sublet.errors import Conflict, NotFound
+from sublet.errors import REFUSED, Conflict, NotFound
 from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
-from sublet.service.exit_codes import REFUSED
 from sublet.sqlite_file import (
     BESIDE,
     copy_file,

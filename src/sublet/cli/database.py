@@ -7,10 +7,9 @@ from typer import Option
 from sublet.cli.output import Answer, Column, table_of
 from sublet.cli.session import Session, change, new_app, question, refuse_missing
 from sublet.counted import counted
-from sublet.errors import Unavailable
+from sublet.errors import REFUSED, Unavailable
 from sublet.schema_revision import why_unusable
 from sublet.secret import without_secrets
-from sublet.service.exit_codes import REFUSED
 
 if TYPE_CHECKING:
     from sublet.migrations import Plan
@@ -126,11 +125,11 @@ def copy(
 @question(grants_app, "grants")
 def grants(session: Session) -> Answer:
     """Print the SQL that creates a PostgreSQL role for each part of the service, with the fewest privileges."""
-    from sublet.registry.copy_store import list_copied, list_numbered, list_other  # noqa: PLC0415 - loads every store
+    from sublet.registry.copy_store import list_copied, list_other, list_sequences  # noqa: PLC0415 - loads every store
     from sublet.registry.privileges import grant_statements  # noqa: PLC0415
 
     _ = session
     tables = [each.name for each in (*list_copied(), *list_other())]
-    numbered = [each.name for each in list_numbered()]
+    numbered = [each.name for each in list_sequences()]
     lines = grant_statements([*tables, "alembic_version"], numbered)
     return Answer({"statements": lines}, tuple(lines))

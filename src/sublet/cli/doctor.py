@@ -9,7 +9,7 @@ from sublet.db import Tx
 from sublet.doctor.checks import check_all, check_running
 from sublet.doctor.model import Notice, Violation
 from sublet.doctor.notices import list_notices
-from sublet.service.exit_codes import REFUSED
+from sublet.errors import REFUSED
 
 app = new_app()
 

@@ -20,9 +20,8 @@ from sublet.cli.options import Reason
 from sublet.cli.output import Answer, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
-from sublet.errors import Refusal, Unavailable
+from sublet.errors import REFUSED, UNAVAILABLE, USAGE, Refusal, Unavailable
 from sublet.schema_revision import is_missing, refuse_unusable
-from sublet.service.exit_codes import REFUSED, UNAVAILABLE, USAGE
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,16 +7,13 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
-    Integer,
     Text,
     and_,
     cast,
-    column,
     func,
     literal,
     or_,
     select,
-    table,
     text,
     true,
 )
@@ -29,29 +26,8 @@ from sublet.credits.store import coupons, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
 from sublet.platform_domains.store import offers, platform_domains
-from sublet.schema import APPEND_ONLY, STREAMED
+from sublet.schema import APPEND_ONLY, STREAMED, find_last_id, list_numbered
 from sublet.tickets.store import messages, tickets
-
-NUMBERED = {
-    "audit_events": None,
-    "coupon_uses": None,
-    "coupons": "coupon",
-    "label_patterns": "label_pattern",
-    "ledger_accounts": None,
-    "mails": None,
-    "messages": None,
-    "milestones": None,
-    "organizations": "organization",
-    "packages": "package",
-    "platform_domains": "platform_domain",
-    "subdomains": "subdomain",
-    "terms": None,
-    "tickets": "ticket",
-    "tokens": "token",
-    "transfers": "transfer",
-    "users": "user",
-}
-"""The tables whose ids the database assigns, with the object type of their events, if they have events."""
 
 MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
 """The actions that add a message each."""
@@ -102,8 +78,6 @@ _POSTGRESQL_GUARDS = (
     "SELECT lower(pg_get_triggerdef(t.oid)) FROM pg_trigger t WHERE t.tgrelid = to_regclass(:table) "
     "AND t.tgenabled IN ('O', 'A')"
 )
-_SQLITE_LAST = "SELECT seq FROM sqlite_sequence WHERE name = :table"
-_POSTGRESQL_LAST = "SELECT pg_sequence_last_value(to_regclass(pg_get_serial_sequence(:table, 'id')))"
 
 
 def check_audit(tx: Tx) -> Iterator[Violation]:
@@ -136,23 +110,16 @@ def _missing_guards(tx: Tx) -> Iterator[Violation]:
 
 def _ids_used_twice(tx: Tx) -> Iterator[Violation]:
     """Yield the tables whose next id may have been used before, judged by their rows and by the audit."""
-    sqlite = tx.connection.dialect.name == "sqlite"
-    last_query = text(_SQLITE_LAST if sqlite else _POSTGRESQL_LAST)
     events = audit_events.c
-    audited = {
-        str(object_type): int(greatest)
-        for object_type, greatest in tx.connection.execute(
-            select(events.object_type, func.max(events.object_id)).group_by(events.object_type)
-        )
-    }
-    for name, object_type in NUMBERED.items():
-        last = int(tx.connection.execute(last_query, {"table": name}).scalar_one_or_none() or 0)
-        greatest_row = select(func.max(column("id", Integer))).select_from(table(name))
-        rows = tx.connection.execute(greatest_row).scalar_one()
-        greatest = max(int(rows or 0), audited.get(object_type, 0) if object_type is not None else 0)
+    query = select(events.object_type, func.max(events.object_id)).group_by(events.object_type)
+    audited = {f"{object_type}s": int(greatest) for object_type, greatest in tx.connection.execute(query)}
+    for each in list_numbered():
+        last = find_last_id(tx.connection, each)
+        greatest_row = tx.connection.execute(select(func.max(each.c.id))).scalar_one()
+        greatest = max(int(greatest_row or 0), audited.get(each.name, 0))
         if greatest > last:
             sentence = f"the database last assigned the id {last}, but {greatest} is in use: it would be assigned again"
-            yield Violation("ids_are_new", "table", name, sentence)
+            yield Violation("ids_are_new", "table", each.name, sentence)
 
 
 def _future_events(tx: Tx) -> Iterator[Violation]:

@@ -21,7 +21,6 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
@@ -196,23 +195,6 @@ def plan_of(url: str) -> Plan:
         return Plan(None, list_migrations()[-1].revision, list_migrations(), ())
     with reading(url) as connection:
         return plan_upgrade(Tx(connection, utc_now()))
-
-
-def current_revision(url: str) -> str | None:
-    """Return the revision of the database's schema, or None if it was never initialised.
-
-    Raises:
-        Unavailable: the database can't be reached.
-    """
-    if is_missing(url):
-        return None
-    with reading(url) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
-
-
-def newest_revision() -> str:
-    """Return the revision that this code needs."""
-    return list_migrations()[-1].revision
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def copy_registry(source: str, target: str, *, free_quota: int, force: bool = Fa
             return _compare(reading, writing, filled)
         copy_store.delete_seeds(writing)
         ours = copy_store.copy_tables(reading, writing)
-        copy_store.set_last_ids(writing, copy_store.find_last_ids(reading))
+        copy_store.copy_last_ids(reading, writing)
         copy_store.analyze(writing)
         for sent, stored in _differing(ours, copy_store.list_digests(writing)):
             raise Conflict(

@@ -31,7 +31,7 @@ import sublet.subdomains.sweep.store
 import sublet.tickets.store  # noqa: F401
 from sublet.db import Tx, utc_now
 from sublet.errors import Conflict, Refusal, Unavailable
-from sublet.schema import metadata
+from sublet.schema import find_last_id, list_numbered, metadata
 from sublet.schema_revision import open_engine
 from sublet.sqlite_file import BESIDE, serve_lock
 
@@ -261,36 +261,23 @@ def lock_tables(tx: Tx) -> None:
             tx.connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
-def find_last_ids(tx: Tx) -> dict[str, int]:
-    """Return the last id that the database gave, by table, for the tables that never give an id twice."""
-    found = {}
-    for table in list_numbered():
-        if tx.connection.dialect.name == "postgresql":
-            name = tx.connection.execute(_sequence(table)).scalar_one()
-            last, given = tx.connection.execute(text(f"SELECT last_value, is_called FROM {name}")).one()  # noqa: S608 - our own names
-            found[table.name] = last if given else 0
-        else:
-            query = text("SELECT seq FROM sqlite_sequence WHERE name = :name").bindparams(name=table.name)
-            found[table.name] = tx.connection.execute(query).scalar_one_or_none() or 0
-    return found
-
-
-def set_last_ids(tx: Tx, last: dict[str, int]) -> None:
-    """Make the next id of each table higher than all that were given."""
-    for table in list_numbered():
-        highest = tx.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
-        number = max(highest, last.get(table.name, 0))
+def copy_last_ids(reading: Tx, writing: Tx) -> None:
+    """Make the next id of each table higher than all that were assigned in the source."""
+    for table in list_sequences():
+        highest = writing.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
+        number = max(highest, find_last_id(reading.connection, table))
         if not number:
             continue
-        if tx.connection.dialect.name == "postgresql":
-            name = tx.connection.execute(_sequence(table)).scalar_one()
-            tx.connection.execute(text("SELECT setval(:name, :number)").bindparams(name=name, number=number))
+        values = {"name": table.name, "number": number}
+        if writing.connection.dialect.name == "postgresql":
+            statements = ["SELECT setval(pg_get_serial_sequence(:name, 'id'), :number)"]
         else:
-            given = {"name": table.name, "number": number}
-            tx.connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), given)
-            tx.connection.execute(
-                text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), given
-            )
+            statements = [
+                "DELETE FROM sqlite_sequence WHERE name = :name",
+                "INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)",
+            ]
+        for statement in statements:
+            writing.connection.execute(text(statement), values)
 
 
 def analyze(tx: Tx) -> None:
@@ -298,15 +285,9 @@ def analyze(tx: Tx) -> None:
     tx.connection.execute(text("ANALYZE"))
 
 
-def list_numbered() -> list[Table]:
-    """Return the tables whose ids the database gives."""
-    return [table for table in list_copied() if table.dialect_options["sqlite"]["autoincrement"]] + [
-        metadata.tables["zone_records"]
-    ]
-
-
-def _sequence(table: Table) -> Any:
-    return text("SELECT pg_get_serial_sequence(:name, 'id')").bindparams(name=table.name)
+def list_sequences() -> list[Table]:
+    """Return the tables for whose ids PostgreSQL has a sequence."""
+    return [*list_numbered(), metadata.tables["zone_records"]]
 
 
 @contextmanager

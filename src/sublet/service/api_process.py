@@ -13,10 +13,9 @@ import msgspec
 import structlog
 
 from sublet.config import Settings, SettingsError, load_settings
-from sublet.errors import Refusal
+from sublet.errors import UNAVAILABLE, USAGE, Refusal
 from sublet.http.observe import Metrics, share_counts
 from sublet.service.event_loop import run_event_loop
-from sublet.service.exit_codes import UNAVAILABLE, USAGE
 from sublet.service.logs import configure_logs
 from sublet.service.roles import run_api_process
 from sublet.service.supervisor import READY

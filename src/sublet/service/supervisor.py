@@ -17,9 +17,8 @@ READY = b"ready"
 """What a child sends over its channel once it serves. The parent sends nothing; it closes the channel when it ends."""
 READY_SECONDS = 60.0
 """The timeout for new processes to become ready. After it the old processes stay."""
-STEADY_SECONDS = 10.0
-"""A process that exits sooner than this is restarted after a pause, which doubles each time."""
-PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.5, 30.0
+PAUSE_SECONDS = 1.0
+"""How long the parent waits before it restarts a process that exited."""
 END_SECONDS = 30.0
 """The time from SIGTERM to SIGKILL. It is longer than a process takes to drain."""
 
@@ -65,9 +64,7 @@ class Generation:
 
     async def _keep(self, number: int) -> None:
         """Start a process, and restart it when it exits."""
-        quick_deaths = 0
         while not self._ending.is_set():
-            began = asyncio.get_running_loop().time()
             try:
                 child = await self._start()
             except OSError as error:
@@ -79,15 +76,9 @@ class Generation:
                 return
             if number in self._unready:
                 self.failed.set()
-            lived_seconds = asyncio.get_running_loop().time() - began
-            quick_deaths = quick_deaths + 1 if lived_seconds < STEADY_SECONDS else 0
-            pause_seconds = (
-                min(PAUSE_SECONDS * 2 ** (quick_deaths - 1), PAUSE_MAX_SECONDS) if quick_deaths else 0.0
-            )
-            log.error("api_process_died", pid=pid, exit_code=code, again_in_seconds=pause_seconds)
+            log.error("api_process_died", pid=pid, exit_code=code, again_in_seconds=PAUSE_SECONDS)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_seconds):
-                    await self._ending.wait()
+                await asyncio.wait_for(self._ending.wait(), PAUSE_SECONDS)
 
     async def _attend(self, number: int, child: Child) -> int:
         """Wait until a process exits, or end it once `end` is called; return its exit code."""
