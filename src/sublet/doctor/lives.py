@@ -7,7 +7,7 @@ from sqlalchemy import Select, and_, exists, func, or_, select, tuple_
 
 from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken
+from sublet.doctor.model import Violation, broken, repeated
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
 from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm, replay
@@ -149,8 +149,8 @@ def _missing(tx: Tx) -> Iterator[Violation]:
 
 def _events(*actions: str) -> Select[Any]:
     events = audit_events.c
-    told = (events.object_type == "subdomain") & events.action.in_(actions)
-    return select(events.object_id, events.at).where(told)
+    chosen = (events.object_type == "subdomain") & events.action.in_(actions)
+    return select(events.object_id, events.at).where(chosen)
 
 
 def _wrong_mails(tx: Tx) -> Iterator[Violation]:
@@ -173,11 +173,5 @@ def _wrong_mails(tx: Tx) -> Iterator[Violation]:
 
 def _repeated_mails(tx: Tx) -> Iterator[Violation]:
     for column, object_type in ((mails.c.reference, "mail"), (milestones.c.mail_id, "milestone")):
-        first = select(column.label("told"), func.min(column.table.c.id).label("id")).group_by(column)
-        repeated = first.where(column.is_not(None)).having(func.count() > 1).subquery()
-        query = (
-            select(column.table.c.id, column.label("told"))
-            .join(repeated, repeated.c.told == column)
-            .where(column.table.c.id != repeated.c.id)
-        )
-        yield from broken(tx, "mails_are_told_once", object_type, query, "{told} was told before")
+        sentence = f"an earlier {object_type} has {{value}} too"
+        yield from broken(tx, "mails_are_told_once", object_type, repeated(column), sentence)

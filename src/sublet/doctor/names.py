@@ -75,8 +75,8 @@ def _held_twice(tx: Tx) -> Iterator[Violation]:
 def _first_events(action: str) -> Subquery:
     events = audit_events.c
     query = select(events.object_id, func.min(events.id).label("event_id"))
-    told = (events.object_type == "subdomain") & (events.action == action)
-    return query.where(told).group_by(events.object_id).subquery()
+    chosen = (events.object_type == "subdomain") & (events.action == action)
+    return query.where(chosen).group_by(events.object_id).subquery()
 
 
 def _terms(tx: Tx) -> Iterator[Violation]:

@@ -43,9 +43,8 @@ async def _serve(settings: Settings, handed: HandedDown) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(
-        signal.SIGHUP, lambda: None
-    )  # a closing terminal sends it to all; the parent decides
+    # A closing terminal sends SIGHUP to all processes; only the parent handles it.
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
 
     def parent_ended() -> None:
         loop.remove_reader(channel)

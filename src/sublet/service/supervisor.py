@@ -1,7 +1,7 @@
 """Supervise the processes of `sublet api`: restart those that exit, and replace all without refusing a client.
 
-The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the socket's
-queue. When it stops, it closes the socket before the processes end; otherwise clients in the queue would wait in vain.
+The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the
+socket's queue. When it stops, it closes the socket before the processes end; otherwise clients in the queue would get no answer.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Child:
     channel: socket.socket
     forget: Callable[[], None]
 
-    async def says_ready(self) -> bool:
+    async def is_ready(self) -> bool:
         """Wait until the process is ready; False if it exits before."""
         with contextlib.suppress(ConnectionError):
             return await asyncio.get_running_loop().sock_recv(self.channel, len(READY)) == READY
@@ -83,27 +83,24 @@ class Generation:
     async def _attend(self, number: int, child: Child) -> int:
         """Wait until a process exits, or end it once `end` is called; return its exit code."""
         exited = asyncio.create_task(child.process.wait())
-        told = asyncio.create_task(self._ending.wait())
-        saying = asyncio.create_task(child.says_ready())
+        ending = asyncio.create_task(self._ending.wait())
+        ready = asyncio.create_task(child.is_ready())
         try:
-            await asyncio.wait({exited, told, saying}, return_when=asyncio.FIRST_COMPLETED)
-            if saying.done() and saying.result():
-                self._note_ready(number)
-            await asyncio.wait({exited, told}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({exited, ending, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done() and ready.result():
+                self._unready.discard(number)
+                if not self._unready:
+                    self.ready.set()
+            await asyncio.wait({exited, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not exited.done():
                 await _end(child.process, exited)
             return exited.result()
         finally:
-            for task in (told, saying):
+            for task in (ending, ready):
                 task.cancel()
-            await asyncio.gather(told, saying, return_exceptions=True)
+            await asyncio.gather(ending, ready, return_exceptions=True)
             child.channel.close()
             child.forget()
-
-    def _note_ready(self, number: int) -> None:
-        self._unready.discard(number)
-        if not self._unready:
-            self.ready.set()
 
 
 async def _end(process: Process, exited: "asyncio.Task[int]") -> None:
