@@ -104,7 +104,7 @@ class Settings:
         "",
         "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     )
-    free_quota: int = _setting(5, "How many free names a user may hold who has no quota of its own.")
+    free_quota: int = _setting(5, "How many free names a user without an own quota may have.")
     nameserver_changes_per_day: int = _setting(
         300, "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number."
     )

@@ -86,7 +86,7 @@ def backup(
     file: Annotated[Path, Argument(metavar="FILE", help="The path of the new backup.")],
     force: Annotated[bool, Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> Answer:
-    """Copy the registry on SQLite into one file and check the copy; the service may run and write."""
+    """Copy the registry on SQLite into one file and check the copy. The service may run and write."""
     database = _database_path(session, "use pg_dump, or base backups with archived WAL")
     refuse_missing(session.settings.database_url)
     _refuse_own(file, database)
@@ -123,11 +123,11 @@ def restore(
         bool,
         Option(
             "--force",
-            help="Also if there is a registry, which is kept under another name, or if the backup breaks an invariant.",
+            help="Even if there is a registry, which is kept under another name, or if the backup breaks an invariant.",
         ),
     ] = False,
 ) -> Answer:
-    """Check a backup and make it the registry on SQLite; refused while a process has the registry open."""
+    """Check a backup and make it the registry on SQLite. Refused while a process has the registry open."""
     database = _database_path(session, "use pg_restore, or a base backup with archived WAL")
     if not file.is_file():
         raise NotFound(f"There is no file {file}. Check the path.")

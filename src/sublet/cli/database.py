@@ -22,7 +22,7 @@ grants_app = new_app()
 
 @change(init_app, "init")
 def init(session: Session) -> Answer:
-    """Create the registry's database, or upgrade it; asks nothing and may be repeated."""
+    """Create the registry's database, or upgrade it. It may be repeated."""
     from sublet.migrations import upgrade  # noqa: PLC0415 - Alembic is needed by few commands
 
     before, after = upgrade(session.settings.database_url)
@@ -42,10 +42,10 @@ def migrate(
     check: Annotated[bool, Option("--check", help="Say what would be done, and change nothing.")] = False,
     force: Annotated[
         bool,
-        Option("--force", help="Also beside running processes that can't work with the new schema."),
+        Option("--force", help="Even if running processes can't work with the new schema."),
     ] = False,
 ) -> Answer:
-    """Upgrade the registry to the newest schema. Refused beside running processes that can't work with it."""
+    """Upgrade the registry to the newest schema. Refused if running processes can't work with it."""
     from sublet.migrations import plan_of, upgrade  # noqa: PLC0415 - as above
 
     url = session.settings.database_url
@@ -88,11 +88,11 @@ def copy(
     ],
     target: Annotated[
         str,
-        Option("--to", metavar="ADDRESS", help="An empty database, or one that has this registry already."),
+        Option("--to", metavar="ADDRESS", help="An empty database, or one with this registry."),
     ],
-    force: Annotated[bool, Option("--force", help="Also a registry that breaks an invariant.")] = False,
+    force: Annotated[bool, Option("--force", help="Copy a registry even if it breaks an invariant.")] = False,
 ) -> Answer:
-    """Copy a whole registry from one database into another and check it; all of it or nothing. It may be repeated."""
+    """Copy a whole registry from one database into another in one transaction, and check it. It may be repeated."""
     from sublet.registry.copy import copy_registry  # noqa: PLC0415 - Alembic and every store are needed by few commands
 
     copied = copy_registry(source, target, free_quota=session.settings.free_quota, force=force)

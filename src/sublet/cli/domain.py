@@ -112,7 +112,7 @@ def _describe_offer(offer: Offer) -> dict[str, Any]:
 def add(
     session: Session,
     /,
-    domain: Annotated[str, Argument(metavar="DOMAIN", help="The name to let subdomains of.")],
+    domain: Annotated[str, Argument(metavar="DOMAIN", help="The domain whose subdomains users register.")],
     zone_file: Annotated[
         Path | None, Option(metavar="FILE", help="Adopt the records of this zone file.")
     ] = None,
@@ -146,12 +146,12 @@ def edit(
         bool,
         Option(
             "--force",
-            help="Even if names would go to the trash or be purged at once, or adopted records be lost.",
+            help="Even if names would go to the trash or be purged at once, or adopted records would be lost.",
         ),
     ] = False,
     **options: Any,
 ) -> Answer:
-    """Change a platform domain; names that are held stay visible, changeable and renewable."""
+    """Change a platform domain. Registered names stay visible, changeable and renewable."""
     settings = _settings_from(session.settings, options)
     edited = session.write(edit_zone_settings, domain, settings, force=force)
     found = session.read(_look_up, edited)
@@ -189,7 +189,7 @@ def grant(session: Session, domain: Domain, organization: GrantedOrganization) -
 
 @change(app, "revoke")
 def revoke(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
-    """Revoke a grant; names that the organization's users hold stay."""
+    """Revoke a grant. The names of the organization's users stay."""
     revoked = session.write(revoke_platform_domain, domain, organization)
     line = f"{revoked.platform_domain.domain} is no longer granted to {revoked.organization.name}."
     return Answer(_describe_grant(revoked), (line,))
@@ -211,11 +211,13 @@ def offer(
     mode: Annotated[str, Option(metavar="MODE", help=f"One of {', '.join(MODES)}.")],
     price: Annotated[int | None, Option(metavar="CREDITS", help="The price of a registration.")] = None,
     renewal_price: Annotated[
-        int | None, Option(metavar="CREDITS", help="The price of a renewal; at first as --price.")
+        int | None, Option(metavar="CREDITS", help="The price of a renewal; default at first: --price.")
     ] = None,
-    period_days: Annotated[int | None, Option(metavar="N", help="The term; at first 365.")] = None,
+    period_days: Annotated[
+        int | None, Option(metavar="N", help="The term in days; default at first: 365.")
+    ] = None,
     withdraw: Annotated[
-        bool, Option("--withdraw", help="End new registrations in this mode; renewals go on.")
+        bool, Option("--withdraw", help="End new registrations in this mode; renewals stay possible.")
     ] = False,
 ) -> Answer:
     """Offer a mode at a price, change its offer, or withdraw it. Terms that are not given stay as they are."""
@@ -228,7 +230,7 @@ def offer(
         )
         return Answer(_describe_offer(offered), (line,))
     if any(value is not None for value in terms.values()):
-        raise typer.BadParameter("--withdraw takes no price and no period")
+        raise typer.BadParameter("Give --withdraw without a price and a period.")
     withdrawn = session.write(withdraw_offer, domain, mode)
-    line = f"The mode {mode} is withdrawn; names held in it are still renewed."
+    line = f"The mode {mode} is withdrawn. Names registered in it can still be renewed."
     return Answer(_describe_offer(withdrawn), (line,))

@@ -17,11 +17,11 @@ from sublet.platform_domains.labels import describe_label, set_label, unset_labe
 from sublet.platform_domains.model import LABEL_CLASSES, Label, LabelPattern
 from sublet.subdomains.matching_names import list_matching
 
-app = new_app("Labels in a class of their own (premium, special, reserved), and patterns that are blocked.")
+app = new_app("Labels listed in a class (premium, special, reserved), and blocked patterns.")
 
 LabelName = Annotated[str, Argument(metavar="LABEL", help="The label, without the domain.")]
 PatternText = Annotated[str, Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")]
-Price = Annotated[int | None, Option(metavar="CREDITS", help="Instead of the offer's.")]
+Price = Annotated[int | None, Option(metavar="CREDITS", help="Instead of the price of the offer.")]
 
 
 @change(app, "set")
@@ -61,7 +61,7 @@ def unset(session: Session, domain: Domain, label: LabelName) -> Answer:
 
 @question(app, "list")
 def list_labels(session: Session, domain: Domain) -> Answer:
-    """List the labels of a platform domain that are in a class of their own."""
+    """List the labels of a platform domain that are listed in a class."""
 
     def ask(tx: Tx) -> tuple[list[Label], dict[int, str]]:
         names = {each.id: each.name for each in list_organizations(tx).values()}
@@ -78,18 +78,18 @@ def list_labels(session: Session, domain: Domain) -> Answer:
 
 @change(app, "block")
 def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
-    """Block the labels of a pattern: * is any characters, ? is one. Names that are held stay."""
+    """Block the labels that match a pattern: * is any characters, ? is one. Registered names stay."""
     added = session.write(block_labels, pattern, domain)
     held = len(session.read(list_matching, (added.pattern,), domain))
     lines = [f"{added.pattern} is blocked {'under ' + domain if domain else 'everywhere'}."]
     if held:
-        lines.append(f"Held names that match: {held}. See `sublet label matches`.")
+        lines.append(f"Registered names that match: {held}. See `sublet label matches`.")
     return Answer(session.read(_describe_pattern, added), tuple(lines))
 
 
 @change(app, "unblock")
 def unblock(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
-    """Let the labels of a pattern be registered again."""
+    """Allow the labels that match a pattern again."""
     removed = session.write(unblock_labels, pattern, domain)
     line = f"{removed.pattern} is no longer blocked."
     return Answer(session.read(_describe_pattern, removed), (line,))
@@ -111,18 +111,18 @@ def blocked(session: Session) -> Answer:
 def matches(
     session: Session,
     pattern: Annotated[
-        str | None, Option(metavar="PATTERN", help="One to try, instead of those blocked.")
+        str | None, Option(metavar="PATTERN", help="A pattern to try, instead of the blocked ones.")
     ] = None,
     domain: OnlyDomain = None,
 ) -> Answer:
-    """List the names that are held and match a pattern: one to try, or those that are blocked."""
+    """List the registered names that match a pattern: one to try, or the blocked ones."""
     if pattern is not None:
         pattern, errors = parse_pattern(pattern)
         if errors:
             raise validation_failed(errors)
     found = session.read(list_matching, (pattern,) if pattern is not None else None, domain)
     columns = ("id", ("name", "fqdn"), ("shown as", "unicode"), ("user", "email"), "patterns")
-    return Answer(found, table=table_of(found, columns, "No name that is held matches."))
+    return Answer(found, table=table_of(found, columns, "No registered name matches."))
 
 
 def _describe_pattern(tx: Tx, pattern: LabelPattern) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _MEMBERS = (
 @question(app, "list")
 def list_(
     session: Session,
-    waiting: Annotated[bool, Option("--waiting", help="Only those that wait to be sent.")] = False,
+    waiting: Annotated[bool, Option("--waiting", help="Only mails that wait to be sent.")] = False,
     user: OnlyUser = None,
     limit: Limit = 100,
 ) -> Answer:
@@ -46,7 +46,7 @@ def retry(
     session: Session,
     mail: Annotated[int, Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
 ) -> Answer:
-    """Send a mail now instead of at its next attempt; also one that was logged or given up."""
+    """Send a mail now, also one that was logged or given up."""
     found = session.write(retry_verb, mail)
-    line = f"The mail {found.id} is sent as soon as the service runs."
+    line = f"The mail {found.id} is due now; the running service sends it."
     return Answer(members(found, _MEMBERS), (line,))

@@ -12,14 +12,14 @@ from sublet.errors import FieldError, ValidationFailed, validation_failed
 
 Domain = Annotated[str, Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
 OnlyDomain = Annotated[
-    str | None, Option("--domain", metavar="DOMAIN", help="Only under this platform domain.")
+    str | None, Option("--domain", metavar="DOMAIN", help="Only this platform domain: name or id.")
 ]
 User = Annotated[str, Argument(metavar="USER", help="The user's e-mail address or id.")]
 OnlyUser = Annotated[
-    str | None, Option("--user", metavar="USER", help="Only of this user: e-mail address or id.")
+    str | None, Option("--user", metavar="USER", help="Only this user: e-mail address or id.")
 ]
 SubdomainName = Annotated[str, Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
-Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="Most rows.")]
+Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="The most rows to list.")]
 Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the audit stores it.")]
 ReasonForUser = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the user reads it too.")]
 

@@ -21,7 +21,7 @@ Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 @question(serve_app, "serve")
 def serve(session: Session) -> Answer:
-    """Serve API, worker and name server in one process until SIGTERM; the first line of the log says where."""
+    """Serve API, worker and name server in one process until SIGTERM. The first line of the log has the addresses."""
     from sublet.service.roles import run_service  # noqa: PLC0415 - loaded by a server only
 
     return _run(session.settings, run_service)

@@ -18,7 +18,7 @@ settings_app = new_app()
 
 @question(status_app, "status")
 def status(session: Session) -> Answer:
-    """Show the processes of the service that share the registry, and which of them has which zone now."""
+    """Show the processes of the service that share the registry, and the leases of each."""
     processes = session.read(_list_processes)
     columns = ("role", "host", "pid", "version", "schema", "started_at", "there", "leases")
     table = table_of(processes, columns, "No process of the service runs.")

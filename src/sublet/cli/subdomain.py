@@ -22,7 +22,7 @@ from sublet.subdomains.store import list_all
 from sublet.subdomains.suspend import suspend as suspend_verb
 from sublet.subdomains.suspend import unsuspend as unsuspend_verb
 
-app = new_app("Registered names: look, suspend, restore, purge.")
+app = new_app("List, show, suspend, restore and purge registered names.")
 
 
 _STORED = (
@@ -59,7 +59,7 @@ def list_subdomains(
     domain: OnlyDomain = None,
     status: Annotated[str | None, Option(metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")] = None,
     containing: Annotated[
-        str | None, Option(metavar="TEXT", help="Part of the name, in Unicode too.")
+        str | None, Option(metavar="TEXT", help="Part of the name, as ASCII or Unicode.")
     ] = None,
     limit: Limit = 100,
 ) -> Answer:
@@ -107,14 +107,14 @@ def suspend(session: Session, name: SubdomainName, reason: ReasonForUser = None)
 
 @change(app, "unsuspend")
 def unsuspend(session: Session, name: SubdomainName) -> Answer:
-    """End a name's suspension: it returns to the DNS as it is stored."""
+    """End a name's suspension: it returns to the DNS as stored."""
     unsuspended = session.write(unsuspend_verb, name)
     return _answer(session, unsuspended, f"{unsuspended.fqdn} is no longer suspended.")
 
 
 @change(app, "restore")
 def restore(session: Session, name: SubdomainName) -> Answer:
-    """Restore a name from the trash for its user, as it was, with the same expiry."""
+    """Restore a name from the trash for its user, with the same expiry."""
     restored = session.write(operator_restore, name)
     return _answer(
         session, restored, f"{restored.fqdn} is back; it expires on {restored.expires_at:%Y-%m-%d}."
@@ -127,10 +127,10 @@ def purge(
     name: SubdomainName,
     release: Annotated[
         bool,
-        Option("--release", "--now", help="End the cooling-off too: the name can be registered at once."),
+        Option("--release", "--now", help="Skip the cooling-off: the name can be registered at once."),
     ] = False,
 ) -> Answer:
-    """Purge a name from the trash: it can't be restored any more. It then cools off."""
+    """Purge a name from the trash: it can't be restored any more, and cools off."""
     purged = session.write(purge_verb, name, release=release)
     line = f"{purged.fqdn} is free." if release else f"{purged.fqdn} is purged and cools off."
     return _answer(session, purged, line)

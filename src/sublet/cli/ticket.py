@@ -76,7 +76,7 @@ def list_(
         str | None, Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = None,
     subdomain: Annotated[
-        str | None, Option(metavar="NAME", help="About this name, with any of its holders.")
+        str | None, Option(metavar="NAME", help="About this name, also of former holders.")
     ] = None,
     limit: Limit = 100,
 ) -> Answer:
@@ -134,7 +134,7 @@ def open_(
     author: Author = AUTHOR_NAME,
     message_format: MessageFormat = None,
 ) -> Answer:
-    """Open a ticket about a name with the user who holds it and reads all of it; about abuse, unless --type says otherwise."""
+    """Open a ticket about a name with its user, who can read all of it; by default about abuse."""
     done = session.write(
         staff_open,
         name,
@@ -170,12 +170,12 @@ def edit(
     ticket: TicketName,
     priority: Annotated[str, Option(metavar="PRIORITY", help=f"{_PRIORITIES}.")],
 ) -> Answer:
-    """Change a ticket's priority; its user sees it and gets no mail."""
+    """Change a ticket's priority. The user can see it, and gets no mail."""
     done = session.write(set_priority, ticket, priority)
     return _answer(session, done.id, lambda found: f"has the priority {found.priority}.", mailed=False)
 
 
 @change(app, "close")
 def close(session: Session, ticket: TicketName) -> Answer:
-    """Close a ticket; that is final."""
+    """Close a ticket permanently."""
     return _answer(session, session.write(close_verb, ticket).id, lambda _: "is closed.")

@@ -24,9 +24,11 @@ token_app = new_app("Issue and revoke the users' tokens.")
 
 Organization = Annotated[
     str | None,
-    Option(metavar="NAME", help="Name, slug or id of an organization; a new name adds one."),
+    Option(metavar="NAME", help="Name, slug or id of an organization. A new name adds one."),
 ]
-FreeQuota = Annotated[int | None, Option(metavar="N", help="How many free names, instead of the setting's.")]
+FreeQuota = Annotated[
+    int | None, Option(metavar="N", help="How many free names the user may have, instead of the setting.")
+]
 Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")]
 
 _MEMBERS = (
@@ -53,7 +55,7 @@ def add(
     organization: Organization = None,
     free_quota: FreeQuota = None,
 ) -> Answer:
-    """Add a user; without --organization with a new one named after the e-mail address."""
+    """Add a user. Without --organization, a new organization is named after the e-mail address."""
     member = session.write(add_user, email, name, organization, free_quota=free_quota)
     line = f"Added the user {member.user.email} (id {member.user.id}) in {member.organization.name}."
     return Answer(_describe(member), (line,))
@@ -68,11 +70,9 @@ def edit(
     organization: Organization = None,
     free_quota: FreeQuota = None,
     default_free_quota: Annotated[
-        bool, Option("--default-free-quota", help="Go back to the setting's quota.")
+        bool, Option("--default-free-quota", help="Use the setting's quota again.")
     ] = False,
-    reminders: Annotated[
-        bool | None, Option(help="Whether the user gets mail before dates of its names.")
-    ] = None,
+    reminders: Annotated[bool | None, Option(help="Send reminders about expiring names, or don't.")] = None,
 ) -> Answer:
     """Change a user's e-mail address, name, organization, free quota or reminders."""
     wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
@@ -126,19 +126,21 @@ def suspend(
     session: Session,
     user: User,
     with_names: Annotated[
-        bool, Option("--with-names", help="Suspend all its names too: they leave the DNS.")
+        bool, Option("--with-names", help="Suspend the user's names too: they leave the DNS.")
     ] = False,
     reason: Reason = None,
 ) -> Answer:
-    """Suspend a user: it may read and open tickets, nothing else. Its names stay in the DNS, unless they are suspended too."""
+    """Suspend a user, who may then only read and open tickets. The names stay in the DNS unless they are suspended too."""
     if not with_names:
         member = session.write(suspend_user, user, reason)
         value = {**_describe(member), "names": []}
-        return Answer(value, (f"The user {member.user.email} is suspended; its names stay in the DNS.",))
+        return Answer(
+            value, (f"The user {member.user.email} is suspended. The user's names stay in the DNS.",)
+        )
     done = session.write(suspend_with_names, user, reason)
     email, number = done.member.user.email, len(done.names)
     lines = (
-        f"The user {email} is suspended, and {counted(number, 'name')} with it. The DNS follows now.",
+        f"The user {email} is suspended, and {counted(number, 'name')} with the user. The DNS follows now.",
         f"The audit keeps what was published: sublet user evidence {email}",
     )
     return Answer({**_describe(done.member), "names": done.names}, lines)
@@ -150,18 +152,18 @@ def unsuspend(
     user: User,
     keep_names: Annotated[
         bool,
-        Option("--keep-names", help="Leave the names suspended that were suspended with the user."),
+        Option("--keep-names", help="Leave the user's names suspended."),
     ] = False,
 ) -> Answer:
-    """End a user's suspension; the names that were suspended with it return to the DNS as they are stored."""
+    """End a user's suspension. The names that were suspended with the user return to the DNS as stored."""
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
-    line = f"The user {done.member.user.email} is no longer suspended; back into the DNS: {counted(len(done.names), 'name')}."
+    line = f"The user {done.member.user.email} is no longer suspended; back in the DNS: {counted(len(done.names), 'name')}."
     return Answer({**_describe(done.member), "names": done.names}, (line,))
 
 
 @question(user_app, "evidence")
 def evidence(session: Session, user: User) -> Answer:
-    """Show the audit of suspensions of a user and its names: by whom, when, why, and what was published then."""
+    """Show the audit of the suspensions of a user and the user's names: operator, time, reason, and what was published then."""
 
     def ask(tx: Tx) -> tuple[str, list[AuditEvent]]:
         found = find_user(tx, user)
@@ -177,7 +179,9 @@ def evidence(session: Session, user: User) -> Answer:
         ("nameservers then", lambda each: (each.before or {}).get("nameservers")),
         "reason",
     ]
-    return Answer(events, table=table_of(events, columns, f"{email} and its names were never suspended."))
+    return Answer(
+        events, table=table_of(events, columns, f"{email} and the user's names were never suspended.")
+    )
 
 
 def _suspended_name(event: AuditEvent) -> object:
@@ -199,13 +203,13 @@ def issue(
     name: Annotated[str, Option(metavar="NAME", help="What the token is for.")],
     scope: Annotated[
         list[str] | None,
-        Option(metavar="SCOPE", help=f"Repeated; without it all: {', '.join(SCOPES)}."),
+        Option(metavar="SCOPE", help=f"Repeated; default: all. One of {', '.join(SCOPES)}."),
     ] = None,
     expires_in_days: Annotated[
-        int | None, Option(metavar="N", help="Without it, it does not expire.")
+        int | None, Option(metavar="N", help="The token expires after this many days; default: never.")
     ] = None,
 ) -> Answer:
-    """Issue a token and show it; this is the only time that it can be seen."""
+    """Issue a token and show it. It can't be shown again."""
     issued = session.write(issue_token, user, name, scopes=scope or (), expires_in_days=expires_in_days)
     secret = issued.secret.reveal()
     value = {"token": secret, "email": issued.user.email, **_describe_token(issued.token)}
@@ -227,6 +231,6 @@ def list_tokens(session: Session, user: User) -> Answer:
 def revoke(
     session: Session, token_id: Annotated[int, Argument(metavar="ID", help="See `sublet token list`.")]
 ) -> Answer:
-    """Revoke a token; the API refuses it from the next request on."""
+    """Revoke a token. The API refuses it from the next request on."""
     token = session.write(revoke_token, token_id)
     return Answer(_describe_token(token), (f"The token {token.id} ({token.name}) is revoked.",))
