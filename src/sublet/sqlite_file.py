@@ -35,14 +35,17 @@ def sqlite_path(url: str) -> Path | None:
 
 
 @contextmanager
-def serve_lock(database: Path) -> Iterator[None]:
-    """Hold the lock of the one serving process of an SQLite file; the kernel releases it when the process ends.
+def serve_lock(database: Path | None) -> Iterator[None]:
+    """Hold the lock of the one serving process of an SQLite file (None: do nothing). The kernel releases it when the process ends.
 
     It keeps a second worker away from the zones, and any worker while the file is replaced.
 
     Raises:
         Unavailable: another process holds the lock, or the lock's file can't be written.
     """
+    if database is None:
+        yield
+        return
     path = database.with_name(database.name + ".serve-lock")
     try:
         file = path.open("w")

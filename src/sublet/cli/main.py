@@ -43,7 +43,6 @@ NOUNS = {
     "settings": "status:settings_app",
 }
 """The commands in the order of `sublet --help`, each with its module in this folder and the app there."""
-_COMPLETION = ("install_completion", "show_completion")
 
 
 class Nouns(TyperGroup):
@@ -62,8 +61,6 @@ class Nouns(TyperGroup):
 def _noun(name: str) -> Any:
     """Return the command of a noun. Cached for processes that run several commands, such as the demo."""
     command = typer.main.get_command(resolve_name(f"sublet.cli.{NOUNS[name]}"))
-    # typer adds these options to each `app`, because it takes it for the top level.
-    command.params = [each for each in command.params if each.name not in _COMPLETION]
     command.name = name
     command.short_help = command.help  # the list of nouns shows all of it, where typer would cut it off
     return command
@@ -99,7 +96,7 @@ def root(
         bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Store the global options for the command."""
+    """Store the path of the settings file for the command."""
     _ = version
     ctx.obj = config
 

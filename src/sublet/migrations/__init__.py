@@ -13,8 +13,6 @@ be harmless.
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -140,7 +138,8 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
     engine = open_engine(url)
     ends = time.monotonic() + TRY_SECONDS
     try:
-        with _unserved(url, plan):
+        # The serving process of an SQLite registry has to stop for the new version in any case.
+        with serve_lock(sqlite_path(url) if plan.before is not None else None):
             while True:
                 try:
                     with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
@@ -195,14 +194,6 @@ def plan_of(url: str) -> Plan:
         return Plan(None, list_migrations()[-1].revision, list_migrations(), ())
     with reading(url) as connection:
         return plan_upgrade(Tx(connection, utc_now()))
-
-
-@contextmanager
-def _unserved(url: str, plan: Plan) -> Iterator[None]:
-    """Hold the lock of an existing SQLite registry: its serving process has to stop for the new version in any case."""
-    path = sqlite_path(url)
-    with serve_lock(path) if path is not None and plan.before is not None else nullcontext():
-        yield
 
 
 def _unavailable(error: DBAPIError) -> Exception:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -98,7 +98,7 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
         else {"sublet_begin": "BEGIN IMMEDIATE"}
     )
     try:
-        with _lock(path):
+        with serve_lock(path):
             try:
                 connection = engine.execution_options(**options).connect()
                 connection.begin()
@@ -119,7 +119,7 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
     """
     engine = open_engine(url)
     try:
-        with _lock(path), _removed_unless_done(path, engine):
+        with serve_lock(path), _removed_unless_done(path, engine):
             try:
                 with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
                     yield Tx(connection, utc_now())
@@ -141,10 +141,6 @@ def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
             for suffix in ("", *BESIDE, ".serve-lock"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         raise
-
-
-def _lock(path: Path | None) -> AbstractContextManager[None]:
-    return nullcontext() if path is None else serve_lock(path)
 
 
 def list_copied() -> list[Table]:

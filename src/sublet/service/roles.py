@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 
 import structlog
@@ -175,7 +175,8 @@ async def _opened(
 ) -> AsyncIterator[tuple[Database, Presence]]:
     """Open the database and announce the process, until the block ends. Every serving process starts here."""
     refuse_unusable_database(settings.database_url)
-    with _only_one(settings.database_url):
+    path = sqlite_path(settings.database_url)
+    with serve_lock(path):
         db = open_database(
             settings.database_url,
             clock,
@@ -183,15 +184,10 @@ async def _opened(
             statement_seconds=STATEMENT_SECONDS,
         )
         try:
-            async with announced(db, role, alone=sqlite_path(settings.database_url) is not None) as presence:
+            async with announced(db, role, alone=path is not None) as presence:
                 yield db, presence
         finally:
             await db.close()
-
-
-def _only_one(database_url: str) -> AbstractContextManager[None]:
-    path = sqlite_path(database_url)
-    return nullcontext() if path is None else serve_lock(path)
 
 
 @asynccontextmanager
