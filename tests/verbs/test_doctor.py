@@ -1,4 +1,4 @@
-"""Every invariant, broken by hand past the verbs and the database's own guards, is found, alone, and named; on both engines."""
+"""Every invariant is broken by hand, past the verbs and the database's constraints; the doctor finds it, and nothing else."""
 
 # ruff: noqa: S608 - its SQL is put together of the tests' own words
 
@@ -65,7 +65,7 @@ NS = ("ns1.example.org",)
 
 @pytest.fixture
 def busy(registry: Registry) -> Registry:
-    """A registry in which something of everything has happened, and all is well."""
+    """A registry in which every kind of change was made, without violations."""
     registry.add_coupon()
     registry.register(SHOP, nameservers=NS)
     registry.register(PAID, registration_mode="plus", payable=Payable(confirm=True, coupon_code="SPRING"))
@@ -404,7 +404,7 @@ LEDGER: dict[str, tuple[Spoil, set[str]]] = {
         {"coupon_use_has_its_term coupon_use"},
     ),
 }
-"""Each fault with all that the doctor says of it, and of what: an invariant and the type of the row."""
+"""Each fault with everything that the doctor reports: the invariant and the type of the object."""
 
 REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
     "held twice": (
@@ -632,7 +632,7 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("faults", [LEDGER, REGISTRY, OTHERS], ids=["ledger", "registry", "others"])
-def test_what_is_broken_is_found_alone_and_named(
+def test_each_fault_breaks_exactly_its_invariants(
     busy: Registry, faults: dict[str, tuple[Spoil, set[str]]]
 ) -> None:
     found = found_after_each(busy, {case: spoil for case, (spoil, _) in faults.items()})
@@ -650,12 +650,12 @@ def test_a_table_without_its_guard_is_found(busy: Registry) -> None:
     assert [(each.invariant, each.object_id) for each in found] == [("append_only", "terms")]
 
 
-def test_numbers_that_would_be_given_again_are_found(busy: Registry) -> None:
+def test_ids_that_would_be_assigned_again_are_found(busy: Registry) -> None:
     found = found_after(busy, lambda tx: number_was_given(tx, "tokens", 1))
     assert [(each.invariant, each.object_id) for each in found] == [("ids_are_new", "tokens")]
 
 
-def test_what_waits_for_less_than_five_minutes_is_well(busy: Registry) -> None:
+def test_names_may_wait_for_five_minutes(busy: Registry) -> None:
     busy.write(_set(SHOP, generation=99, generation_at=busy.now - timedelta(minutes=5)))
     assert busy.doctor() == []
 
@@ -670,7 +670,7 @@ def test_of_two_free_terms_of_one_instant_a_coupon_may_be_for_the_first(registry
     assert found.invariant == "coupon_use_has_its_term"
 
 
-def test_looking_changes_nothing(busy: Registry) -> None:
+def test_the_doctor_changes_nothing(busy: Registry) -> None:
     before = busy.dump()
     assert busy.doctor() == []
     assert busy.dump() == before

@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, told from the one before by its epoch; processes that announce themselves, and their end."""
+"""Leases have one holder at a time, and their epoch counts the holders; processes announce themselves and leave."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -68,7 +68,7 @@ def test_a_lease_that_ran_out_is_anothers_in_the_next_epoch(registry: Registry) 
     assert _take(registry, "a") is None
 
 
-def test_who_had_it_again_after_another_is_not_taken_for_itself(registry: Registry) -> None:
+def test_an_older_lease_of_the_same_holder_is_refused(registry: Registry) -> None:
     first = _taken(registry, "a")
     for holder in ("b", "a"):
         registry.write(run_out, ZONE)
@@ -102,7 +102,7 @@ def test_a_lease_of_a_wrong_clock_is_over(registry: Registry) -> None:
     assert _taken(registry, "b").epoch == 2
 
 
-def test_what_others_hold_is_told(registry: Registry) -> None:
+def test_leases_of_other_holders_are_listed(registry: Registry) -> None:
     _taken(registry, "a", "publish:1")
     _taken(registry, "b", "publish:2")
     _taken(registry, "b", "publish:3")
@@ -162,7 +162,7 @@ def test_processes_hear_of_each_other(registry: Registry) -> None:
     assert registry.write(see_process, "b").is_known is False
 
 
-def test_who_leaves_gives_all_back(registry: Registry) -> None:
+def test_a_process_that_leaves_ends_its_leases(registry: Registry) -> None:
     _announce(registry, "a")
     _taken(registry, "a", "publish:1")
     _taken(registry, "a", "check:1")
@@ -173,7 +173,7 @@ def test_who_leaves_gives_all_back(registry: Registry) -> None:
     assert registry.read(find, "publish:2") == kept
 
 
-def test_who_is_alone_waits_for_no_lease_of_the_dead(registry: Registry) -> None:
+def test_the_only_process_ends_the_leases_of_killed_ones(registry: Registry) -> None:
     _announce(registry, "dead")
     _taken(registry, "dead")
     _announce(registry, "a", alone=True)
@@ -181,7 +181,7 @@ def test_who_is_alone_waits_for_no_lease_of_the_dead(registry: Registry) -> None
     assert _taken(registry, "a").epoch == 2
 
 
-def test_the_clock_of_all_is_the_databases_where_it_has_one(registry: Registry) -> None:
+def test_the_shared_clock_is_the_databases(registry: Registry) -> None:
     _taken(registry, "a")
     registry.advance(days=30)  # of this process' own clock
     is_server = registry.read(lambda tx: tx.connection.dialect.name) == "postgresql"
