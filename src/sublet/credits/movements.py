@@ -187,7 +187,7 @@ def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]
         if package is None:
             raise NotFound(f"There is no package {made.package_id}. See `sublet package list`.")
         errors = [
-            FieldError(field, "value_invalid", "The package says this already; leave one of them out.")
+            FieldError(field, "value_invalid", "The package determines this. Leave it out.")
             for field, value in alone.items()
             if value is not None
         ]
