@@ -1,7 +1,6 @@
 """`sublet domain …`: the platform domains, their settings, offers and grants."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,6 @@ import typer
 from typer import Argument, Option
 
 from sublet.accounts import store as account_store
-from sublet.accounts.model import Organization
 from sublet.cli.options import Domain, invalid_option, parse_secondary
 from sublet.cli.output import Answer, Column, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, parameter, question
@@ -83,25 +81,15 @@ def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, 
     return given
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    platform_domain: PlatformDomain
-    offers: list[Offer]
-    organizations: list[Organization]
-
-    def members(self) -> dict[str, Any]:
-        return members(self.platform_domain, PlatformDomain.__struct_fields__)
-
-    def describe(self) -> dict[str, Any]:
-        modes = [_describe_offer(each) for each in self.offers]
-        return {**self.members(), "modes": modes, "granted_to": self.organizations}
-
-
-def _look_up(tx: Tx, platform_domain: PlatformDomain) -> _Found:
+def _describe(tx: Tx, platform_domain: PlatformDomain) -> dict[str, Any]:
     organizations = account_store.list_organizations(tx)
     offers = sorted(store.list_offers(tx, platform_domain.id), key=lambda each: MODES.index(each.mode))
     granted = store.list_granted_organization_ids(tx, platform_domain.id)
-    return _Found(platform_domain, offers, [organizations[each] for each in granted])
+    return {
+        **members(platform_domain, PlatformDomain.__struct_fields__),
+        "modes": [_describe_offer(each) for each in offers],
+        "granted_to": [organizations[each] for each in granted],
+    }
 
 
 def _describe_offer(offer: Offer) -> dict[str, Any]:
@@ -122,11 +110,11 @@ def add(
     settings = _settings_from(session.settings, options)
     text = _read(zone_file) if zone_file is not None else None
     added = session.write(add_platform_domain, domain, settings, names_held=list_names_held, zone_file=text)
-    found = _Found(added.platform_domain, list(added.offers), [])
+    found = session.read(_describe, added.platform_domain)
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]
     if zone_file is not None:
         lines.append(f"Adopted {counted(added.adopted_records, 'record')}; their names can't be registered.")
-    return Answer({**found.describe(), "adopted_records": added.adopted_records}, tuple(lines))
+    return Answer({**found, "adopted_records": added.adopted_records}, tuple(lines))
 
 
 def _read(path: Path) -> str:
@@ -154,15 +142,13 @@ def edit(
     """Change a platform domain. Registered names stay visible, changeable and renewable."""
     settings = _settings_from(session.settings, options)
     edited = session.write(edit_zone_settings, domain, settings, force=force)
-    found = session.read(_look_up, edited)
-    return Answer(found.describe(), (f"The platform domain {edited.domain} is saved.",))
+    return Answer(session.read(_describe, edited), (f"The platform domain {edited.domain} is saved.",))
 
 
 @question(app, "list")
 def list_domains(session: Session) -> Answer:
     """List all platform domains, hidden ones too, newest first."""
-    found = session.read(lambda tx: [_look_up(tx, each) for each in store.list_platform_domains(tx)])
-    domains = [each.describe() for each in found]
+    domains = session.read(lambda tx: [_describe(tx, each) for each in store.list_platform_domains(tx)])
     columns: list[Column] = [
         *("id", "domain", "public_name", "hidden", "restricted", ("open", "registration_open")),
         ("modes", lambda each: [mode["mode"] for mode in each["modes"] if mode["withdrawn_at"] is None]),
@@ -173,10 +159,11 @@ def list_domains(session: Session) -> Answer:
 @question(app, "show")
 def show(session: Session, domain: Domain) -> Answer:
     """Show a platform domain with its settings, offers and grants."""
-    found = session.read(lambda tx: _look_up(tx, find_platform_domain(tx, domain)))
-    lines = facts(**found.members(), granted_to=[each.name for each in found.organizations])
+    found = session.read(lambda tx: _describe(tx, find_platform_domain(tx, domain)))
+    shown = {**found, "granted_to": [each.name for each in found["granted_to"]]}
+    lines = facts(**{name: value for name, value in shown.items() if name != "modes"})
     columns = ("mode", "price_credits", "renewal_price_credits", "period_days", "withdrawn_at")
-    return Answer(found.describe(), lines, table_of(found.offers, columns))
+    return Answer(found, lines, table_of(found["modes"], columns))
 
 
 @change(app, "grant")
