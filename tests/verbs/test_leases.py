@@ -23,7 +23,7 @@ from sublet.processes.processes import (
     announce,
     leave,
     list_running,
-    see_process,
+    record_heartbeat,
 )
 from sublet.worker.leased import under
 from support.leases import find, run_out
@@ -141,7 +141,7 @@ def _announce(registry: Registry, name: str, *, alone: bool = False) -> None:
 
 
 def _silent(tx: Tx, name: str, since: timedelta) -> None:
-    store.update_seen(tx, name, store.find_clock(tx) - since)
+    store.update_seen_at(tx, name, store.find_clock(tx) - since)
 
 
 def _ids(registry: Registry) -> set[str]:
@@ -151,15 +151,15 @@ def _ids(registry: Registry) -> set[str]:
 def test_processes_hear_of_each_other(registry: Registry) -> None:
     _announce(registry, "a")
     _announce(registry, "b")
-    seen = registry.write(see_process, "a")
+    seen = registry.write(record_heartbeat, "a")
     assert ([each.id for each in seen.others], seen.is_known) == (["b"], True)
     registry.write(_silent, "b", GONE_AFTER + timedelta(seconds=5))
-    assert registry.write(see_process, "a").others == ()
+    assert registry.write(record_heartbeat, "a").others == ()
     assert _ids(registry) == {"a", "b"}, "it is still shown"
     registry.write(_silent, "b", FORGOTTEN_AFTER + timedelta(seconds=5))
-    registry.write(see_process, "a")
+    registry.write(record_heartbeat, "a")
     assert _ids(registry) == {"a"}
-    assert registry.write(see_process, "b").is_known is False
+    assert registry.write(record_heartbeat, "b").is_known is False
 
 
 def test_a_process_that_leaves_ends_its_leases(registry: Registry) -> None:
@@ -188,5 +188,5 @@ def test_the_shared_clock_is_the_databases(registry: Registry) -> None:
     assert (_take(registry, "b") is None) is is_server
     _announce(registry, "a")
     assert [each.role for each in registry.read(list_running)] == ["worker"]
-    ahead = registry.write(see_process, "a").clock_ahead
+    ahead = registry.write(record_heartbeat, "a").clock_ahead
     assert (ahead == timedelta()) is not is_server

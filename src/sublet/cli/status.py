@@ -9,7 +9,7 @@ from sublet.config import DESCRIPTIONS, Settings
 from sublet.db import Tx
 from sublet.processes import store
 from sublet.processes.leases import is_over
-from sublet.processes.processes import is_there
+from sublet.processes.processes import is_running
 from sublet.secret import without_secrets
 
 status_app = new_app()
@@ -32,7 +32,7 @@ def _list_processes(tx: Tx) -> list[dict[str, Any]]:
         {
             **members(each, ("id", "role", "host", "pid", "version", "started_at", "seen_at")),
             "schema": each.revision,
-            "there": is_there(each, now),
+            "there": is_running(each, now),
             "leases": [lease.name for lease in held if lease.holder == each.id],
         }
         for each in store.list_processes(tx)

@@ -28,33 +28,33 @@ _TERM = tuple(PastTerm.__slots__)
 
 def check_lives(tx: Tx) -> Iterator[Violation]:
     """Yield what is wrong with the life of each name. Only one name at a time is in memory."""
-    events = Beside(_stream_events(tx))
-    terms_ = Beside(_stream_terms(tx))
+    events = StreamBySubdomain(_stream_events(tx))
+    terms_ = StreamBySubdomain(_stream_terms(tx))
     for subdomain_id, facts in _stream_facts(tx):
         for fault in replay(events.take(subdomain_id), terms_.take(subdomain_id), facts):
             yield Violation(fault.invariant, "subdomain", subdomain_id, fault.message)
-        yield from _gone(events)
+        yield from _without_row(events)
     events.take(None)
-    yield from _gone(events)
+    yield from _without_row(events)
 
 
-def _gone(events: "Beside[Event]") -> Iterator[Violation]:
-    for subdomain_id in events.passed_over:
+def _without_row(events: "StreamBySubdomain[Event]") -> Iterator[Violation]:
+    for subdomain_id in events.unmatched_ids:
         sentence = "the audit has events of it, but its row is gone"
         yield Violation("rows_stay", "subdomain", subdomain_id, sentence)
-    events.passed_over.clear()
+    events.unmatched_ids.clear()
 
 
-class Beside(Generic[T]):
+class StreamBySubdomain(Generic[T]):
     """A stream that is ordered by subdomain id, read in step with the subdomains.
 
-    `passed_over` are the ids in the stream that have no subdomain.
+    `unmatched_ids` are the ids in the stream that have no subdomain.
     """
 
     def __init__(self, rows: Iterator[tuple[int, T]]) -> None:
         self._rows = rows
         self._next = next(rows, None)
-        self.passed_over: list[int] = []
+        self.unmatched_ids: list[int] = []
 
     def take(self, subdomain_id: int | None) -> list[T]:
         """Return the items of the next subdomain; with None read the rest of the stream."""
@@ -63,8 +63,8 @@ class Beside(Generic[T]):
             owner_id, item = self._next
             if owner_id == subdomain_id:
                 taken.append(item)
-            elif self.passed_over[-1:] != [owner_id]:
-                self.passed_over.append(owner_id)
+            elif self.unmatched_ids[-1:] != [owner_id]:
+                self.unmatched_ids.append(owner_id)
             self._next = next(self._rows, None)
         return taken
 

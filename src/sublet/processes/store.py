@@ -124,7 +124,7 @@ def insert_process(tx: Tx, process: Process) -> None:
     tx.connection.execute(insert(processes).values(**asdict(process)))
 
 
-def update_seen(tx: Tx, process_id: str, now: datetime) -> bool:
+def update_seen_at(tx: Tx, process_id: str, now: datetime) -> bool:
     """Store a heartbeat; False if the process is not in the table."""
     change = update(processes).where(processes.c.id == process_id).values(seen_at=now)
     return tx.connection.execute(change).rowcount > 0
