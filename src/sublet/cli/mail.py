@@ -16,11 +16,8 @@ from sublet.mail.store import list_mails
 
 app = new_app("List mails, and send them again.")
 
-_MEMBERS = (
-    "id", "reference", "user_id", "recipient", "subject", "state", "attempts", "next_attempt_at", "error", "sent_at",
-    "logged_at", "given_up_at", "created_at",
-)  # fmt: skip
-"""What --json shows of a mail: not its text, which only the user is to read."""
+_MEMBERS = (*(name for name in Mail.__slots__ if name != "text"), "state")
+"""The members of a mail for --json, without the text, which is confidential."""
 
 
 @question(app, "list")

@@ -6,12 +6,12 @@ from typer import Argument, Option
 
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
-from sublet.accounts.model import SCOPES, Member, Token
+from sublet.accounts.model import SCOPES, Member, User
 from sublet.accounts.tokens import issue_token, revoke_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
-from sublet.cli.options import User
-from sublet.cli.output import Answer, Column, facts, members, table_of
+from sublet.cli.options import User as UserName
+from sublet.cli.output import Answer, Column, as_object, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
@@ -31,16 +31,7 @@ FreeQuota = Annotated[
 ]
 Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")]
 
-_MEMBERS = (
-    "id",
-    "email",
-    "name",
-    "free_quota",
-    "reminders",
-    "suspended_at",
-    "suspended_reason",
-    "created_at",
-)
+_MEMBERS = tuple(name for name in User.__slots__ if name != "organization_id")
 
 
 def _describe(member: Member) -> dict[str, Any]:
@@ -64,7 +55,7 @@ def add(
 @change(user_app, "edit")
 def edit(
     session: Session,
-    user: User,
+    user: UserName,
     email: Annotated[str | None, Option(metavar="EMAIL", help="The new e-mail address.")] = None,
     name: Annotated[str | None, Option(metavar="NAME", help="The user's name.")] = None,
     organization: Organization = None,
@@ -95,7 +86,7 @@ def list_users(session: Session) -> Answer:
 
 
 @question(user_app, "show")
-def show(session: Session, user: User) -> Answer:
+def show(session: Session, user: UserName) -> Answer:
     """Show a user, with balance and free names."""
 
     def ask(tx: Tx) -> tuple[Member, int, int]:
@@ -124,7 +115,7 @@ def show(session: Session, user: User) -> Answer:
 @change(user_app, "suspend")
 def suspend(
     session: Session,
-    user: User,
+    user: UserName,
     with_names: Annotated[
         bool, Option("--with-names", help="Suspend the user's names too: they leave the DNS.")
     ] = False,
@@ -149,7 +140,7 @@ def suspend(
 @change(user_app, "unsuspend")
 def unsuspend(
     session: Session,
-    user: User,
+    user: UserName,
     keep_names: Annotated[
         bool,
         Option("--keep-names", help="Leave the user's names suspended."),
@@ -162,7 +153,7 @@ def unsuspend(
 
 
 @question(user_app, "evidence")
-def evidence(session: Session, user: User) -> Answer:
+def evidence(session: Session, user: UserName) -> Answer:
     """Show the audit of the suspensions of a user and the user's names: operator, time, reason, and what was published then."""
 
     def ask(tx: Tx) -> tuple[str, list[AuditEvent]]:
@@ -188,18 +179,10 @@ def _suspended_name(event: AuditEvent) -> object:
     return (event.before or {}).get("fqdn", f"name {event.object_id}")
 
 
-_TOKEN_MEMBERS = ("id", "user_id", "name", "scopes", "expires_at", "revoked_at", "last_used_at", "created_at")
-
-
-def _describe_token(token: Token) -> dict[str, Any]:
-    """Return a token for --json, without secret and digest."""
-    return members(token, _TOKEN_MEMBERS)
-
-
 @change(token_app, "issue")
 def issue(
     session: Session,
-    user: User,
+    user: UserName,
     name: Annotated[str, Option(metavar="NAME", help="What the token is for.")],
     scope: Annotated[
         list[str] | None,
@@ -212,17 +195,14 @@ def issue(
     """Issue a token and show it. It can't be shown again."""
     issued = session.write(issue_token, user, name, scopes=scope or (), expires_in_days=expires_in_days)
     secret = issued.secret.reveal()
-    value = {"token": secret, "email": issued.user.email, **_describe_token(issued.token)}
+    value = {"token": secret, "email": issued.user.email, **as_object(issued.token)}
     return Answer(value, (secret,))  # alone on stdout, for scripts
 
 
 @question(token_app, "list")
-def list_tokens(session: Session, user: User) -> Answer:
+def list_tokens(session: Session, user: UserName) -> Answer:
     """List a user's tokens, without their secrets."""
-    tokens = [
-        _describe_token(each)
-        for each in session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
-    ]
+    tokens = session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
     columns = ("id", "name", "scopes", "expires_at", "revoked_at", "last_used_at")
     return Answer(tokens, table=table_of(tokens, columns, "There are no tokens."))
 
@@ -233,4 +213,4 @@ def revoke(
 ) -> Answer:
     """Revoke a token. The API refuses it from the next request on."""
     token = session.write(revoke_token, token_id)
-    return Answer(_describe_token(token), (f"The token {token.id} ({token.name}) is revoked.",))
+    return Answer(token, (f"The token {token.id} ({token.name}) is revoked.",))

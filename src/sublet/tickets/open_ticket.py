@@ -1,12 +1,12 @@
 """Open a ticket (spec, part 4, POST /support/tickets)."""
 
 from sublet import audit
-from sublet.accounts import store as account_store
+from sublet.accounts.find import lock_requesting_user
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import FieldError, NotFound, SubdomainNotFound, check_one_of, validation_failed
+from sublet.errors import FieldError, SubdomainNotFound, check_one_of, validation_failed
 from sublet.ids import MAX_ID
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
@@ -38,9 +38,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
         ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain
             (`ticket_subdomain_invalid`: not one of the user's own, or the fields name different ones; spec, part 7, rule 5).
     """
-    user = account_store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
-    if user is None:
-        raise NotFound("There is no such user. Check the token.")
+    user = lock_requesting_user(tx, actor)
     errors = [
         *check_line("subject", command.subject, SUBJECT_CHARACTERS_MAX),
         *check_message(command.message),
