@@ -95,14 +95,9 @@ def set_label(
     if listed == before:
         return listed
     store.replace_label(tx, listed)
+    was, after = describe_label(before) if before else None, describe_label(listed)
     audit.record(
-        tx,
-        actor,
-        "label.set",
-        platform_domain.id,
-        object_type="platform_domain",
-        before=describe_label(before) if before else None,
-        after=describe_label(listed),
+        tx, actor, "label.set", platform_domain.id, object_type="platform_domain", before=was, after=after
     )
     return listed
 

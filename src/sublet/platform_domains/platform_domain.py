@@ -65,13 +65,8 @@ def add_platform_domain(
     store.replace_offer(tx, Offer(platform_domain_id, mode, price, renewal_price, period_days, None))
     records = adopted.records if adopted else ()
     zone_store.insert_records(tx, platform_domain_id, records)
-    audit.record(
-        tx,
-        actor,
-        "platform_domain.add",
-        platform_domain_id,
-        after={"domain": canonical, **storable(values), "adopted_records": len(records)},
-    )
+    after = {"domain": canonical, **storable(values), "adopted_records": len(records)}
+    audit.record(tx, actor, "platform_domain.add", platform_domain_id, after=after)
     platform_domain = store.find_platform_domain(tx, platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - just added
     return PlatformDomainAdded(platform_domain, len(records))
