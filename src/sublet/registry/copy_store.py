@@ -30,7 +30,7 @@ import sublet.subdomains.store
 import sublet.subdomains.sweep.store
 import sublet.tickets.store  # noqa: F401
 from sublet.db import Tx, utc_now
-from sublet.errors import Conflict, Refusal, Unavailable
+from sublet.errors import Conflict, Unavailable
 from sublet.schema import find_last_id, list_numbered, metadata
 from sublet.schema_revision import open_engine
 from sublet.sqlite_file import BESIDE, serve_lock
@@ -99,11 +99,9 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
     )
     try:
         with serve_lock(path):
-            try:
+            with _refusing_errors("Opening the source"):
                 connection = engine.execution_options(**options).connect()
                 connection.begin()
-            except DBAPIError as error:
-                raise _as_refusal("Opening the source", error) from error
             with connection:  # rolls back at the end
                 yield Tx(connection, utc_now())
     finally:
@@ -119,12 +117,13 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
     """
     engine = open_engine(url)
     try:
-        with serve_lock(path), _removed_unless_done(path, engine):
-            try:
-                with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
-                    yield Tx(connection, utc_now())
-            except DBAPIError as error:
-                raise _as_refusal("Writing the target", error) from error
+        with (
+            serve_lock(path),
+            _removed_unless_done(path, engine),
+            _refusing_errors("Writing the target"),
+            engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection,
+        ):
+            yield Tx(connection, utc_now())
     finally:
         engine.dispose()
 
@@ -287,8 +286,8 @@ def list_sequences() -> list[Table]:
 
 
 @contextmanager
-def _refusing_errors(doing: str) -> Iterator[None]:
-    """Turn errors of a database into refusals.
+def _refusing_errors(action: str) -> Iterator[None]:
+    """Turn errors of a database during `action` into refusals.
 
     Raises:
         Conflict: it can't store a value of the other database.
@@ -297,15 +296,8 @@ def _refusing_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, psycopg.Error, sqlite3.Error) as error:
-        raise _as_refusal(doing, error) from error
-
-
-def _as_refusal(doing: str, error: Exception) -> Refusal:
-    """Return the refusal for an error of either database while `doing` something."""
-    original = error.orig if isinstance(error, DBAPIError) else error
-    sentence = " ".join(str(original).split())
-    if isinstance(original, psycopg.DataError | sqlite3.IntegrityError | psycopg.IntegrityError):
-        return Conflict(
-            f"{doing}: a row does not fit: {sentence}. Nothing was copied. Check the database, then try again."
-        )
-    return Unavailable(f"{doing}: {sentence}. Nothing was copied. Check the database, then try again.")
+        original = error.orig if isinstance(error, DBAPIError) else error
+        refused = isinstance(original, psycopg.DataError | sqlite3.IntegrityError | psycopg.IntegrityError)
+        problem = "a row does not fit: " if refused else ""
+        sentence = f"{action}: {problem}{' '.join(str(original).split())}. Nothing was copied. Check the database, then try again."
+        raise (Conflict if refused else Unavailable)(sentence) from error
