@@ -2,10 +2,14 @@
 
 import random
 
+import dns.message
+import dns.rcode
 import pytest
 
 from sublet.db import Tx
+from sublet.dns.answer import answer
 from sublet.dns.names import ancestors, is_at_or_below
+from sublet.dns.query import read_query
 from sublet.dns.types import Record, Secondary
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.view_zone import view_zones
@@ -126,3 +130,20 @@ def test_a_dot_inside_a_label_makes_nothing_of_a_delegation(zones: Registry) -> 
     below = Record(rf"a.{name}", "TXT", 300, '"below"')
     zones.write(zone_store.insert_records, zones.domains[ZONE], [below])
     assert name in zones.read(view_zones, [name])[name].existing
+
+
+def test_a_wildcard_above_other_names_exists(registry: Registry) -> None:
+    """RFC 4592, section 4.9: it answers without data, so the name it is asked for is no missing one."""
+    beside = Record("sub.*.star.example.test", "TXT", 300, '"below an asterisk"')
+    registry.write(zone_store.insert_records, registry.domains[ZONE], [*RECORDS, beside])
+    for name, expected in (
+        ("x.star.example.test", True),
+        ("x.y.star.example.test", True),
+        ("x.sub.*.star.example.test", False),
+        ("x.example.test", False),
+    ):
+        view = registry.read(view_zones, [name])[name]
+        assert ("*.star.example.test" in view.existing) == (expected or "*" in name), name
+        query = read_query(dns.message.make_query(name, "TXT").to_wire())
+        rcode = dns.rcode.NOERROR if expected else dns.rcode.NXDOMAIN
+        assert answer(query, {name: view}).rcode == rcode, name

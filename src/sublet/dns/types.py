@@ -111,12 +111,15 @@ class ZoneView:
     `records` has, by owner: every name on the path from a query name up to and including the apex, the wildcards `*.<name>`
     of those above the query name, and the hosts inside the zone that NS records among them name (for glue). The apex' SOA and
     NS and its `addresses` come from `apex`, not from `records`. `existing` are those names on the path that exist: with records,
-    or empty non-terminals (RFC 8499: with names below them); where a delegation stands on the path, it need not tell.
+    or empty non-terminals (RFC 8499: with names below them), and, if the query name doesn't exist, the wildcard for it if that exists.
+    Where a delegation stands on the path, it need not tell. `parent` is the view of the closest zone above, if the query name is the apex
+    and this server serves both: that zone has the DS records.
     """
 
     apex: Apex
     records: Mapping[str, tuple[Record, ...]]
     existing: frozenset[str]
+    parent: "ZoneView | None" = None
 
 
 @dataclass(frozen=True, slots=True)

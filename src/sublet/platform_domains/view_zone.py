@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
 
@@ -19,12 +20,13 @@ def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) ->
     """Return the zones around query names (lower case, no final dot), by name; those that no zone on this name server holds are left out.
 
     `addresses` are the public addresses of the name server itself: what apex nameservers inside the zone resolve to. Names that share
-    what stands above them share a view, and its statements.
+    what stands above them share a view, and its statements. At the apex of a zone, the view of the closest zone above is its `parent`.
     """
     paths = {name: (name, *ancestors(name)) for name in names}
     found = store.find_platform_domains_among(tx, {each for path in paths.values() for each in path})
     by_domain = {each.domain: each for each in found}
     alike: dict[tuple[str, ...], list[_Path]] = defaultdict(list)
+    parents: dict[str, ZoneView] = {}
     for path in paths.values():
         domains = [each for each in path if each in by_domain]
         primaries = [each for each in domains if not by_domain[each].primary]
@@ -32,11 +34,16 @@ def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) ->
             zone = primaries[0]
             children = domains[: domains.index(zone)]
             alike[(zone, *children)].append(tuple(each for each in path if is_below(each, zone)) or (zone,))
+            if path[0] == zone and len(primaries) > 1:
+                parent = primaries[1]
+                between = [by_domain[each] for each in domains[: domains.index(parent)]]
+                above = tuple(each for each in path if is_below(each, parent))
+                parents[zone] = _view(tx, by_domain[parent], between, [above], addresses)
     views: dict[str, ZoneView] = {}
     for (zone, *children), inside in alike.items():
         view = _view(tx, by_domain[zone], [by_domain[each] for each in children], inside, addresses)
         views |= dict.fromkeys((path[0] for path in inside), view)
-    return views
+    return views | {zone: replace(views[zone], parent=parent) for zone, parent in parents.items()}
 
 
 def _view(
@@ -73,17 +80,31 @@ def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> boo
 def _existing(
     tx: Tx, platform_domain: PlatformDomain, path: _Path, records: Mapping[str, tuple[Record, ...]]
 ) -> _Path:
-    """Return which names of a path exist: those with records, and all above; those above other names of the zone, or platform domains."""
+    """Return which names of a path exist: those with records, and all above; those above other names of the zone, or platform domains.
+
+    If the path's first name doesn't exist, also the wildcard for it, if that is above other names of the zone.
+    """
     if path[0] in records:
         return path
     keys = (
         *zone_store.next_owner_keys(tx, platform_domain.id, path[0]),
         *store.next_owner_keys(tx, path[0]),
     )
-    for depth, each in enumerate(path):
-        if each in records or any(key.startswith(owner_key(each) + ".") for key in keys):
-            return path[depth:]
-    return ()
+    existing = path
+    while existing and not (existing[0] in records or _is_above(existing[0], keys)):
+        existing = existing[1:]
+    if existing == path:
+        return path
+    wildcard = f"*.{existing[0] if existing else platform_domain.domain}"
+    if wildcard not in records and _is_above(
+        wildcard, zone_store.next_owner_keys(tx, platform_domain.id, wildcard)
+    ):
+        return (wildcard, *existing)
+    return existing
+
+
+def _is_above(name: str, keys: Iterable[str]) -> bool:
+    return any(key.startswith(owner_key(name) + ".") for key in keys)
 
 
 def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
