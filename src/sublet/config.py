@@ -121,6 +121,7 @@ class Settings:
         20,
         "Tickets and replies that one token may create in a minute; a refused request counts as a changing one.",
     )
+    rate_limit_availability_per_minute: int = _setting(60, "GET /availability of one token in a minute.")
     rate_limit_address_per_minute: int = _setting(
         1200, "Requests from one address (IPv6: one /64) in a minute, whatever their tokens."
     )

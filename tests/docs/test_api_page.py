@@ -68,6 +68,8 @@ def prepare(service: RunningService, token: str, command: str, body: Any) -> Non
     elif "limit=1" in command:
         service.register(token, "one.example.test")
         service.register(token, "two.example.test")
+    elif "If-Match" in command:
+        service.register(token, "mine.example.test")
     elif "DELETE" in command:
         service.register(token, "wiki.example.test")
     elif f'PUT "$BASE{wiki}' in command:

@@ -67,8 +67,13 @@ def lock_acting_user(tx: Tx, actor: Actor) -> User:
         AccountSuspended: the user is suspended, and may only read and open tickets.
     """
     user = lock_requesting_user(tx, actor)
+    refuse_suspended(user)
+    return user
+
+
+def refuse_suspended(user: User) -> None:
+    """Raise `AccountSuspended` if a user is suspended, and so may only read and open tickets."""
     if user.suspended_at is not None:
         raise AccountSuspended(
             "This account is suspended: it may read and open tickets, nothing else. Open a ticket to ask why."
         )
-    return user

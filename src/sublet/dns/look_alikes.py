@@ -1,4 +1,4 @@
-"""Labels that people take for one another: skeletons of UTS 39, section 4 ("Confusable Detection").
+"""Labels that people take for one another: skeletons and mixed scripts (UTS 39, sections 4 and 5.2).
 
 Two labels look alike where their skeletons are the same. A skeleton is a key to compare by and never shown. Not done: the reordering of
 bidiSkeleton; IDNA's own rule for labels written from right to left (RFC 5893) leaves little of what it is for.
@@ -8,11 +8,23 @@ import re
 import unicodedata
 from functools import cache
 
+from fontTools.unicodedata import script_extension
+
 from sublet.dns.confusables import TABLE
 from sublet.dns.names import is_idn, reserved_labels, to_unicode
 
 _JOINERS = (0x200C, 0x200D)
 """What of Default_Ignorable_Code_Point a label may have (RFC 5892, appendix A): a skeleton has none of it."""
+
+_COMBINED = {
+    "Latn": {"Hanb", "Jpan", "Kore"},
+    "Hani": {"Hanb", "Jpan", "Kore"},
+    "Bopo": {"Hanb"},
+    "Hira": {"Jpan"},
+    "Kana": {"Jpan"},
+    "Hang": {"Kore"},
+}
+"""The combinations of scripts that a label may have: Latin and Han with Bopomofo, with both Kana, or with Hangul. Codes of ISO 15924."""
 
 
 @cache
@@ -38,6 +50,20 @@ def stored_skeleton(label: str) -> str | None:
     """Return the skeleton as it is stored with a name: None where it is the label itself, as with most labels of ASCII alone."""
     found = skeleton(label)
     return found if found != label else None
+
+
+def mixes_scripts(label: str) -> bool:
+    """True if a canonical label mixes scripts: neither one script nor a combination that Highly Restrictive allows (UTS 39, section 5.2).
+
+    Characters of all scripts (digits, hyphens, most marks) don't count. Not checked: whether a script is recommended for identifiers.
+    """
+    shared: set[str] | None = None
+    for char in to_unicode(label):
+        scripts = script_extension(char)
+        if scripts.isdisjoint(("Zyyy", "Zinh")):  # Common, Inherited
+            fitting = scripts.union(*(_COMBINED.get(script, ()) for script in scripts))
+            shared = fitting if shared is None else shared & fitting
+    return shared == set()
 
 
 def looks_reserved(label_skeleton: str) -> bool:

@@ -41,8 +41,7 @@ _RFC_2142_MAILBOXES: Final = frozenset(
     }
 )
 
-# Whoever holds one of these labels is trusted by software that nobody told to: each stands here with who asks for it. Words
-# that people merely use by custom (blog, shop, dev, admin …) are no reason; an operator can list those for a platform domain.
+# Software trusts the holder of each of these labels unasked: the reason stands beside it.
 _PROTOCOL_LABELS: Final = {
     "www": "browsers and people take it for the platform domain's own site",
     "mail": "it is taken for the platform domain's own mail server",
@@ -66,6 +65,16 @@ _PROTOCOL_LABELS: Final = {
     "localdomain": "software takes it for the machine's own domain",
     "broadcasthost": "software takes it for the broadcast address of the network",
 }
+
+_TRUSTED_LABELS: Final = frozenset(
+    {
+        *("account", "accounts", "auth", "login", "logon", "oauth", "password"),
+        *("secure", "signin", "signup", "sso", "verify"),
+        *("bank", "banking", "billing", "checkout", "pay", "payment", "payments", "wallet"),
+        *("admin", "administrator", "email", "helpdesk", "root", "sysadmin", "webmail"),
+    }
+)
+"""People sign in, pay or ask for help under these names, because they take them for the platform domain's own. The operator can list them."""
 
 
 class InvalidName(ValueError):  # noqa: N818 - it says what the text is, as the refusals do
@@ -163,13 +172,16 @@ def parse_host_name(text: str) -> str:
 def reserved_reason(label: str) -> str | None:
     """Return why nobody can register this canonical label under any platform domain, as a sentence, or None.
 
-    Labels that protocols or browsers treat specially, `ns` with or without digits, the mailboxes of RFC 2142, and hyphens in places
-    3 and 4 of what is no A-label (RFC 5890, section 2.3.1: kept for encodings to come). Not checked: an operator's own lists.
+    Labels that protocols or browsers treat specially, `ns` with or without digits, the mailboxes of RFC 2142, names under which people
+    sign in or pay, and hyphens in places 3 and 4 of what is no A-label (RFC 5890, section 2.3.1: kept for encodings to come). Not
+    checked: an operator's own lists.
     """
     if label in _PROTOCOL_LABELS:
         return f"`{label}` is reserved: {_PROTOCOL_LABELS[label]}."
     if label in _RFC_2142_MAILBOXES:
         return f"`{label}` is reserved: it is the name of a role of the platform domain itself (RFC 2142)."
+    if label in _TRUSTED_LABELS:
+        return f"`{label}` is reserved: people would sign in or pay there, because they take it for the platform domain's own."
     if _NAMESERVER_LABEL.fullmatch(label):
         return f"`{label}` is reserved: it is taken for a nameserver of the platform domain."
     if label[2:4] == "--" and not is_idn(label):
@@ -179,7 +191,7 @@ def reserved_reason(label: str) -> str | None:
 
 def reserved_labels() -> frozenset[str]:
     """Return the labels that `reserved_reason` has by name: not `ns` with digits, nor those with hyphens in places 3 and 4."""
-    return _RFC_2142_MAILBOXES | _PROTOCOL_LABELS.keys()
+    return _RFC_2142_MAILBOXES | _PROTOCOL_LABELS.keys() | _TRUSTED_LABELS
 
 
 def is_below(name: str, ancestor: str) -> bool:

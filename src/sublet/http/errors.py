@@ -57,12 +57,17 @@ class IdempotencyInProgress(Refusal, code="idempotency_in_progress", category=Ca
     """A request with this `Idempotency-Key` is still running; ask again shortly."""
 
 
+class PreconditionFailed(Refusal, code="precondition_failed", category=Category.CONFLICT):
+    """The name or ticket has changed since the `ETag` that `If-Match` names."""
+
+
 class InternalError(Refusal, code="internal_error", category=Category.FAULT):
     """A fault of the service; it is logged under the request id and shown blank."""
 
 
 _STATUS: dict[type[Refusal], int] = {
     MethodNotAllowed: 405,
+    PreconditionFailed: 412,
     PayloadTooLarge: 413,
     UriTooLong: 414,
     UnsupportedMediaType: 415,
@@ -73,6 +78,7 @@ HTTP_REFUSALS: tuple[type[Refusal], ...] = (
     UnsupportedMediaType,
     IdempotencyKeyReused,
     IdempotencyInProgress,
+    PreconditionFailed,
     InternalError,
 )
 """The refusals that only HTTP has; the others are in `sublet.errors`."""

@@ -180,6 +180,18 @@ REGISTER = {
         "coupon": None,
     },
 }
+AVAILABILITY = {
+    "answer": {
+        "ok": True,
+        "availability": {
+            "fqdn": "shop.example.net",
+            "available": True,
+            "reason": None,
+            "available_at": None,
+            "modes": [{"mode": "free", "price_credits": 0, "renewal_price_credits": 0, "period_days": 365}],
+        },
+    }
+}
 DELETE = {"body": {}, "answer": {"ok": True, "deleted": {"id": 17, "fqdn": "blog.example.net"}}}
 NAMESERVERS = {
     "body": {

@@ -11,6 +11,7 @@ from sublet.http import (
     tickets,
 )
 from sublet.http.endpoints import Endpoint
+from sublet.http.errors import PreconditionFailed
 
 _PAYMENT: tuple[type[Refusal], ...] = (
     errors.PaymentConfirmationRequired,
@@ -20,10 +21,11 @@ _PAYMENT: tuple[type[Refusal], ...] = (
 )
 _OWN: tuple[type[Refusal], ...] = (
     errors.AccountSuspended,
+    PreconditionFailed,
     errors.SubdomainNotFound,
     errors.SubdomainSuspended,
 )
-_OWN_DATED: tuple[type[Refusal], ...] = (_OWN[0], errors.ClockImplausible, *_OWN[1:])
+_OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], errors.ClockImplausible, *_OWN[2:])
 
 ACCOUNT_AND_CREDITS = (
     Endpoint(
@@ -152,6 +154,24 @@ SUBDOMAINS = (
             *_PAYMENT,
         ),
         examples=examples.REGISTER,
+    ),
+    Endpoint(
+        method="GET",
+        path="/availability",
+        name="availability",
+        summary="Whether a name can be registered",
+        description=(
+            "Whether a registration of this name by the caller would succeed now, confirmed and with valid nameservers, and in "
+            "which modes. It tells no more than a registration attempt. A name is selected as there: by `fqdn`, or by `label` and "
+            "`domain`."
+        ),
+        scope="subdomains:write",
+        rate_class="availability",
+        query=bodies.AvailabilityQuery,
+        answer=shapes.AvailabilityAnswer,
+        handler=subdomains.get_availability,
+        refusals=(errors.PlatformDomainNotFound, errors.ValidationFailed),
+        examples=examples.AVAILABILITY,
     ),
     Endpoint(
         method="GET",
@@ -358,6 +378,7 @@ SUPPORT_TICKETS = (
         handler=tickets.reply_,
         refusals=(
             errors.AccountSuspended,
+            PreconditionFailed,
             errors.TicketNotFound,
             errors.TicketClosed,
             errors.Conflict,
