@@ -6,10 +6,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.dns.types import Delegation
-from sublet.errors import (
-    Conflict,
-    SubdomainUnavailable,
-)
+from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.purge import purge
@@ -18,7 +15,7 @@ from sublet.subdomains.store import find_subdomain, update_subdomain
 from sublet.subdomains.suspend import suspend, unsuspend
 from support.operator_registry import Registry, small_registry
 
-DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
+ALPHA, BETA = "alpha.example.test", "beta.example.test"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from sublet.db import Tx
 from sublet.doctor.checks import check_all, check_running
 from sublet.doctor.model import Notice, Violation
 from sublet.doctor.notices import list_notices
-from sublet.service.exit_codes import REFUSED
+from sublet.errors import REFUSED
 
 app = new_app()
 
@@ -43,8 +43,8 @@ def _rows(found: Iterable[tuple[str, Violation | Notice]]) -> tuple[tuple[str, s
     for kind, each in found:
         kinds.setdefault(kind, []).append(each)
     rows = []
-    for kind, told in kinds.items():
-        rows += [(kind, f"{each.object_type} {each.object_id}", each.message) for each in told[:SHOWN_MAX]]
-        if len(told) > SHOWN_MAX:
-            rows.append((kind, "", f"… and {len(told) - SHOWN_MAX} more"))
+    for kind, of_kind in kinds.items():
+        rows += [(kind, f"{each.object_type} {each.object_id}", each.message) for each in of_kind[:SHOWN_MAX]]
+        if len(of_kind) > SHOWN_MAX:
+            rows.append((kind, "", f"… and {len(of_kind) - SHOWN_MAX} more"))
     return tuple(rows)

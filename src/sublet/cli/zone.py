@@ -12,11 +12,10 @@ from sublet.cli.session import Session, change, new_app, question
 from sublet.cli.zone_advice import OF_CAUSE
 from sublet.db import Database, Tx
 from sublet.dns.primary import CAUSES, PrimaryFault
-from sublet.errors import Conflict, Unavailable
+from sublet.errors import REFUSED, Conflict, Unavailable
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.primaries import find_primary
-from sublet.service.exit_codes import REFUSED
 from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
 from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
 from sublet.worker.zone_check import Outcome, check_on_primary

@@ -15,13 +15,13 @@ from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.dns.primary import CAUSES
+from sublet.errors import REFUSED
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.service.exit_codes import REFUSED
 from sublet.subdomains import publish_store
 from sublet.subdomains.publish_store import Waiting
 

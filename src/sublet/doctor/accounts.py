@@ -9,7 +9,7 @@ from sqlalchemy import Table, select
 from sublet.accounts.store import tokens, users
 from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.doctor.lives import Beside
+from sublet.doctor.lives import StreamById
 from sublet.doctor.model import Violation
 from sublet.schema import STREAMED
 
@@ -26,7 +26,7 @@ def check_accounts(tx: Tx) -> Iterator[Violation]:
 
 
 def _differing(tx: Tx, object_type: str, table: Table, names: tuple[str, ...]) -> Iterator[Violation]:
-    events = Beside(_stream_events(tx, object_type))
+    events = StreamById(_stream_events(tx, object_type))
     query = select(table.c.id, *(table.c[name] for name in names)).order_by(table.c.id)
     for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
         told: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 
+from sublet import audit
 from sublet.db import Tx
 from sublet.doctor.accounts import check_accounts
 from sublet.doctor.audit import check_audit
@@ -34,6 +35,12 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
         *_run(tx, "milestones", check_milestones),
         *_run(tx, "zones", check_zones),
     ]
+
+
+def check_copy(tx: Tx, *, free_quota: int) -> list[Violation]:
+    """Return every broken invariant of a copy, as of its newest change: nothing that waits there is late."""
+    newest = audit.newest_at(tx)
+    return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)
 
 
 def check_running(tx: Tx) -> list[Violation]:

@@ -13,15 +13,12 @@ be harmless.
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
@@ -143,7 +140,8 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
         create_private(path)
     ends = time.monotonic() + TRY_SECONDS
     try:
-        with _unserved(url, plan):
+        # The serving process of an SQLite registry has to stop for the new version in any case.
+        with serve_lock(sqlite_path(url) if plan.before is not None else None):
             while True:
                 try:
                     with engine.execution_options(begin_immediate=True).begin() as connection:
@@ -198,31 +196,6 @@ def plan_of(url: str) -> Plan:
         return Plan(None, list_migrations()[-1].revision, list_migrations(), ())
     with reading(url) as connection:
         return plan_upgrade(Tx(connection, utc_now()))
-
-
-def current_revision(url: str) -> str | None:
-    """Return the revision of the database's schema, or None if it was never initialised.
-
-    Raises:
-        Unavailable: the database can't be reached.
-    """
-    if is_missing(url):
-        return None
-    with reading(url) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
-
-
-def newest_revision() -> str:
-    """Return the revision that this code needs."""
-    return list_migrations()[-1].revision
-
-
-@contextmanager
-def _unserved(url: str, plan: Plan) -> Iterator[None]:
-    """Hold the lock of an existing SQLite registry: its serving process has to stop for the new version in any case."""
-    path = sqlite_path(url)
-    with serve_lock(path) if path is not None and plan.before is not None else nullcontext():
-        yield
 
 
 def _unavailable(error: DBAPIError) -> Exception:

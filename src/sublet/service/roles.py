@@ -4,13 +4,14 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 
 import structlog
 
 from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, SqliteDatabase, open_database, utc_now
+from sublet.errors import FilesChanged
 from sublet.http.app import Status, build_status_app
 from sublet.http.observe import Metrics
 from sublet.http.serve import serve_http
@@ -19,7 +20,6 @@ from sublet.service.announced import Presence, announced
 from sublet.service.api_part import api_socket, http_socket, origin_of, serve_api, shown
 from sublet.service.dns_part import built_in_addresses, name_server_running
 from sublet.service.event_loop import running
-from sublet.service.exit_codes import FilesChanged
 from sublet.service.systemd import notify
 from sublet.service.worker_part import mail_transport, worker_running
 from sublet.sqlite_file import serve_lock, sqlite_path
@@ -184,7 +184,8 @@ async def _opened(
 ) -> AsyncIterator[tuple[Database, Presence]]:
     """Open the database and announce the process, until the block ends. Every serving process starts here."""
     refuse_unusable_database(settings.database_url)
-    with _only_one(settings.database_url):
+    path = sqlite_path(settings.database_url)
+    with serve_lock(path):
         db = open_database(
             settings.database_url,
             clock,
@@ -192,7 +193,7 @@ async def _opened(
             statement_seconds=STATEMENT_SECONDS,
         )
         try:
-            async with announced(db, role, alone=sqlite_path(settings.database_url) is not None) as presence:
+            async with announced(db, role, alone=path is not None) as presence:
                 yield db, presence
         finally:
             await db.close()
@@ -234,11 +235,6 @@ async def _check_daily(db: SqliteDatabase) -> None:
     while True:
         await db.quick_check()
         await asyncio.sleep(QUICK_CHECK_SECONDS)
-
-
-def _only_one(database_url: str) -> AbstractContextManager[None]:
-    path = sqlite_path(database_url)
-    return nullcontext() if path is None else serve_lock(path)
 
 
 @asynccontextmanager
