@@ -21,7 +21,6 @@ from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 from sublet.audit import Actor
-from sublet.cli.database import shown_address
 from sublet.cli.main import app
 from sublet.db import Tx, open_database, sqlite_engine
 from sublet.errors import Unavailable
@@ -291,13 +290,3 @@ def test_a_full_disk_is_reported(source: str, tmp_path: Path) -> None:
     assert done.returncode == 3, done
     assert "Nothing was copied" in done.stderr
     assert not (tmp_path / "target.db").exists()
-
-
-def test_passwords_are_not_shown() -> None:
-    assert shown_address("postgresql://a:b@c/d") == "postgresql://a@c/d"
-    assert shown_address("postgresql://a:b:@x@h1,h2:5/d?target=x") == "postgresql://a@h1,h2:5/d?target=x"
-    assert (
-        shown_address("postgresql:///d?user=a&password=b&host=c")
-        == "postgresql:///d?user=a&password=…&host=c"
-    )
-    assert shown_address("sqlite:////var/a.db") == "sqlite:////var/a.db"

@@ -1,4 +1,4 @@
-"""`sublet worker`: publishes what others registered, tells of itself, and ends when it is told."""
+"""`sublet worker`: publishes names, serves its status, and ends at SIGTERM."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 
-def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp_path: Path) -> None:
+def test_it_publishes_waiting_names_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
     status = "{}:{}".format(*free_address())
     skip_without("knot")
     with (
@@ -58,7 +58,7 @@ def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp
         assert "stopped" in worker.text
 
 
-def test_what_it_can_not_do_is_told(postgresql_server: str, tmp_path: Path) -> None:
+def test_unusable_settings_are_reported(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path) as roles:
         api = roles.service.settings.http_listen
         roles.start("api")

@@ -15,7 +15,7 @@ from sublet.http.endpoints import BASE_PATH
 from sublet.http.observe import Metrics
 from sublet.http.serve import listen
 from sublet.migrations import upgrade
-from sublet.registry.copy_store import list_copied, list_numbered, list_other
+from sublet.registry.copy_store import list_copied, list_other, list_sequences
 from sublet.registry.privileges import ROLES, grant_statements
 from sublet.service.roles import run_api_process, run_dns, run_worker
 from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningService
@@ -39,7 +39,7 @@ class Logins:
         """Return what `sublet grants` prints, with this prefix."""
         tables = [each.name for each in (*list_copied(), *list_other())]
         return grant_statements(
-            [*tables, "alembic_version"], [each.name for each in list_numbered()], self.prefix
+            [*tables, "alembic_version"], [each.name for each in list_sequences()], self.prefix
         )
 
 

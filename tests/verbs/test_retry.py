@@ -4,10 +4,7 @@ from typing import Any
 
 from sublet.credits.model import Outcome
 from sublet.dns.types import GlueInput
-from sublet.errors import (
-    NameserverRequired,
-    RetryNotAvailable,
-)
+from sublet.errors import NameserverRequired, RetryNotAvailable
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.retry import retry

@@ -11,8 +11,8 @@ from sublet.doctor.checks import check_all, check_running
 from sublet.doctor.model import Notice, Violation
 from sublet.doctor.notices import list_notices
 from sublet.doctor.zones import ask_built_in_name_servers
+from sublet.errors import REFUSED
 from sublet.service.dns_part import built_in_addresses
-from sublet.service.exit_codes import REFUSED
 
 app = new_app()
 
@@ -26,7 +26,8 @@ def doctor(session: Session) -> Answer:
 
     def ask(tx: Tx) -> tuple[list[Violation], list[Notice]]:
         broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
-        return broken, list_notices(tx)
+        is_readable = all(each.invariant != "rows_are_readable" for each in broken)
+        return broken, list_notices(tx) if is_readable else []
 
     violations, notices = session.read(ask)
     try:
@@ -50,8 +51,8 @@ def _rows(found: Iterable[tuple[str, Violation | Notice]]) -> tuple[tuple[str, s
     for kind, each in found:
         kinds.setdefault(kind, []).append(each)
     rows = []
-    for kind, told in kinds.items():
-        rows += [(kind, f"{each.object_type} {each.object_id}", each.message) for each in told[:SHOWN_MAX]]
-        if len(told) > SHOWN_MAX:
-            rows.append((kind, "", f"… and {len(told) - SHOWN_MAX} more"))
+    for kind, of_kind in kinds.items():
+        rows += [(kind, f"{each.object_type} {each.object_id}", each.message) for each in of_kind[:SHOWN_MAX]]
+        if len(of_kind) > SHOWN_MAX:
+            rows.append((kind, "", f"… and {len(of_kind) - SHOWN_MAX} more"))
     return tuple(rows)

@@ -10,7 +10,7 @@ from sublet.cli.output import Answer
 from sublet.cli.session import Session, change, new_app, question
 from sublet.cli.zone_advice import OF_CAUSE
 from sublet.db import Database, Tx
-from sublet.errors import Conflict, Unavailable
+from sublet.errors import REFUSED, Conflict, Unavailable
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
@@ -21,7 +21,6 @@ from sublet.primaries.find_primary import find_primary
 from sublet.primaries.primary import CAUSES, PrimaryFault
 from sublet.primaries.repair_zone import repair as repair_on_primary
 from sublet.primaries.repair_zone import stop_reason
-from sublet.service.exit_codes import REFUSED
 
 app = new_app("Compare zones with the registry; configure their name servers.")
 

@@ -14,6 +14,7 @@ from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
 from sublet.counted import counted
 from sublet.db import Tx
+from sublet.errors import REFUSED
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
@@ -23,7 +24,6 @@ from sublet.primaries import store as publish_store
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.store import Waiting
-from sublet.service.exit_codes import REFUSED
 
 WAITING_MAX = timedelta(minutes=1)
 """A name is tried again after a minute at most, so what waits for longer was refused, or never tried."""

@@ -26,7 +26,7 @@ from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, pos
 from sublet.db.faults import READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.fetching import Fetching
 from sublet.db.marks import CommittedBefore, Lost, Mark
-from sublet.db.model import Clock, Tx, unavailable, utc_now
+from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
 
@@ -236,6 +236,9 @@ class PostgresqlDatabase:
         if not self._announcements.is_listening:
             timeout_seconds = min(timeout_seconds, UNHEARD_SECONDS)
         return await self._changes.wait(timeout_seconds)
+
+    def problem(self) -> Problem | None:
+        return None
 
     async def close(self) -> None:
         self._is_closing = True  # no transaction begins from here on; the threads finish the running ones

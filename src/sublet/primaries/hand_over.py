@@ -33,5 +33,5 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
         store.settle_generation(tx, each.id, each.generation)
         given[each.id] = {"holder_id": holder_id, "owners": sorted(sent)}
     store.republish(tx, {holders[each.fqdn] for each in former if given[each.id]["owners"]})
-    audit.record_many(tx, SYSTEM, "subdomain.hand_over", "subdomain", given)
+    audit.record_many(tx, SYSTEM, "subdomain.hand_over", given)
     return bool(former)

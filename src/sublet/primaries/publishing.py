@@ -185,7 +185,9 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
     zone_state_store.delete_zone_updates(tx, platform_domain_id)
     zone_state_store.update_zone_state(tx, platform_domain_id, fence=found, rebuilt_at=tx.now)
     after = {"fence_expected": state.fence, "fence_found": found}
-    audit.record(tx, SYSTEM, "zone.found_rebuilt", "platform_domain", platform_domain_id, after=after)
+    audit.record(
+        tx, SYSTEM, "zone.found_rebuilt", platform_domain_id, object_type="platform_domain", after=after
+    )
     return "rebuilt"
 
 
@@ -214,7 +216,6 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> l
         tx,
         SYSTEM,
         "subdomain.publish",
-        "subdomain",
         {
             each.subdomain_id: {"published_generation": each.generation, "serial": each.serial}
             for each in events
@@ -268,7 +269,7 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
         store.delete_unsent_owners(tx, item.subdomain_id)
     if counts and item.attempts == 0:
         failed = {"generation": item.generation, "provision_error": sentence}
-        audit.record(tx, SYSTEM, "subdomain.publish_failed", "subdomain", item.subdomain_id, after=failed)
+        audit.record(tx, SYSTEM, "subdomain.publish_failed", item.subdomain_id, after=failed)
 
 
 def back_off(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:

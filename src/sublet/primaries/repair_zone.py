@@ -111,7 +111,9 @@ def begin_repair(
     _record(tx, actor, platform_domain_id, found, stopped=reason is not None)
     if reason is not None and before.repair_stopped_at is None:
         after = {"reason": reason}
-        audit.record(tx, actor, "zone.repair_stopped", "platform_domain", platform_domain_id, after=after)
+        audit.record(
+            tx, actor, "zone.repair_stopped", platform_domain_id, object_type="platform_domain", after=after
+        )
     return reason
 
 
@@ -171,4 +173,4 @@ def _record(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, st
     if again:
         orphaned = [each.owner for each in leftovers]
         after = {"republished": len(again), "orphaned": orphaned[:100]}
-        audit.record(tx, actor, "zone.repair", "platform_domain", platform_domain_id, after=after)
+        audit.record(tx, actor, "zone.repair", platform_domain_id, object_type="platform_domain", after=after)

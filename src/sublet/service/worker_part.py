@@ -19,7 +19,7 @@ from sublet.primaries.zone_keeper import ZoneKeeper
 from sublet.primaries.zone_watch import ZoneWatch
 from sublet.service.announced import Presence
 from sublet.service.event_loop import running
-from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics, ZoneMetrics
+from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics
 from sublet.subdomains.sweep.clockwork import Clockwork, Monotonic
 
 
@@ -60,9 +60,8 @@ async def worker_running(
     clockwork = Clockwork(db, monotonic, holder=presence.id)
     mailer = Mailer(db, transport)
     zone_watch, server_watch = ZoneWatch(db), ServerWatch(db, primary_of, monotonic)
-    metrics.registry.register(WorkerMetrics(publisher, clockwork, mailer))
     keeper = ZoneKeeper(db, settings.database_url, primary_of, holder=presence.id)
-    metrics.registry.register(ZoneMetrics(publisher, zone_watch, server_watch, keeper))
     parts = (publisher, clockwork, mailer, zone_watch, server_watch, keeper)
+    metrics.registry.register(WorkerMetrics(*parts))
     async with running(*(part.run() for part in parts)) as tasks:
         yield lambda: not any(task.done() for task in tasks)

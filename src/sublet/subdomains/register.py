@@ -90,7 +90,7 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     after |= store.delegation_columns(delegation)
-    audit.record(tx, actor, "subdomain.register", "subdomain", subdomain.id, after=after)
+    audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings

@@ -55,7 +55,6 @@ def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
         tx,
         actor,
         "subdomain.restore",
-        "subdomain",
         subdomain.id,
         before={"trashed_at": subdomain.trashed_at.isoformat() if subdomain.trashed_at else None},
     )

@@ -42,7 +42,6 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
         tx,
         actor,
         "subdomain.suspend",
-        "subdomain",
         subdomain.id,
         before=evidence_of(subdomain, tx.now),
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
@@ -77,7 +76,6 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         tx,
         actor,
         "subdomain.unsuspend",
-        "subdomain",
         subdomain.id,
         before={
             "fqdn": subdomain.fqdn,
@@ -153,7 +151,6 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         tx,
         actor,
         "subdomain.suspend",
-        "subdomain",
         {each.id: said for each in held},
         before={each.id: evidence_of(each, tx.now) for each in held},
     )
@@ -192,7 +189,6 @@ def unsuspend_with_names(
         tx,
         actor,
         "subdomain.unsuspend",
-        "subdomain",
         {each.id: {"with_user": True} for each in held},
         before=said,
     )
