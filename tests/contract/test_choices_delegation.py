@@ -185,7 +185,7 @@ def test_a_removed_delegation_is_told_until_the_name_servers_have_let_go(outage:
     assert waiting["summary"].endswith(
         f"The last change is not published: the {found['provision_error'][4:]}"
     )
-    assert "can't be read back" in found["provision_error"]
+    assert "does not answer for the changed names" in found["provision_error"]
     refused = shop.call(user, "POST", f"/subdomains/{fqdn}/retry")
     assert (refused.status_code, refused.json()["error"]) == (409, "nameserver_required")
     outage.up()
