@@ -1,4 +1,4 @@
-"""Whether the zone of a platform domain is signed, as far as the registry knows."""
+"""Decide whether the zone of a platform domain is signed, from what the registry has stored."""
 
 from sublet.db import Tx
 from sublet.platform_domains import zone_state_store, zone_store
@@ -8,8 +8,8 @@ from sublet.platform_domains.store import find_platform_domain
 def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
     """Return whether the zone is signed; None if the registry doesn't know.
 
-    The built-in name server never signs. Of a zone on a primary the operator's `--dnssec-signed` counts first, since another server may
-    sign behind the primary; then whether the last check found a DNSKEY at the apex. No server is asked here.
+    The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed` (another server may sign
+    behind the primary), or if the last check found a DNSKEY at the apex. This asks no server.
     """
     platform_domain = find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or not platform_domain.primary:
