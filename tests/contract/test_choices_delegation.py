@@ -105,7 +105,7 @@ def test_the_trash_shows_whether_the_dns_has_let_go(shop: RunningService) -> Non
     with by_hand(shop, adding=left):
         found = seen(shop, user, fqdn)
     assert found["servers"][0]["difference"] == (
-        f"{fqdn} is not to be in the DNS, and there is glue {host} 8.8.4.4."
+        f"{fqdn} should not be in the DNS, but has glue {host} 8.8.4.4."
     )
     assert found["servers"][0]["glue"] == [{"host": host, "ipv4": "8.8.4.4", "ipv6": None}]
 
@@ -133,7 +133,7 @@ def test_a_hand_edit_is_told_exactly(shop: RunningService) -> None:
     fqdn = shop.register(user, fresh(), nameservers=NS)["subdomain"]["fqdn"]
     with by_hand(shop, adding=Record(fqdn, "NS", 3600, "ns9.other.example.")):
         found = seen(shop, user, fqdn)
-    assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there and should not be.")
+    assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there but should not be.")
     assert found["in_agreement"] is False
     assert "changed past the registry" in found["summary"]
     assert seen(shop, user, fqdn)["in_agreement"] is True
