@@ -135,7 +135,7 @@ def test_a_hand_edit_is_told_exactly(shop: RunningService) -> None:
         found = seen(shop, user, fqdn)
     assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there but should not be.")
     assert found["in_agreement"] is False
-    assert "changed past the registry" in found["summary"]
+    assert "other than the registry changed" in found["summary"]
     assert seen(shop, user, fqdn)["in_agreement"] is True
 
 

@@ -1,4 +1,4 @@
-"""Check zones: on primaries by the last check, on the built-in name servers by asking them."""
+"""Check zones: on primaries by the last check, on the built-in name servers by their answers."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -58,6 +58,6 @@ async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str,
 
 
 def _serials(tx: Tx) -> dict[str, int]:
-    """Return the serial of each zone on the built-in name server, of those that are no part of another one."""
+    """Return the serial of each zone on the built-in name server."""
     built_in = [each for each in platform_domain_store.list_platform_domains(tx) if not each.primary]
     return {each.domain: serial_of(tx, each) for each in built_in}
