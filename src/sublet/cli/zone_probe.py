@@ -49,14 +49,14 @@ async def probe_zones(zones: Sequence[PlatformDomain], find_primary: FindPrimary
 
     This takes at most three times `TIMEOUT_SECONDS` plus `FOLLOW_SECONDS`, for each `zone_serials.QUESTIONS_MAX` servers.
     """
-    questions = SerialQuestions(find_primary, TIMEOUT_SECONDS)
+    questions = SerialQuestions(TIMEOUT_SECONDS)
     found = await asyncio.gather(*(_probe(zone, find_primary, questions) for zone in zones))
     return {zone.id: probe for zone, probe in zip(zones, found, strict=True)}
 
 
 async def _probe(zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQuestions) -> ZoneProbe:
     (first, answers), (fence, cause, detail) = await asyncio.gather(
-        questions.ask_servers(zone), _ask_fence(zone, find_primary, questions)
+        questions.ask_servers(zone, find_primary), _ask_fence(zone, find_primary, questions)
     )
     followed = await asyncio.gather(
         *(

@@ -20,8 +20,8 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
-from sublet.platform_domains.store import platform_domains
-from sublet.platform_domains.zone_store import lock_zone
+from sublet.platform_domains.store import find_platform_domain, platform_domains
+from sublet.platform_domains.zone_store import find_apex_keys, lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
@@ -134,6 +134,22 @@ def forget_zone_state(tx: Tx, platform_domain_id: int) -> None:
     """Delete the state of a zone, because it moves to another server."""
     for table in (zone_updates, zone_states):
         tx.connection.execute(delete(table).where(table.c.platform_domain_id == platform_domain_id))
+
+
+def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
+    """Return whether a zone is signed; None if the registry doesn't know. This asks no server.
+
+    The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed` (another server may sign
+    behind the primary), or if the last check found a DNSKEY at the apex.
+    """
+    platform_domain = find_platform_domain(tx, platform_domain_id)
+    if platform_domain is None or not platform_domain.primary:
+        return False
+    if platform_domain.dnssec_signed:
+        return True
+    if find_zone_state(tx, platform_domain_id).checked_at is None:
+        return None
+    return bool(find_apex_keys(tx, platform_domain_id, platform_domain.domain))
 
 
 def list_zone_states(tx: Tx) -> dict[int, ZoneState]:

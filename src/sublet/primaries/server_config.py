@@ -212,10 +212,7 @@ def _powerdns_zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]
         (f"set-meta {zone} SOA-EDIT-DNSUPDATE SOA-EDIT-INCREASE", "Each update raises it too."),
     ]
     if site.secondaries:
-        targets = " ".join(
-            f"[{each.address}]:{each.port}" if ":" in each.address else f"{each.address}:{each.port}"
-            for each in site.secondaries
-        )
+        targets = " ".join(map(_address_and_port, site.secondaries))
         commands += [
             (f"set-meta {zone} ALSO-NOTIFY {targets}", "The secondaries that get NOTIFY."),
             (f"set-meta {zone} NOTIFY-DNSUPDATE 1", "NOTIFY at once, not at the next cycle."),
@@ -249,7 +246,7 @@ def sublet_of(site: Site) -> ServerConfig:
     """Return what Sublet needs to publish on a primary: the key's file, a section of the settings, the commands."""
     name = site.zone.replace(".", "-")
     key_path = f"/etc/sublet/{site.key.name}.key"
-    watched = "".join(f" --secondary {each.host}={_shown_place(each)}" for each in site.secondaries)
+    watched = "".join(f" --secondary {each.host}={_address_and_port(each)}" for each in site.secondaries)
     return ServerConfig(
         (
             ConfigFile(key_path, f"{site.key.secret.reveal()}\n", "sublet:sublet", is_secret=True),
@@ -279,7 +276,8 @@ def sublet_of(site: Site) -> ServerConfig:
     )
 
 
-def _shown_place(each: Secondary) -> str:
+def _address_and_port(each: Secondary) -> str:
+    """Return the address of a secondary, with its port if that isn't 53."""
     if each.port == 53:
         return each.address
     return f"[{each.address}]:{each.port}" if ":" in each.address else f"{each.address}:{each.port}"

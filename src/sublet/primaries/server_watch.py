@@ -76,7 +76,8 @@ class ServerWatch:
         self, db: Database, find_primary: FindPrimary, monotonic: Monotonic = monotonic_seconds
     ) -> None:
         self._db = db
-        self._questions = SerialQuestions(find_primary, TIMEOUT_SECONDS)
+        self._find_primary = find_primary
+        self._questions = SerialQuestions(TIMEOUT_SECONDS)
         self._monotonic = monotonic
         self._watched: dict[str, _Watched] = {}
         self._logged: dict[tuple[str, str, str], str] = {}
@@ -101,7 +102,7 @@ class ServerWatch:
         self._log_changes(self.standings)
 
     async def _look_at(self, zone: PlatformDomain) -> list[Standing]:
-        primary, answers = await self._questions.ask_servers(zone)
+        primary, answers = await self._questions.ask_servers(zone, self._find_primary)
         now = self._monotonic()
         watched = self._watched.setdefault(zone.domain, _Watched(zone.primary))
         if watched.primary != zone.primary:

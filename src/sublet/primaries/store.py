@@ -89,18 +89,9 @@ def list_waiting(
     return read_subdomains(Subdomain, _WAITING_ALL.all(tx, **asked))
 
 
-_ANY_WAITING = Prepared(
-    select(subdomains.c.id)
-    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
-    .where(subdomains.c.id.not_in(_THESE))
-    .order_by(subdomains.c.generation_at, subdomains.c.id)
-    .limit(1)
-)
-
-
 def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) -> bool:
     """True if a name of this platform domain waits for publication and is due, except those with these ids."""
-    return bool(_ANY_WAITING.all(tx, **_due(tx), of=platform_domain_id, ids=list(besides)))
+    return bool(list_waiting(tx, platform_domain_id, 1, besides=besides))
 
 
 @dataclass(frozen=True, slots=True)

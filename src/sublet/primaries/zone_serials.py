@@ -1,4 +1,4 @@
-"""Ask all name servers of a zone for its serial at the same time."""
+"""Ask name servers for the serials of zones, several at the same time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,21 +29,22 @@ class SerialAnswer:
 class SerialQuestions:
     """Asks name servers without a key, each with the timeout `timeout_seconds`; `slots` limits concurrent questions."""
 
-    def __init__(self, find_primary: FindPrimary, timeout_seconds: float) -> None:
-        self._find_primary = find_primary
+    def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self.slots = asyncio.Semaphore(QUESTIONS_MAX)
 
-    async def ask_servers(self, zone: PlatformDomain) -> tuple[SerialAnswer, Sequence[SerialAnswer]]:
+    async def ask_servers(
+        self, zone: PlatformDomain, find_primary: FindPrimary
+    ) -> tuple[SerialAnswer, Sequence[SerialAnswer]]:
         """Return the answers of a zone's primary, and of its secondaries in the zone's order."""
         primary, *secondaries = await asyncio.gather(
-            self._ask_primary(zone),
+            self._ask_primary(zone, find_primary),
             *(self.ask((each.address, each.port), zone.domain) for each in zone.secondaries),
         )
         serials = [each.serial for each in secondaries if each.serial is not None]
         if primary.serial is not None and any(is_newer(each, primary.serial) for each in serials):
             # The zone may have changed after the primary's answer and before the secondary's.
-            primary = await self._ask_primary(zone)
+            primary = await self._ask_primary(zone, find_primary)
         return primary, secondaries
 
     async def ask(self, address: tuple[str, int], zone: str) -> SerialAnswer:
@@ -55,9 +56,9 @@ class SerialQuestions:
                 return SerialAnswer(address, None, unknown.cause, str(unknown))
         return SerialAnswer(address, serial)
 
-    async def _ask_primary(self, zone: PlatformDomain) -> SerialAnswer:
+    async def _ask_primary(self, zone: PlatformDomain, find_primary: FindPrimary) -> SerialAnswer:
         try:
-            primary = self._find_primary(zone.primary)
+            primary = find_primary(zone.primary)
         except PrimaryFault as fault:
             return SerialAnswer(None, None, fault.cause, str(fault))
         return await self.ask((primary.address, primary.port), zone.domain)
