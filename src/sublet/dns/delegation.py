@@ -180,7 +180,7 @@ def find_nameserver_cycle(
 def _dead_end(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return the way from `owner` by each name's first nameserver, up to the name that it meets again: all lead inside."""
+    """Return the chain from `owner` by each name's first nameserver up to the first repeated name."""
     chain = [owner]
     while True:
         hosts = nameservers if chain[-1] == owner else registered[chain[-1]]
@@ -220,7 +220,7 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
 def _check_glue(
     owner: str, named: _Nameservers, glue: Sequence[GlueInput], errors: list[FieldError]
 ) -> tuple[GlueEntry, ...]:
-    # A dict keeps the order given and merges duplicates.
+    # A dict keeps the order and merges duplicates.
     addresses: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     if len(glue) > GLUE_ENTRIES_MAX:
         message = f"{len(glue)} glue entries are too many. Send at most {GLUE_ENTRIES_MAX}."

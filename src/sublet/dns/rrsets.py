@@ -18,12 +18,12 @@ import dns.rdatatype
 from sublet.dns.names import NAME_OCTETS_MAX
 
 Labels = tuple[tuple[str, bytes], ...]
-r"""A name, label by label: the name from this label on as `ZoneView` writes names (lower case, no final dot, odd octets as `\ddd`), and the
-label as it stands in a message: its length and its octets, in the case given. The root has none."""
+r"""A name, label by label. Each pair has the rest of the name from this label on, in the form of `ZoneView` (lower case, no final dot,
+special octets as `\ddd`), and the label in wire form: its length and octets, in the original case. The root is empty."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _DIGEST_BYTES = {1: 20, 2: 32, 4: 48}
-"""Of a DS record, by its digest type (RFC 3658, RFC 4509, RFC 6605)."""
+"""The length of a DS record's digest by its type (RFC 3658, RFC 4509, RFC 6605)."""
 
 
 class Rdata(NamedTuple):
@@ -71,7 +71,7 @@ def labels_of_text(text: str) -> Labels:
 
 
 def name_of(labels: Labels) -> str:
-    """Return the name as `ZoneView` writes it."""
+    """Return the name in the form of `ZoneView`."""
     return labels[0][0] if labels else ""
 
 
@@ -94,7 +94,7 @@ def name_rdata(rdtype: int, labels: Labels) -> Rdata:
 
 def _nameserver(text: str) -> Rdata:
     if not text.endswith("."):
-        raise ValueError("no full name")
+        raise ValueError("not an absolute name")
     return name_rdata(int(dns.rdatatype.NS), labels_of_text(text))
 
 

@@ -135,7 +135,7 @@ async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> 
     except _NoSignature as fault:
         # Servers often can't sign their answer if they don't know the key or the zone.
         if fault.rcode == dns.rcode.REFUSED:
-            raise PrimaryFault("zone", f"{primary.name} answers REFUSED: it does not hold {zone}") from fault
+            raise PrimaryFault("zone", f"{primary.name} answers REFUSED: it does not have {zone}") from fault
         if fault.rcode != dns.rcode.NOTAUTH:
             raise
     # PowerDNS gives the same answer for a wrong key and for a wrong clock.
@@ -158,7 +158,7 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
             response = await _ask(primary, query, reader, writer)
             if response.rcode() == dns.rcode.REFUSED:
                 raise PrimaryFault(
-                    "zone", f"{primary.name} answers REFUSED: it does not hold {zone}", certain=True
+                    "zone", f"{primary.name} answers REFUSED: it does not have {zone}", certain=True
                 )
             if response.rcode() != dns.rcode.NXDOMAIN:
                 raise_for_rcode(primary, response)
@@ -217,7 +217,7 @@ async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[
 
 
 def keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
-    """Return our key on this primary, as dnspython takes it."""
+    """Return our key on this primary as dnspython's keyring."""
     name = dns.name.from_text(primary.key.name)
     return {name: dns.tsig.Key(name, primary.key.secret.reveal(), primary.key.algorithm)}
 

@@ -194,7 +194,7 @@ def _powerdns_zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]
         (f"secure-zone {zone}", "It creates a key (ECDSA P-256)."),
         (
             f"set-nsec3 {zone} '1 0 0 -'",
-            "RFC 9276: no iterations, no salt; NSEC3 prevents listing the names.",
+            "RFC 9276: no iterations, no salt; NSEC3 prevents zone walking.",
         ),
         (
             f"set-meta {zone} TSIG-ALLOW-DNSUPDATE {key}",

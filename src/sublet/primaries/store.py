@@ -131,7 +131,7 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
     rows = _GENERATIONS.all(tx, ids=list(by_id))
     newly = frozenset(row[0] for row in rows if row[2] < by_id[row[0]].generation)
     current = frozenset(row[0] for row in rows if row[1] == by_id[row[0]].generation)
-    for change, ids in ((_PUBLISHED_AT_REST, newly & current), (_PUBLISHED, newly - current)):
+    for change, ids in ((_PUBLISHED_WITHOUT_ERROR, newly & current), (_PUBLISHED, newly - current)):
         known = (by_id[each] for each in sorted(ids))
         change.run_many(
             tx,
@@ -140,7 +140,7 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
                 for each in known
             ],
         )
-    _AT_REST.run_many(tx, [{"of": each} for each in sorted(current - newly)])
+    _WITHOUT_ERROR.run_many(tx, [{"of": each} for each in sorted(current - newly)])
     store.delete_owners(tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone)))
     return newly
 
@@ -152,15 +152,15 @@ _GENERATIONS = Prepared(
     .with_for_update(key_share=True)
 )
 _OF_ONE = update(subdomains).where(subdomains.c.id == bindparam("of"))
-_STANDS_IN_ZONE: dict[str, BindParameter[Any]] = {
+_PUBLISHED_VALUES: dict[str, BindParameter[Any]] = {
     "published_generation": bindparam("now"),
     "published_at": bindparam("at"),
     "published_serial": bindparam("by"),
 }
-_NOTHING_LEFT_TO_DO = {"provision_error": None, "attempts": 0, "next_attempt_at": None}
-_PUBLISHED = Prepared(_OF_ONE.values(_STANDS_IN_ZONE))
-_AT_REST = Prepared(_OF_ONE.values(_NOTHING_LEFT_TO_DO))
-_PUBLISHED_AT_REST = Prepared(_OF_ONE.values({**_STANDS_IN_ZONE, **_NOTHING_LEFT_TO_DO}))
+_NO_ERROR_VALUES = {"provision_error": None, "attempts": 0, "next_attempt_at": None}
+_PUBLISHED = Prepared(_OF_ONE.values(_PUBLISHED_VALUES))
+_WITHOUT_ERROR = Prepared(_OF_ONE.values(_NO_ERROR_VALUES))
+_PUBLISHED_WITHOUT_ERROR = Prepared(_OF_ONE.values({**_PUBLISHED_VALUES, **_NO_ERROR_VALUES}))
 
 
 def record_failure(

@@ -130,13 +130,13 @@ class _Incoming:
         self._verify(wire, tsig_start)
         self.messages.append(wire)
         if self.is_whole and self._unsigned:
-            raise PrimaryFault("unsigned", f"{self._primary.name} leaves the end of the transfer unsigned")
+            raise PrimaryFault("unsigned", f"{self._primary.name} did not sign the end of the transfer")
 
     def _scan(self, wire: bytes) -> int | None:
         """Collect the serials of a message's SOA records. Return the start of its TSIG record, or None."""
         query_id, flags = struct.unpack_from("!HH", wire)
         if query_id != self._query.id or not flags & 0x8000 or flags & 0x0F:
-            raise ValueError("an answer to something else")
+            raise ValueError("an answer to another question")
         tsig_start = None
         for each in walk(wire):
             if each.section != ANSWER:

@@ -60,7 +60,7 @@ class ZoneWatch:
 
 
 def see_zones(tx: Tx) -> tuple[ZoneSeen, ...]:
-    """Return every zone as it is in the database now, in the order of the platform domains' names."""
+    """Return the current state of every zone, sorted by domain."""
     states = zone_state_store.list_zone_states(tx)
     waiting = publish_store.count_waiting(tx)
     return tuple(
