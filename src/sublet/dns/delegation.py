@@ -170,14 +170,14 @@ def find_nameserver_cycle(
             elif below == owner and last is None:
                 last = name
     if last is None:
-        return _dead_end(owner, nameservers, registered)
+        return _first_cycle(owner, nameservers, registered)
     chain = [last]
     while chain[-1] != owner:
         chain.append(came_from[chain[-1]])
     return (*reversed(chain), owner)
 
 
-def _dead_end(
+def _first_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Return the chain from `owner` by each name's first nameserver up to the first repeated name."""
@@ -185,7 +185,7 @@ def _dead_end(
     while True:
         hosts = nameservers if chain[-1] == owner else registered[chain[-1]]
         below = _registered_above(hosts[0], owner, registered)
-        assert below is not None  # noqa: S101 - else it could be found, and there would be no circle
+        assert below is not None  # noqa: S101 - otherwise the name could be resolved
         if below in chain:
             return (*chain, below)
         chain.append(below)
