@@ -110,7 +110,7 @@ def test_directory_is_the_state_of_the_primary(database: str) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "Say where the primary listens"),
+        ((), "Give the primary's address"),
         (("--listen", "ns1.zone.example"), "is not an IP address"),
         (("--listen", "::"), "Other hosts can't reach"),
         (("--listen", "192.0.2.53:0"), "Other hosts can't reach"),

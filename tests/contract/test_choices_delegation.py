@@ -105,7 +105,7 @@ def test_the_trash_shows_whether_the_dns_has_let_go(shop: RunningService) -> Non
     with by_hand(shop, adding=left):
         found = seen(shop, user, fqdn)
     assert found["servers"][0]["difference"] == (
-        f"{fqdn} is not to be in the DNS, and there is glue {host} 8.8.4.4."
+        f"{fqdn} should not be in the DNS, but has glue {host} 8.8.4.4."
     )
     assert found["servers"][0]["glue"] == [{"host": host, "ipv4": "8.8.4.4", "ipv6": None}]
 

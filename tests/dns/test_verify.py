@@ -208,12 +208,12 @@ async def answer_from_a_cache(query: dns.message.Message, writer: asyncio.Stream
 @pytest.mark.parametrize(
     ("misbehave", "sentence"),
     [
-        (wrong_id, "answered what it was not asked"),
-        (wrong_question, "answered what it was not asked"),
-        (the_query_itself, "answered what it was not asked"),
+        (wrong_id, "answered another question"),
+        (wrong_question, "answered another question"),
+        (the_query_itself, "answered another question"),
         (truncated, "truncated response over TCP"),
         (servfail, "answers SERVFAIL to NS at foo.zone.example"),
-        (garbage, "no DNS message"),
+        (garbage, "not a DNS message"),
         (hang_up, "closed the connection"),
         (no_authority, "neither an answer with authority nor a referral"),
         (refer_up, "neither an answer with authority nor a referral"),

@@ -225,8 +225,8 @@ def test_after_a_first_set_up_the_lines_on_the_fence_agree(tmp_path: Path) -> No
         assert status() == (["unchecked"], "as_left")
         environment = {"SUBLET_DATABASE_URL": service.settings.database_url, **service.environment}
         told = CliRunner().invoke(app, ["zone", "status"], env=environment).output
-        assert "fence: as it was left" in " ".join(told.split())
-        assert "something else has changed it" not in told
+        assert "fence: as expected" in " ".join(told.split())
+        assert "something else has changed the zone" not in told
         serving.start()
         wait_until(lambda: status() == ([], "as_left"))
         serving.stop()

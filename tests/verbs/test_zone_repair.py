@@ -18,7 +18,7 @@ from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_zone import ZoneCheck, check_zone
 from sublet.primaries.publishing import Result, begin_publication, record_publication, record_refusal
-from sublet.primaries.repair_zone import begin_repair, end_repair, note_foreign, reclaim, republish
+from sublet.primaries.repair_zone import begin_repair, end_repair, reclaim, republish, store_foreign
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
@@ -89,7 +89,7 @@ def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str
     registry.write(republish, domain_id, repairs.wrong_ids)
     if reason is None:
         registry.write(reclaim, domain_id, (*repairs.leftovers, *repairs.reclaimed))
-    registry.write(note_foreign, domain_id, "main", (), found.differences.foreign)
+    registry.write(store_foreign, domain_id, "main", (), found.differences.foreign)
     registry.write(end_repair, domain_id, 5, _state(registry).rebuilt_at)
     return reason
 
@@ -219,7 +219,7 @@ def test_a_zone_that_was_moved_meanwhile_is_left_alone(moved: Registry) -> None:
     moved.move("")
     with moved.refuses(Conflict):
         moved.write(begin_repair, OPERATOR, domain_id, "main", found.repairs)
-    moved.write(note_foreign, domain_id, "main", (), (FOREIGN,))
+    moved.write(store_foreign, domain_id, "main", (), (FOREIGN,))
     assert moved.read(zone_store.list_zone_records, domain_id) == []
 
 

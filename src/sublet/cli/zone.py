@@ -1,4 +1,4 @@
-"""`sublet zone …`: compare zones with the registry, repair our records, and configure name servers."""
+"""`sublet zone …`: compare zones with the registry, repair their records, and configure name servers."""
 
 from typing import Annotated, Any
 
@@ -27,13 +27,13 @@ app = new_app("Compare zones with the registry; configure their name servers.")
 
 @question(app, "check")
 def check(session: Session, domain: Domain) -> Answer:
-    """Compare a zone with the registry; exits 1 when something of ours is wrong in it."""
+    """Compare a zone with the registry. Exits with 1 if records of the registry are wrong."""
     platform_domain = session.read(find_platform_domain, domain)
     if platform_domain.primary:
         found, _ = session.use(lambda db: _transferred(session, db, platform_domain))
     else:
         found = session.read(_check_built_in, platform_domain)
-    lines = _lines(found) or (f"{found.zone} is as the registry says.",)
+    lines = _lines(found) or (f"{found.zone} matches the registry.",)
     return Answer(_describe(found), lines, exit_code=0 if found.differences.ours_is_right else REFUSED)
 
 
@@ -42,14 +42,14 @@ def repair(
     session: Session,
     domain: Domain,
     force: Annotated[
-        bool, typer.Option("--force", help="Even where implausibly many names would lose their records.")
+        bool, typer.Option("--force", help="Even if implausibly many names would lose their records.")
     ] = False,
 ) -> Answer:
-    """Have what is wrong of ours published again; what we never wrote stays."""
+    """Publish wrong records of the registry again. Records that the registry did not write stay."""
     platform_domain = session.read(find_platform_domain, domain)
     if not platform_domain.primary:
         raise Conflict(
-            f"{platform_domain.domain} is on the built-in name server, which serves what the registry has stored. No action needed."
+            f"{platform_domain.domain} is on the built-in name server, which always serves what the registry has stored. No action needed."
         )
 
     async def run(db: Database) -> ZoneCheck:
@@ -63,7 +63,7 @@ def repair(
 
     found = session.use(run)
     wrong = not found.differences.ours_is_right
-    last = "It is published again." if wrong else f"There is nothing to repair in {found.zone}."
+    last = "The publisher publishes it again." if wrong else f"There is nothing to repair in {found.zone}."
     return Answer(_describe(found), (*_lines(found), last))
 
 
@@ -72,7 +72,7 @@ question(app, "status")(zone_status.status)
 
 
 def _check_built_in(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
-    """Return the adopted records: everything else on the built-in name server is what the registry has stored."""
+    """Return a check that finds only the adopted records, because all other records come from the registry itself."""
     adopted = tuple(zone_store.list_zone_records(tx, platform_domain.id))
     nothing = Repairs(0, 0, 0, len(adopted), (), (), (), (), is_settled=True)
     return ZoneCheck(platform_domain.domain, ZoneDifferences((), (), (), adopted), (), nothing)
@@ -112,5 +112,5 @@ def _lines(found: ZoneCheck) -> tuple[str, ...]:
         *(f"different: {each.name}" for each in differences.different),
         *(f"left over: {each.owner} {each.type} {each.rdata}" for each in differences.orphaned),
         *(f"not ours: {each.owner} {each.type} {each.rdata}" for each in differences.foreign),
-        *(f"under way: {name}" for name in found.waiting),
+        *(f"waiting: {name}" for name in found.waiting),
     )

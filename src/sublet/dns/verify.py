@@ -1,4 +1,4 @@
-"""What a server serves against what is desired: single delegations, and a whole zone. Pure."""
+"""Compare served records with the desired ones (rules; no network)."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -11,9 +11,9 @@ from sublet.dns.types import Record
 
 
 def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
-    """Whether two sets of records say the same: owners, types, TTLs and values; in any order, repeated or not.
+    """True if two sets of records have the same owners, types, TTLs and values, in any order.
 
-    Values are compared as they go over the wire, so another spelling (of an IPv6 address, of a digest) is no difference.
+    Values are compared in wire form, so another spelling of an IPv6 address or a digest makes no difference.
     """
     desired_set, served_set = set(desired), set(served)
     if desired_set == served_set:
@@ -22,7 +22,7 @@ def matches(desired: Iterable[Record], served: Iterable[Record]) -> bool:
 
 
 def same_value(record: Record) -> tuple[str, str, bytes]:
-    """A record without its TTL, as it is compared: two records with equal ones are the same record."""
+    """Return a key of a record without its TTL: two records with equal keys are the same record."""
     return record.owner.lower(), record.type, _wire(record.type, record.rdata)
 
 
@@ -35,4 +35,4 @@ def _wire(rdtype: str, text: str) -> bytes:
     try:
         return dns.rdata.from_text(dns.rdataclass.IN, rdtype, text).to_digestable()
     except dns.exception.DNSException:
-        return text.encode()  # what nobody can read equals only itself
+        return text.encode()  # invalid text equals only itself

@@ -1,20 +1,19 @@
-"""Check zones: on primaries by the last check, on the built-in name servers by asking them."""
+"""Check zones: on primaries by the last check, on the built-in name servers by their answers."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
 
 from sublet.counted import counted
 from sublet.db import Database, Tx
-from sublet.dns.serial import SerialUnknown, ask_serial, is_newer
+from sublet.dns.serial import is_newer
 from sublet.doctor.model import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
+from sublet.primaries.zone_serials import SerialQuestions
 from sublet.subdomains.view_zone import serial_of
 
 ASK_SECONDS = 2.0
 """The timeout of a question to a built-in name server."""
-QUESTIONS_MAX = 50
-"""The most questions that wait for an answer at the same time."""
 
 
 def check_zones(tx: Tx) -> Iterator[Violation]:
@@ -33,31 +32,20 @@ def check_zones(tx: Tx) -> Iterator[Violation]:
 async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str, int]]) -> list[Notice]:
     """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves in an older state."""
     serials = await db.read(_serials)
-    slots = asyncio.Semaphore(QUESTIONS_MAX)
-
-    async def ask(address: tuple[str, int], zone: str, serial: int) -> str | None:
-        async with slots:
-            try:
-                found = await ask_serial(address, zone, timeout_seconds=ASK_SECONDS)
-            except SerialUnknown as unknown:
-                return str(unknown)
-        older = is_newer(serial, than=found)
-        return (
-            f"{address[0]}, port {address[1]} has the serial {found}, the registry {serial}"
-            if older
-            else None
-        )
-
+    questions = SerialQuestions(ASK_SECONDS)
     asked = [(address, zone, serial) for zone, serial in serials.items() for address in addresses]
-    answers = await asyncio.gather(*(ask(*each) for each in asked))
-    return [
-        Notice("zone_not_served", "zone", zone, sentence)
-        for (_, zone, _), sentence in zip(asked, answers, strict=True)
-        if sentence is not None
-    ]
+    answers = await asyncio.gather(*(questions.ask(address, zone) for address, zone, _ in asked))
+    notices = []
+    for ((host, port), zone, serial), answer in zip(asked, answers, strict=True):
+        if answer.serial is None:
+            notices.append(Notice("zone_not_served", "zone", zone, answer.detail or ""))
+        elif is_newer(serial, than=answer.serial):
+            sentence = f"{host}, port {port}, has the serial {answer.serial}, the registry {serial}"
+            notices.append(Notice("zone_not_served", "zone", zone, sentence))
+    return notices
 
 
 def _serials(tx: Tx) -> dict[str, int]:
-    """Return the serial of each zone on the built-in name server, of those that are no part of another one."""
+    """Return the serial of each zone on the built-in name server."""
     built_in = [each for each in platform_domain_store.list_platform_domains(tx) if not each.primary]
     return {each.domain: serial_of(tx, each) for each in built_in}

@@ -61,7 +61,7 @@ def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> di
     return {owner: tuple(records) for owner, records in found.items()}
 
 
-# One range, which the index answers; siblings such as "name-2" sort into it and are left out by the last line.
+# One range of the index. Siblings such as "name-2" sort into it; the last line excludes them.
 _AT_OR_BELOW = (
     _OF_ZONE
     & (zone_records.c.owner_key >= bindparam("at"))
@@ -69,7 +69,7 @@ _AT_OR_BELOW = (
     & ((zone_records.c.owner_key == bindparam("at")) | (zone_records.c.owner_key > bindparam("below")))
 )
 AT_OR_BELOW = select(zone_records.c.id).where(_AT_OR_BELOW)
-"""The records of a zone at or below the name whose `owner_key` is given; for the stores above."""
+"""A query of a zone's records at or below the name with this `owner_key`, for the stores of other tables."""
 _ANY_AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
 
 
@@ -170,5 +170,5 @@ _LOCKED = Prepared(
 
 
 def lock_zone(tx: Tx, platform_domain_id: int) -> None:
-    """Lock a zone against other publications and edits until the transaction ends; registrations go on meanwhile."""
+    """Lock a zone against other publications and edits until the transaction ends. Registrations don't wait for this lock."""
     _LOCKED.lock(tx, platform_domain_id=platform_domain_id)

@@ -1,7 +1,7 @@
-"""A whole check of a zone on a primary: transferred, then held against the registry. Nothing is changed.
+"""Transfer a zone from its primary and compare it with the registry. Nothing is changed.
 
-As a program (`python -m sublet.primaries.check_process`) it reads a `Task` from stdin and writes a `Report` to stdout. The worker runs it in a
-process of its own, because a large zone takes a minute of a processor.
+As a program (`python -m sublet.primaries.check_process`) this reads a `Task` from stdin and writes a `Report` to stdout. The worker runs
+it as a child process, because a large zone takes a minute of processor time.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ TRANSFER_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Which zone to check: of the platform domain in this database, on this primary; at which instant by the worker's clock."""
+    """The zone to check: its platform domain in a database, its primary, and the start of the check by the worker's clock."""
 
     database_url: str
     platform_domain_id: int
@@ -39,10 +39,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check found, for the repair.
+    """The result of a check, for the repair.
 
-    The zone's serial; what was known of a rebuilding as it began; the foreign records that are not noted yet, and those noted that
-    are gone.
+    `serial` is the zone's. `rebuilt_at` is that of `ZoneState` when the check began. `foreign_new` are foreign records that aren't
+    stored yet, and `foreign_gone` stored ones that have left the zone.
     """
 
     serial: int
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there was no check: one of `primaries.primary.CAUSES`, and more for the operator."""
+    """Why the check failed: a cause of `primaries.primary.CAUSES`, and details for the operator."""
 
     cause: str
     detail: str
@@ -67,11 +67,11 @@ async def check_on_primary(
     *,
     began_at: datetime | None = None,
 ) -> tuple[ZoneCheck, Outcome]:
-    """Transfer a zone and compare it.
+    """Transfer a zone and compare it with the registry.
 
-    Raises:
+    Raises, in this order:
+        Conflict: the zone has moved to another server.
         PrimaryFault: as `transfer_zone`.
-        Conflict: there is no such zone on a primary any more.
     """
     now, state = await db.read(lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)))
     domain = await db.read(_domain_on, platform_domain_id, primary.name)
@@ -85,7 +85,7 @@ async def check_on_primary(
 def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        raise Conflict("The zone stands on another server by now. Check it again.")
+        raise Conflict("The zone has moved to another server. Check it again.")
     return platform_domain.domain
 
 
@@ -93,23 +93,23 @@ def _compare(
     tx: Tx, platform_domain_id: int, transfer: ZoneTransfer, began_at: datetime, *, rebuilt: bool
 ) -> tuple[ZoneCheck, tuple[Record, ...], tuple[Record, ...]]:
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
-    assert platform_domain is not None  # noqa: S101 - asked a moment ago, and none is ever removed
+    assert platform_domain is not None  # noqa: S101 - it was there a moment ago, and none is ever deleted
     check = check_zone(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
     foreign = set(check.differences.foreign)
-    apex = platform_domain.domain  # what is noted of it is no name that could be registered
-    noted = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
+    apex = platform_domain.domain  # its stored records are the DNSKEYs, which `replace_apex_keys` stores
+    stored = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
     waiting = set(check.waiting)
-    # At a name that waits nothing was judged, so of what was noted there nothing is known to be gone.
+    # The check skips waiting names, so it doesn't know whether records at or below them are gone.
     gone = {
-        record for record in noted - foreign if waiting.isdisjoint((record.owner, *ancestors(record.owner)))
+        record for record in stored - foreign if waiting.isdisjoint((record.owner, *ancestors(record.owner)))
     }
-    return check, tuple(sorted(foreign - noted)), tuple(sorted(gone))
+    return check, tuple(sorted(foreign - stored)), tuple(sorted(gone))
 
 
 async def _run(task: Task) -> Outcome | Failure:
-    # It only reads; whether writes may be lost was asked by the service that started it.
+    # This process only reads, so it doesn't need the check for lost writes that the service makes when it starts.
     db = open_database(task.database_url, may_lose_writes=True)
     try:
         _, outcome = await check_on_primary(db, task.platform_domain_id, task.primary, began_at=task.began_at)
@@ -122,8 +122,8 @@ async def _run(task: Task) -> Outcome | Failure:
 
 def main() -> None:
     """Check the zone of the `Task` on stdin, and write the `Report` to stdout."""
-    with suppress(OSError):  # a filter of system calls may forbid it
-        os.nice(10)  # a large zone takes a minute of a processor, which the API needs
+    with suppress(OSError):  # a system call filter may forbid it
+        os.nice(10)  # the API needs the processor more
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task, dec_hook=hide_from_parent)
     found = asyncio.run(_run(task))
     kind = "failure" if isinstance(found, Failure) else "outcome"
@@ -132,7 +132,7 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The program's output: either of the two."""
+    """The program's output: an outcome or a failure."""
 
     outcome: Outcome | None = None
     failure: Failure | None = None

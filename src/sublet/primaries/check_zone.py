@@ -17,12 +17,12 @@ from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.naming import name_above
 
 CLOCK_MARGIN = timedelta(seconds=5)
-"""By how much the clocks of two processes that publish and check may differ."""
+"""How far the clocks of a publishing and a checking process may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """An owner at which something of ours stands and nothing should, and the name and row that have to take it out."""
+    """An owner with records of ours that should not be there, and the name and row whose publication removes them."""
 
     owner: str
     fqdn: str
@@ -31,11 +31,11 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """What of a check a repair needs, of a zone in which `names` names are ours.
+    """The results of a check that a repair needs. `names` is the number of our names in the zone.
 
-    `wrong_ids` are the rows of what is missing or different. `leftovers` are the owners of what is orphaned, and `reclaimed` those
-    of a rebuilt zone at or below names that wait. `apex_keys` are the DNSKEY records at the apex; a signed zone has some. `is_settled`
-    tells that nothing was published while the check ran, so that another one at the same serial would find the same.
+    `wrong_ids` are the rows of the missing and different names. `leftovers` are the owners of orphaned records, and `reclaimed` the
+    owners at or below waiting names of a rebuilt zone. `apex_keys` are the DNSKEY records at the apex; a signed zone has some.
+    `is_settled` is True if nothing was published during the check, so that another check at this serial would find the same.
     """
 
     names: int
@@ -51,7 +51,7 @@ class Repairs:
 
 @dataclass(frozen=True, slots=True)
 class ZoneCheck:
-    """What a check found; `waiting` are names whose publication is under way, which are not judged."""
+    """The result of a check; `waiting` are the names that wait for publication, which the check skipped."""
 
     zone: str
     differences: ZoneDifferences
@@ -67,15 +67,15 @@ def check_zone(
     transfer_began_at: datetime,
     rebuilt: bool,
 ) -> ZoneCheck:
-    """Compare a transferred zone with what the registry has published there; nothing is changed.
+    """Compare a transferred zone with what the registry has published in it; nothing is changed.
 
-    `live` was transferred before this transaction began. Names that were published since `transfer_began_at` (by the registry's
-    clock), or wait for it, are not judged, nor is anything below them. But records at a name that waits, of which no owner was
-    written ahead, are foreign.
+    `live` was transferred before this transaction began. The check skips names that were published since `transfer_began_at` (by the
+    registry's clock) or wait for publication, and everything below them. But records at a waiting name are foreign if no owner was
+    written ahead for it.
 
-    Ours are the records at the owners that the registry published or may have published. With `rebuilt` the zone is not as we left
-    it, and may come from an old file: then everything at or below a name that was ever published is ours too, or the delegation of
-    a former holder would work again. Records that an earlier check noted as foreign are not ours.
+    Our records are those at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
+    file. Then all records at or below names that were ever published are ours too; otherwise the delegation of a former holder would
+    work again. Records that an earlier check stored as foreign are not ours.
     """
     zone = platform_domain.domain
     owners = store.list_published_owners_of_zone(tx, platform_domain.id)
@@ -96,15 +96,15 @@ def check_zone(
             ids[subdomain.fqdn] = subdomain.id
     former: dict[str, int] = {}
     apex_keys: set[Record] = set()
-    live = _note_apex_keys(live, zone, apex_keys)
+    live = _collect_apex_keys(live, zone, apex_keys)
     if rebuilt:
         live = list(live)
         sent = store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
-    # Where nothing was written ahead for a name that waits, we can't have put anything: what is there is foreign.
-    unjudged = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
+    # Each owner is written ahead before it is sent. So without one, a waiting name has no records of ours, and any there are foreign.
+    skipped = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
     differences = compare_zone(
-        live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, unjudged=unjudged
+        live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, skipped=skipped
     )
     wrong = {*differences.missing, *(each.name for each in differences.different)}
     repairs = Repairs(
@@ -114,15 +114,15 @@ def check_zone(
         foreign_records=len(differences.foreign),
         wrong_ids=tuple(sorted(ids[name] for name in wrong)),
         leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
-        reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in unjudged), former),
+        reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in skipped), former),
         apex_keys=tuple(sorted(apex_keys)),
         is_settled=not just_published,
     )
     return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
 
 
-def _note_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]) -> Iterator[Record]:
-    """Give the records on, and add those of them to `apex_keys` that are DNSKEYs at the apex: a large zone is read once."""
+def _collect_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]) -> Iterator[Record]:
+    """Yield all records, and add the DNSKEYs at the apex to `apex_keys`, so that a large zone is read once."""
     for record in live:
         if record.type == "DNSKEY" and record.owner == zone:
             apex_keys.add(record)
@@ -132,10 +132,9 @@ def _note_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]) -
 def _former_owners(
     tx: Tx, platform_domain: PlatformDomain, live: Iterable[Record], known: Collection[str]
 ) -> dict[str, int]:
-    """Return the live owners at or below names that ever were published, that are not `known`, each with its name's newest row.
+    """Return the live owners at or below names that were ever published, without those in `known`, each with its name's newest row.
 
-    Not those of which an earlier check has noted that they are foreign: a name that could never be published counts as published
-    when it was given up.
+    Owners that an earlier check stored as foreign are left out: a name whose publication was given up also counts as published.
     """
     zone = platform_domain.domain
     foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}
@@ -145,7 +144,9 @@ def _former_owners(
         if record.type in DELEGATION_TYPES
         and record.owner not in known
         and record.owner not in foreign
-        and is_publishable(record.owner, zone)  # else it never was ours, and could not be taken out
+        and is_publishable(
+            record.owner, zone
+        )  # otherwise it was never ours, and an update could not remove it
     }
     newest = publish_store.find_ever_published(
         tx, platform_domain.id, {name_above(owner, zone) for owner in found}

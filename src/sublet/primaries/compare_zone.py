@@ -1,4 +1,4 @@
-"""The differences between a zone and what the registry wants in it. Pure."""
+"""The differences between a zone and the records that the registry wants in it (rules; no SQL, no network)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 @dataclass(frozen=True, slots=True)
 class DifferentName:
-    """A name that is in the zone otherwise than desired; `live` are the records at the owners of `desired`, both sorted."""
+    """A name whose records differ from the desired ones; `live` are the records at the owners of `desired`. Both are sorted."""
 
     name: str
     live: tuple[Record, ...]
@@ -21,10 +21,10 @@ class DifferentName:
 
 @dataclass(frozen=True, slots=True)
 class ZoneDifferences:
-    """How a live zone differs from what is desired; everything sorted.
+    """How a live zone differs from the desired one; all fields are sorted.
 
-    `missing`: desired names of which nothing is there. `different`: those that are there otherwise. `orphaned`: records
-    of ours that no desired name accounts for; to be deleted. `foreign`: records that we never wrote; to be left alone.
+    `missing`: desired names without any record. `different`: desired names with other records. `orphaned`: our records that belong
+    to no desired name, which the repair deletes. `foreign`: records that we never wrote, which the repair leaves alone.
     """
 
     missing: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class ZoneDifferences:
 
     @property
     def ours_is_right(self) -> bool:
-        """Whether nothing is to be repaired; foreign records don't count."""
+        """True if there is nothing to repair; foreign records don't count."""
         return not (self.missing or self.different or self.orphaned)
 
 
@@ -44,20 +44,20 @@ def compare_zone(
     ours: Collection[str],
     *,
     ignored: Collection[str] = (),
-    unjudged: Collection[str] = (),
+    skipped: Collection[str] = (),
 ) -> ZoneDifferences:
-    """Compare a whole zone, as a transfer gives it, with what should be in it.
+    """Compare a whole transferred zone with the desired records.
 
-    `desired` has by name the records of its delegation (NS and DS at the name, A and AAAA at or below it); a name with no records is
-    not desired. `ours` are the owners that we published or may have published. `ignored` are owners that are neither (the fence's).
-    `unjudged` are names that are being changed: nothing at or below them is looked at.
+    `desired` maps each name to the records of its delegation (NS and DS at the name, A and AAAA at or below it). `ours` are the owners
+    that we published or may have published. `ignored` are owners that are neither (the fence's). `skipped` are names that are being
+    changed: the comparison leaves out all records at or below them.
 
-    A live record of a type that delegations are made of belongs to the desired names that have its owner among their
-    records' owners. One that belongs to none is orphaned when its owner is of `ours`, also below a desired name (glue of a former
-    nameserver), and else foreign, as is every record of another type. Records at the apex are passed over, and so is what
-    a signing server makes by itself (RRSIG, NSEC, NSEC3).
+    A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. If it belongs to none,
+    it is orphaned if its owner is in `ours` (also below a desired name: glue of a former nameserver), otherwise foreign. All records of
+    other types are foreign, except at the apex and those that a signing server creates (RRSIG, NSEC, NSEC3).
 
-    Raises ValueError when `live` has no SOA record: then it is no whole zone, and nothing may be concluded from what it lacks.
+    Raises:
+        ValueError: `live` has no SOA record, so it isn't a whole zone.
     """
     apexes: set[str] = set()
     by_owner: dict[str, list[Record]] = {}
@@ -70,12 +70,12 @@ def compare_zone(
         elif record.type not in _SIGNER_TYPES:
             others.append(record)
     if not apexes:
-        raise ValueError("the live records have no SOA record, so they are no whole zone")
-    passed_over = apexes | set(ignored)
+        raise ValueError("the live records have no SOA record, so they are not a whole zone")
+    excluded = apexes | set(ignored)
 
-    def is_judged(owner: str) -> bool:
-        return owner not in passed_over and (
-            not unjudged or not any(name in unjudged for name in (owner, *ancestors(owner)))
+    def is_compared(owner: str) -> bool:
+        return owner not in excluded and (
+            not skipped or not any(name in skipped for name in (owner, *ancestors(owner)))
         )
 
     missing: list[str] = []
@@ -92,9 +92,9 @@ def compare_zone(
     unclaimed = {
         record
         for owner, at_owner in by_owner.items()
-        if owner not in claimed and is_judged(owner)
+        if owner not in claimed and is_compared(owner)
         for record in at_owner
     }
     orphaned = {record for record in unclaimed if record.owner in ours}
-    foreign = unclaimed - orphaned | {record for record in others if is_judged(record.owner)}
+    foreign = unclaimed - orphaned | {record for record in others if is_compared(record.owner)}
     return ZoneDifferences(tuple(missing), tuple(different), tuple(sorted(orphaned)), tuple(sorted(foreign)))

@@ -1,4 +1,4 @@
-"""Which primary server a platform domain's zone stands on, with our key there: from the settings and its secret's place."""
+"""Find a primary server in the settings, and read our key for it from its file or environment variable."""
 
 import binascii
 import os
@@ -15,10 +15,10 @@ from sublet.secret import Secret
 def find_primary(
     settings: Sequence[PrimarySettings], name: str, environ: Mapping[str, str] | None = None
 ) -> Primary:
-    """Return the primary of this name with its key; the secret is read anew, so that it can be changed while we run.
+    """Return the primary of this name with its key. Each call reads the secret again, so it may change without a restart.
 
     Raises:
-        PrimaryFault: settings: no primary of this name; its key can't be read, or is no base64.
+        PrimaryFault: settings: no primary of this name; its key can't be read, or is not base64.
     """
     found = next((each for each in settings if each.name == name), None)
     if found is None:
@@ -45,5 +45,5 @@ def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> Secret:
     except (binascii.Error, ValueError):
         good = False
     if not good:
-        raise PrimaryFault("settings", f"{place} has no secret in base64 for {primary.name}", certain=True)
+        raise PrimaryFault("settings", f"{place} has no base64 secret for {primary.name}", certain=True)
     return Secret(text.strip())

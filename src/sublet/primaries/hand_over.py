@@ -1,7 +1,7 @@
-"""If a released row and a newer row of the same name both wait for publication, let only the newer one publish.
+"""If a released row and a newer row of the same name both wait for publication, publish only the newer one.
 
-This happens if a name was registered at the same moment at which its former delegation was found in the zone again (`reclaim`; on
-PostgreSQL, where neither transaction saw the other). The former row's removal, when retried, would remove the newer row's delegation.
+This happens on PostgreSQL if a registration and `reclaim` of the same name run at the same time, so that neither transaction sees the
+other. The removal of the released row, when retried, would then remove the delegation of the newer row.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from sublet.subdomains.model import Subdomain
 
 
 def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
-    """Move the owner names of released rows that wait to the rows that now hold their names; return True if there were any.
+    """Move the owner names of waiting released rows to the rows that now hold their names. Return True if there were any.
 
-    Called with the zone locked, before a batch is made of the waiting rows. The holder's update removes these owner names and adds its
-    own in one message. A released row whose name has no holder publishes its own removal.
+    Call it with the zone locked, before building a batch of the waiting rows. The holder's update removes these owner names and adds
+    its own in one message. A released row whose name has no holder publishes its own removal.
     """
     released = [each for each in waiting if each.released_at is not None]
     holders = publish_store.find_holders(tx, {each.fqdn for each in released}) if released else {}

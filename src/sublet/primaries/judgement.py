@@ -1,4 +1,4 @@
-"""What a name server is found to serve, held against what was sent; and the sentences that users are told."""
+"""Compare what a primary serves with what was sent, and the sentences that users read about failures (rules)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,31 +6,33 @@ from sublet.dns.types import Record
 from sublet.dns.verify import matches
 from sublet.primaries.publishing import Item, Result
 
-IN_USE = "The name is in use in the zone by records that the registry did not write; the operator has to look at it."
-NOT_APPLIED = "The name server refused this delegation; the operator has to look at it."
-PARTIAL = "The name server took this delegation and does not serve all of it, or not yet; it is tried again by itself."
-_OURS = "The registry can't publish changes in this zone right now"
+_RETRIED = "The registry tries again."
+_OPERATOR = "The operator has to correct this."
+IN_USE = f"The name is in use: the zone has records of it that the registry did not write. {_OPERATOR}"
+NOT_APPLIED = f"The name server refused this delegation. {_OPERATOR}"
+PARTIAL = f"The name server accepted this delegation, but does not serve all of it yet. {_RETRIED}"
+_ZONE = "The registry can't publish changes in this zone right now"
 SENTENCES = {
-    "unreachable": f"{_OURS}: its name server can't be reached. It is tried again by itself.",
-    "no_answer": f"{_OURS}: its name server does not answer. It is tried again by itself.",
-    "key": f"{_OURS}: its name server does not accept the registry's key. The operator has to look at it.",
-    "clock": f"{_OURS}: the clocks of the registry and its name server differ. The operator has to look at it.",
-    "refused": f"{_OURS}: its name server does not allow them. The operator has to look at it.",
-    "no_updates": f"{_OURS}: its name server takes none at the moment. The operator has to look at it.",
-    "zone": f"{_OURS}: its name server does not hold the zone. The operator has to look at it.",
-    "failure": f"{_OURS}: its name server fails. It is tried again by itself.",
-    "not_understood": f"{_OURS}: its name server does not understand them. The operator has to look at it.",
-    "unsigned": f"{_OURS}: an answer was not signed, and isn't believed. The operator has to look at it.",
-    "fence": f"{_OURS}: the zone was changed by something else. It is tried again by itself.",
-    "read_back": f"{_OURS}: what its name server serves can't be read back. It is tried again by itself.",
-    "too_large": f"{_OURS}: its name server sends too much. The operator has to look at it.",
-    "settings": f"{_OURS}: its name server is not set up. The operator has to look at it.",
+    "unreachable": f"{_ZONE}: its name server can't be reached. {_RETRIED}",
+    "no_answer": f"{_ZONE}: its name server does not answer. {_RETRIED}",
+    "key": f"{_ZONE}: its name server does not accept the registry's key. {_OPERATOR}",
+    "clock": f"{_ZONE}: the clocks of the registry and its name server differ. {_OPERATOR}",
+    "refused": f"{_ZONE}: its name server refuses them. {_OPERATOR}",
+    "no_updates": f"{_ZONE}: its name server accepts none at the moment. {_OPERATOR}",
+    "zone": f"{_ZONE}: its name server does not have the zone. {_OPERATOR}",
+    "failure": f"{_ZONE}: its name server fails. {_RETRIED}",
+    "not_understood": f"{_ZONE}: its name server does not understand them. {_OPERATOR}",
+    "unsigned": f"{_ZONE}: its name server sent an answer without a valid signature. {_OPERATOR}",
+    "fence": f"{_ZONE}: something else changed the zone. {_RETRIED}",
+    "read_back": f"{_ZONE}: its name server does not answer for the changed names. {_RETRIED}",
+    "too_large": f"{_ZONE}: its name server sends too much. {_OPERATOR}",
+    "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
 }
-"""What the user is told of a cause that is not the name's own (docs/operating/trouble.md has what the operator can do)."""
+"""The user's sentence for each cause that concerns the whole zone (docs/operating/trouble.md has what the operator can do)."""
 
 
 def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners at which nothing is to be left; with them the zone's wildcard, to be told apart from that."""
+    """Return the owners that should be empty, sorted; and the zone's wildcard, whose records an answer may have instead."""
     absent = {owner for item in items for owner in unwanted_owners(item)}
     return sorted({*absent, f"*.{zone}"} if absent else absent)
 
@@ -38,9 +40,9 @@ def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
 def without_wildcard(
     zone: str, items: Sequence[Item], served: Mapping[str, tuple[Record, ...]]
 ) -> dict[str, tuple[Record, ...]]:
-    """Return what is served but for what the zone's wildcard makes at owners where nothing is left (RFC 4592, section 3.3.1).
+    """Return the served records without those that the zone's wildcard creates at owners that should be empty (RFC 4592, section 3.3.1).
 
-    A wildcard is the operator's: without this no name of a zone that has one could ever be taken out.
+    The wildcard is the operator's. Without this the registry could never remove a name from a zone that has one.
     """
     wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
     absent = {owner for item in items for owner in unwanted_owners(item)}
@@ -55,12 +57,12 @@ def without_wildcard(
 
 
 def unwanted_owners(item: Item) -> frozenset[str]:
-    """Return the owners at which something of ours is or may be, and nothing is to be left."""
+    """Return the owners that have or may have records of ours, and should be empty."""
     return item.owners - {record.owner for record in item.desired}
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
-    """Published is only what the server answers with exactly, and of which nothing older is left."""
+    """Return a success only if the server answers with exactly the desired records, and no older ones are left."""
     left_over = [owner for owner in unwanted_owners(item) if served[owner]]
     if left_over or not matches(item.desired, served[item.fqdn]):
         return Result(item, error=PARTIAL, cause="partial")

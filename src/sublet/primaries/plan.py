@@ -1,4 +1,4 @@
-"""From what may be published and what is desired to the changes of one zone; refuses what can't be meant."""
+"""Plan the changes of one zone from what may be published and what is desired, and refuse implausible ones (rules)."""
 
 import re
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ _NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<
 
 
 class ImplausiblePlan(Exception):  # noqa: N818 - a fault: the registry or the code is wrong, not a request
-    """The changes would touch what a delegation never touches. Nothing may be sent."""
+    """The changes concern names or types that no delegation has. Nothing may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneChanges:
-    """What is to change in one zone, both parts sorted.
+    """The changes of one zone; both parts are sorted.
 
-    At each of `delete_owners` every type of `DELEGATION_TYPES` is deleted (by type: a server may refuse or over-fulfil "ANY"); then
+    At each of `delete_owners` every type of `DELEGATION_TYPES` is deleted. A deletion of "ANY" might be refused, or delete too much. Then
     `adds` are added.
     """
 
@@ -31,10 +31,10 @@ class ZoneChanges:
 
 
 def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[Record]) -> ZoneChanges:
-    """Return the changes that leave, at the names that may be published, exactly the desired records.
+    """Return the changes that leave exactly the desired records at the names that may be published.
 
-    `may_be_published` are all owners at which an earlier update of ours may have put something. `desired` are whole delegations
-    (`records.delegation_records`). Names are canonical. Not checked: that new owners are free in the zone (a prerequisite of the
+    `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` are whole delegations
+    (`records.delegation_records`). Names are canonical. Not checked: that new owners are unused in the zone (a prerequisite of the
     update), and the rdata.
 
     Raises:
@@ -53,7 +53,7 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
             raise ImplausiblePlan(f"{record.owner} would get a record of type {record.type!r}")
         if ttls_seconds.setdefault((record.owner, record.type), record.ttl_seconds) != record.ttl_seconds:
             raise ImplausiblePlan(f"the {record.type} records of {record.owner} have more than one TTL")
-        # Either would be served as authoritative data of the parent zone.
+        # The server would serve either of these as authoritative data of the parent zone.
         if record.type == "DS" and record.owner not in delegated:
             raise ImplausiblePlan(f"{record.owner} would get DS records and no NS records")
         if record.type in ("A", "AAAA") and delegated.isdisjoint((record.owner, *ancestors(record.owner))):
@@ -62,10 +62,10 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
 
 
 def is_publishable(owner: str, zone: str) -> bool:
-    """Tell whether a delegation of a zone may have records at an owner: a canonical host name strictly below the zone."""
+    """True if a delegation of the zone may have records at this owner: a canonical host name strictly below the zone."""
     return is_below(owner, zone) and _NAME.fullmatch(owner) is not None and len(owner) <= NAME_OCTETS_MAX
 
 
 def implausible_deletions(deleting: int, total: int) -> bool:
-    """Tell whether a run that deletes that many of all names must stop and ask: more than 20, and more than 1 % of them."""
+    """True if a run that deletes `deleting` of `total` names must stop and ask the operator: more than 20, and more than 1 %."""
     return deleting > DELETIONS_ALWAYS_PLAUSIBLE and deleting * 100 > total

@@ -1,6 +1,6 @@
-"""The connection to a primary server: signed UPDATE messages, the fence and the whole zone, over TCP with TSIG (RFC 8945).
+"""Signed messages to a primary server and its signed answers, over TCP with TSIG (RFC 8945).
 
-No answer is believed that isn't signed with our key. What went wrong is told by a cause, one of `CAUSES`.
+Answers count only if they are signed with our key. Each `PrimaryFault` has a cause from `CAUSES`.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ CAUSES = {
     "key": "the name server does not know our key, or has another secret for it",
     "clock": "the clocks of the name server and of this host are too far apart",
     "refused": "the name server does not allow this update",
-    "no_updates": "the name server takes no updates of this zone now, whatever they have: frozen, switched off, a secondary",
-    "zone": "the name server does not hold this zone as its primary",
-    "failure": "the name server failed over this update",
+    "no_updates": "the name server refuses every update of this zone: it is frozen, a secondary, or has updates switched off",
+    "zone": "the name server is not a primary of this zone",
+    "failure": "the name server failed to apply this update",
     "not_understood": "the name server does not understand this update",
-    "unsigned": "an answer was not signed with our key, and isn't believed",
-    "fence": "the zone is not as it was left: something else has changed it",
-    "in_use": "the name is in use in the zone by records that the registry did not write",
-    "partial": "the name server accepted the update and does not serve what was sent",
-    "read_back": "what the name server serves can't be read back",
-    "too_large": "the zone is larger than is taken at once, or the name server sends it without end",
-    "settings": "the settings don't have what is needed to reach the name server",
+    "unsigned": "an answer was not signed with our key, so it was ignored",
+    "fence": "something else has changed the zone since the registry's last update",
+    "in_use": "the zone has records at the name that the registry did not write",
+    "partial": "the name server accepted the update, but does not serve what was sent",
+    "read_back": "the name server does not answer questions for the changed names",
+    "too_large": "the zone is larger than 4 GiB, or the name server sends it without end",
+    "settings": "the settings don't have the name server's address or key",
 }
-"""Why something can't be published, with what it means: for the operator, the metrics and docs/operating/trouble.md."""
+"""Why a change can't be published, with the meaning: for the operator, the metrics and docs/operating/trouble.md."""
 
 _BY_RCODE = {
     dns.rcode.REFUSED: "refused",
@@ -62,9 +62,9 @@ _BY_RCODE = {
 
 
 class PrimaryFault(Exception):  # noqa: N818 - named for whose fault it is
-    """A primary did not do what it was asked: `cause` is one of `CAUSES`, `str()` tells more, for the operator.
+    """A request to a primary failed: `cause` is one of `CAUSES`, `str()` has details for the operator.
 
-    `certain` tells that a signed answer says so; otherwise what was asked may have been done, or may yet be.
+    `certain` is True if a signed answer says so. Otherwise the primary may have done what was asked, or may still do it.
     """
 
     def __init__(self, cause: str, detail: str, *, certain: bool = False) -> None:
@@ -74,7 +74,7 @@ class PrimaryFault(Exception):  # noqa: N818 - named for whose fault it is
 
 
 class _NoSignature(PrimaryFault):
-    """An answer that has no signature; `rcode` is what it says, which nobody vouches for."""
+    """An answer without a signature; `rcode` is its unauthenticated response code."""
 
     def __init__(self, detail: str, rcode: dns.rcode.Rcode) -> None:
         super().__init__("unsigned", detail)
@@ -83,21 +83,21 @@ class _NoSignature(PrimaryFault):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What stands at the fence of a zone (None: nothing at all), and the zone's serial."""
+    """The value of a zone's fence (None if it has none), and the zone's serial."""
 
     value: str | None
     serial: int
 
 
 FUDGE_SECONDS = 300
-"""By how much our clock and a server's may differ (RFC 8945, section 10)."""
+"""How far our clock and a server's may differ (RFC 8945, section 10)."""
 _FUDGE_MAX_SECONDS = 65535
 
 
 async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, timeout_seconds: float) -> None:
-    """Send an UPDATE and return once a signed NOERROR says that it was applied.
+    """Send an UPDATE and return when a signed NOERROR has confirmed it.
 
-    That says nothing of what the server made of it (`read_back` does).
+    Not checked: what the server serves after it (see `read_back`).
 
     Raises:
         PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,
@@ -106,14 +106,14 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
     _sign(primary, message)
     async with connection(primary, timeout_seconds) as (reader, writer):
         response = await _ask(primary, message, reader, writer)
-    refuse_unless_good(primary, response)
+    raise_for_rcode(primary, response)
 
 
 async def takes_updates(primary: Primary, zone: str, *, timeout_seconds: float) -> bool:
-    """Tell whether a server takes an update of the zone that changes nothing.
+    """True if a server accepts an empty update of the zone.
 
-    It says nothing of rights, which are held against what an update has. A server refuses even this one where it takes none at
-    all: frozen (Knot, BIND), a secondary (BIND), updates switched off (PowerDNS).
+    Rights don't matter, because servers check them against the records of an update. A server refuses an empty update if it accepts
+    none at all: the zone is frozen (Knot, BIND), the server is a secondary (BIND), or updates are switched off (PowerDNS).
     """
     try:
         await send_update(
@@ -125,22 +125,21 @@ async def takes_updates(primary: Primary, zone: str, *, timeout_seconds: float) 
 
 
 async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> Fence:
-    """Return what stands at the fence of a zone, and the zone's serial.
+    """Return the fence of a zone, and the zone's serial.
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned, zone, failure, not_understood; fence (what stands there is
-            nothing that we ever put there).
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned, zone, failure, not_understood; fence (its records are not ours).
     """
     try:
         return await _read_fence(primary, zone, timeout_seconds)
     except _NoSignature as fault:
-        # What a server says of a key that it does not know, or of a zone that it does not hold, it often can't sign.
+        # Servers often can't sign their answer if they don't know the key or the zone.
         if fault.rcode == dns.rcode.REFUSED:
-            raise PrimaryFault("zone", f"{primary.name} answers REFUSED: it does not hold {zone}") from fault
+            raise PrimaryFault("zone", f"{primary.name} answers REFUSED: it does not have {zone}") from fault
         if fault.rcode != dns.rcode.NOTAUTH:
             raise
-    # PowerDNS says the same, and no more, of a wrong key and of a wrong clock.
-    if await _is_good_at_any_time(primary, zone, timeout_seconds):
+    # PowerDNS gives the same answer for a wrong key and for a wrong clock.
+    if await _accepts_key_at_any_time(primary, zone, timeout_seconds):
         raise PrimaryFault("clock", f"the clock of {primary.name} is more than {FUDGE_SECONDS} s from ours")
     raise PrimaryFault(
         "key", f"{primary.name} does not know the key {primary.key.name}, or has another secret for it"
@@ -153,16 +152,16 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
         questions = [(fence_name(zone), "TXT"), (zone, "SOA"), (f"*.{zone}", "TXT")]
         for name, rdtype in questions:
             if len(answers) == 2 and all(map(_is_fence, answers[0])):
-                break  # the wildcard is asked for only where what stands at the fence isn't ours
+                break  # the wildcard matters only if the records at the fence aren't ours
             query = dns.message.make_query(name, rdtype, flags=0)
             _sign(primary, query)
             response = await _ask(primary, query, reader, writer)
             if response.rcode() == dns.rcode.REFUSED:
                 raise PrimaryFault(
-                    "zone", f"{primary.name} answers REFUSED: it does not hold {zone}", certain=True
+                    "zone", f"{primary.name} answers REFUSED: it does not have {zone}", certain=True
                 )
             if response.rcode() != dns.rcode.NXDOMAIN:
-                refuse_unless_good(primary, response)
+                raise_for_rcode(primary, response)
             if not response.flags & dns.flags.AA:
                 raise PrimaryFault("zone", f"{primary.name} has no authority for {zone}", certain=True)
             answers.append([rdata for rrset in response.answer for rdata in rrset])
@@ -171,7 +170,7 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
     if not serials:
         raise PrimaryFault("zone", f"{primary.name} has no SOA record for {zone}", certain=True)
     if texts and wildcards and set(texts) == set(wildcards[0]):
-        texts = []  # nothing stands there: the zone's wildcard makes it, for any name (RFC 4592)
+        texts = []  # the zone's wildcard creates these for any name that doesn't exist (RFC 4592)
     if len(texts) > 1 or not all(map(_is_fence, texts)):
         raise PrimaryFault(
             "fence", f"{fence_name(zone)} has TXT records that are not the registry's", certain=True
@@ -187,10 +186,10 @@ def _is_fence(rdata: dns.rdata.Rdata) -> bool:
     return is_fence(_text(rdata))
 
 
-async def _is_good_at_any_time(primary: Primary, zone: str, timeout_seconds: float) -> bool:
-    """Tell whether a server takes our key if it is asked to look over 18 hours of difference, all that a fudge can say.
+async def _accepts_key_at_any_time(primary: Primary, zone: str, timeout_seconds: float) -> bool:
+    """True if a server accepts our key when the clocks may differ by the largest fudge, 18 hours.
 
-    The query only reads: that anybody may send it again for as long does no harm.
+    The query only reads, so a replay within that time does no harm.
     """
     query = dns.message.make_query(zone, "SOA", flags=0)
     _sign(primary, query, fudge_seconds=_FUDGE_MAX_SECONDS)
@@ -208,7 +207,7 @@ _SOA = dns.rdtypes.ANY.SOA.SOA
 
 @asynccontextmanager
 async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a TCP connection, and tell what goes wrong on it as a PrimaryFault."""
+    """Open a TCP connection, and raise its failures as a `PrimaryFault`."""
     try:
         async with connected((primary.address, primary.port), timeout_seconds) as streams:
             yield streams
@@ -218,7 +217,7 @@ async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[
 
 
 def keyring(primary: Primary) -> dict[dns.name.Name, dns.tsig.Key]:
-    """Return our key on this primary, as dnspython takes it."""
+    """Return our key on this primary as dnspython's keyring."""
     name = dns.name.from_text(primary.key.name)
     return {name: dns.tsig.Key(name, primary.key.secret.reveal(), primary.key.algorithm)}
 
@@ -230,20 +229,20 @@ def _sign(primary: Primary, message: dns.message.Message, fudge_seconds: int = F
 async def _ask(
     primary: Primary, query: dns.message.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> dns.message.Message:
-    """Send a signed message and return its answer, which is signed; what its TSIG record tells is raised."""
+    """Send a signed message and return its signed answer; raises as `read_signed`."""
     writer.write(query.to_wire(prepend_length=True))
     response = read_signed(primary, await read_message(reader), query)
     if not query.is_response(response):
-        raise PrimaryFault("unsigned", f"{primary.name} answered what it was not asked")
+        raise PrimaryFault("unsigned", f"{primary.name} answered another question")
     return response
 
 
 def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dns.message.Message:
-    """Return the message in `wire`, which is signed with our key in answer to `query`.
+    """Return the message in `wire`, an answer to `query` that is signed with our key.
 
     Raises:
-        PrimaryFault: key, clock (the server says so of our message, or we of its), unsigned (no signature or a wrong one, no
-            message).
+        PrimaryFault: key, clock (by the server's answer, or by ours when we verify it), unsigned (no or a wrong signature, not a
+            DNS message).
     """
     with signature_faults(primary):
         claimed = dns.message.from_wire(wire, keyring=False)
@@ -253,12 +252,15 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
         try:
             return dns.message.from_wire(wire, keyring=keyring(primary), request_mac=query.mac)
         except (dns.tsig.PeerBadTime, dns.tsig.BadTime):
-            raise PrimaryFault("clock", _clocks(primary, _ahead_seconds(query, claimed))) from None
+            ahead_seconds = _ahead_seconds(query, claimed)
+            how = "ahead of" if ahead_seconds > 0 else "behind"
+            detail = f"the clock of {primary.name} is {abs(ahead_seconds)} s {how} ours"
+            raise PrimaryFault("clock", detail) from None
 
 
 @contextmanager
 def signature_faults(primary: Primary) -> Iterator[None]:
-    """Tell what dnspython finds wrong with a message or its signature as a PrimaryFault: key, clock, unsigned."""
+    """Raise dnspython's errors of a message or its signature as a `PrimaryFault`: key, clock, unsigned."""
     name = primary.name
     try:
         yield
@@ -273,7 +275,7 @@ def signature_faults(primary: Primary) -> Iterator[None]:
 
 
 def _ahead_seconds(query: dns.message.Message, response: dns.message.Message) -> int:
-    """Return by how much the clock of the server is ahead by a response's TSIG record (RFC 8945, section 5.2.3)."""
+    """Return how far the server's clock is ahead, by a response's TSIG record (RFC 8945, section 5.2.3)."""
     asked, answered = _tsig(query), _tsig(response)
     theirs = answered.time_signed
     if answered.error == dns.rcode.BADTIME and len(answered.other) == 6:
@@ -282,21 +284,11 @@ def _ahead_seconds(query: dns.message.Message, response: dns.message.Message) ->
 
 
 def _tsig(message: dns.message.Message) -> dns.rdtypes.ANY.TSIG.TSIG:
-    """Return the TSIG record of a message that has one."""
     return cast("dns.rdtypes.ANY.TSIG.TSIG", cast("dns.rrset.RRset", message.tsig)[0])
 
 
-def _clocks(primary: Primary, ahead_seconds: int) -> str:
-    how = "ahead of" if ahead_seconds > 0 else "behind"
-    return f"the clock of {primary.name} is {abs(ahead_seconds)} s {how} ours"
-
-
-def refuse_unless_good(primary: Primary, response: dns.message.Message) -> None:
-    """Let a signed NOERROR pass.
-
-    Raises:
-        PrimaryFault: by the response code, certain.
-    """
+def raise_for_rcode(primary: Primary, response: dns.message.Message) -> None:
+    """Raise a certain `PrimaryFault` by the code of a signed response, unless it is NOERROR."""
     rcode = response.rcode()
     if rcode != dns.rcode.NOERROR:
         cause = _BY_RCODE.get(rcode, "not_understood")

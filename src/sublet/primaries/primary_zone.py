@@ -1,4 +1,4 @@
-"""A zone on a primary: changed by UPDATE messages with a fence, and read back from the same server."""
+"""Change a zone on a primary by UPDATE messages with a fence, and read it back from the same server."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -20,23 +20,23 @@ from sublet.primaries.update import build_update
 from sublet.processes.leased import under
 
 TIMEOUT_SECONDS = 5.0
-"""How long a primary may take for one message, and for being read back."""
+"""The timeout of one message to a primary, and of reading back a batch."""
 
 OF_THE_BATCH = frozenset({"in_use", "refused", "failure", "not_understood"})
-"""Causes that may lie in the content of a message; the others concern the whole zone."""
+"""Causes that the content of a message may have; the others concern the whole zone."""
 
 _ASK_AGAIN = frozenset({"no_answer", "key", "unsigned"})
-"""Causes after which the message may have been applied, or which reading the fence tells apart."""
+"""Causes after which the fence is read: the message may have been applied, or the answer shows the real cause."""
 
 FindPrimary = Callable[[str], Primary]
 log = structlog.get_logger()
 
 
-class BatchRefused(Exception):  # noqa: N818 - the name server's answer, no fault of ours
-    """A batch was refused whole, and nothing of it is in the zone, for this cause.
+class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an error of ours
+    """The server refused a whole batch for this cause, and nothing of it is in the zone.
 
-    An unsigned answer may say so too ("refused", by Knot): that is certain once a later update has replaced the fence.
-    `was_sent` tells that a server refused it; otherwise it was not even sent.
+    The answer may be unsigned ("refused", by Knot). Then this becomes certain when a later update has replaced the fence.
+    `was_sent` is False if the batch was refused here, before it was sent.
     """
 
     def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
@@ -46,21 +46,18 @@ class BatchRefused(Exception):  # noqa: N818 - the name server's answer, no faul
 
 
 class BatchStale(Exception):  # noqa: N818 - as above
-    """The zone has changed since the batch was begun, so nothing of it was applied: it has to be begun again."""
+    """The zone has changed since the batch was begun, so the server applied nothing of it. Begin the batch again."""
 
 
 ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
-"""Reads back what is served after a change, and returns the outcome of each name.
-
-Raises PrimaryFault where nothing can be read back.
-"""
+"""Reads back the changed names, and returns the result of each. Raises `PrimaryFault` if the server can't be read back."""
 
 
 class PrimaryZone:
     """One zone on a primary; `find_primary` returns a primary with its key by its name.
 
-    It remembers whether the fence is known for certain. When it isn't (at first, after another worker had the zone, after an
-    uncertain answer), it asks the primary before the next update.
+    The fence is uncertain at first, after another worker had the zone, and after an uncertain answer. Then the primary is asked for
+    it before the next update.
     """
 
     def __init__(self, db: Database, find_primary: FindPrimary) -> None:
@@ -70,12 +67,12 @@ class PrimaryZone:
         self._epoch: int | None = None
 
     async def change(self, batch: Batch) -> ReadBack:
-        """Change the zone by a batch; return what reads it back. Other names may be sent before that is done.
+        """Change the zone by a batch, and return the function that reads it back. The next batch may be sent before that.
 
         Raises:
-            BatchRefused: nothing was applied; halves of the batch may be.
-            BatchStale: nothing was applied; the same batch may be, begun again.
-            PrimaryFault: nothing can be published in this zone now; whether the batch was applied is not known.
+            BatchRefused: nothing was applied. Smaller batches may succeed.
+            BatchStale: nothing was applied. Begin the batch again.
+            PrimaryFault: no change can be published in this zone now. The batch may have been applied.
             Unavailable: the database can't be used.
         """
         try:
@@ -93,7 +90,7 @@ class PrimaryZone:
         except PrimaryFault as fault:
             if fault.cause == "unreachable":
                 await self._forget(batch)
-            await self._understand(primary, batch, fault)
+            await self._interpret(primary, batch, fault)
         # The next message expects the fence that this one has set.
         await self._db.write(
             under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
@@ -102,7 +99,7 @@ class PrimaryZone:
         return partial(self._read_back, primary, batch)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
-        """Return the primary, whose fence is certain then, and the message to send."""
+        """Make sure that the fence is certain, and return the primary and the message to send."""
         primary = self._find_primary(batch.primary)
         epoch = None if batch.lease is None else batch.lease.epoch
         if not self._is_certain or epoch != self._epoch:
@@ -124,11 +121,11 @@ class PrimaryZone:
             raise BatchRefused("refused", str(error), was_sent=False) from error
 
     async def _forget(self, batch: Batch) -> None:
-        """Forget a message of which nothing was sent, which can't be applied later."""
+        """Delete the note of a message that was not sent, and so can't be applied later."""
         await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
-        """Derive from the fence which earlier messages were applied; if it has changed, the batch is stale."""
+        """Read the fence and store which earlier messages were applied. Raise `BatchStale` if the fence has changed."""
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         meaning = await self._db.write(
             under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
@@ -139,17 +136,17 @@ class PrimaryZone:
         if meaning != "same":
             raise BatchStale
 
-    async def _understand(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
-        """Return if the message was applied after all; else raise what its failure means.
+    async def _interpret(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
+        """Return if the message was applied in spite of the fault; otherwise raise what the fault means.
 
-        A signed answer about the fence tells more than an unsigned failure, and most failures about keys are unsigned.
+        Most faults of keys are unsigned, so a signed answer about the fence is more reliable.
         """
         if not fault.certain and fault.cause not in _ASK_AGAIN:
             raise fault
         try:
             found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
-        except PrimaryFault as told:
-            raise (fault if fault.certain or fault.cause == "no_answer" else told) from None
+        except PrimaryFault as reading:
+            raise (fault if fault.certain or fault.cause == "no_answer" else reading) from None
         if fault.cause == "unsigned":
             raise fault
         if found.value == batch.next_fence:
@@ -160,8 +157,12 @@ class PrimaryZone:
         self._is_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault
-        if fault.cause == "key":  # the fence was read with it: so Knot says that the key may not do this
-            fault = PrimaryFault("refused", f"{primary.name} does not allow it to the key {primary.key.name}")
+        if (
+            fault.cause == "key"
+        ):  # the key is good, because it read the fence: Knot answers so if the key lacks a right
+            fault = PrimaryFault(
+                "refused", f"{primary.name} does not allow this update with the key {primary.key.name}"
+            )
         elif not fault.certain:
             raise fault
         if fault.cause in OF_THE_BATCH and batch.items:

@@ -1,7 +1,7 @@
-"""Have our records in a zone on a primary repaired (`sublet zone repair`, and the worker): the publisher publishes them again.
+"""Repair our records in a zone on a primary (`sublet zone repair`, and the worker): the publisher publishes them again.
 
-A large repair takes many transactions, so that other work goes on between them: `begin_repair`, then `republish` and `reclaim` with
-a bounded number of names each, then `end_repair`. Each may be repeated.
+A repair runs in several transactions, so that a large one doesn't block other work: `begin_repair`, then `republish`, `reclaim` and
+`store_foreign` with a bounded number of rows each, then `end_repair`. Each may be repeated.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -26,7 +26,7 @@ from sublet.subdomains import store
 
 T = TypeVar("T")
 STEP_MAX = 500
-"""Most rows in one transaction of a repair."""
+"""The most rows in one transaction of a repair."""
 
 
 async def repair(
@@ -39,13 +39,13 @@ async def repair(
     force: bool = False,
     lease: Lease | None = None,
 ) -> str | None:
-    """Store what a check found and have it repaired; return why nothing is removed, if the brake stops that.
+    """Store the results of a check and repair the zone. Return why removals were stopped, or None if they were not.
 
-    After a crash in between the zone is checked again. `lease` is the worker's; the operator needs none.
+    If a crash interrupts it, the next check finds the rest. `lease` is the worker's; the operator needs none.
 
-    Raises:
-        Conflict: the zone was moved to another server.
+    Raises, in this order:
         LeaseLost: another worker has taken the lease.
+        Conflict: the zone has moved to another server.
     """
     repairs = found.repairs
     reason = await db.write(
@@ -57,42 +57,42 @@ async def repair(
         for leftovers in _steps((*repairs.leftovers, *repairs.reclaimed)):
             await db.write(under, lease, reclaim, platform_domain_id, leftovers)
     for gone in _steps(found.foreign_gone):
-        await db.write(under, lease, note_foreign, platform_domain_id, primary, gone, ())
+        await db.write(under, lease, store_foreign, platform_domain_id, primary, gone, ())
     for new in _steps(found.foreign_new):
-        await db.write(under, lease, note_foreign, platform_domain_id, primary, (), new)
+        await db.write(under, lease, store_foreign, platform_domain_id, primary, (), new)
     serial = found.serial if repairs.is_settled else None
     await db.write(under, lease, end_repair, platform_domain_id, serial, found.rebuilt_at)
     return reason
 
 
-def _steps(things: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(things), STEP_MAX):
-        yield things[start : start + STEP_MAX]
+def _steps(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(rows), STEP_MAX):
+        yield rows[start : start + STEP_MAX]
 
 
 def stop_reason(found: Repairs) -> str | None:
-    """Return why a repair has to stop and ask the operator before it removes anything; None if it needn't."""
+    """Return why a repair must ask the operator before it removes records, or None if it need not."""
     count = len({each.fqdn for each in found.leftovers})  # a name with glue has several owners
     if not implausible_deletions(count, found.names):
         return None
     return (
-        f"{counted(count, 'name')} would lose their records, which is implausible; look at `sublet zone check`, "
-        "then repeat with --force if that is right."
+        f"{counted(count, 'name')} would lose their records, which is implausible. Look at `sublet zone check`, "
+        "then run `sublet zone repair --force` if the registry is right."
     )
 
 
 def begin_repair(
     tx: Tx, actor: Actor, platform_domain_id: int, primary: str, found: Repairs, *, force: bool = False
 ) -> str | None:
-    """Store what a check of a zone found, and why nothing may be removed from it, if so; return the latter.
+    """Store the results of a check. Return why removals are stopped, or None if they are not.
 
     Raises:
-        Conflict: the zone stands on another server by now.
+        Conflict: the zone has moved to another server.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        raise Conflict("The zone was moved to another server while it was checked. Check it again.")
+        raise Conflict("The zone moved to another server during the check. Check it again.")
     reason = None if force else stop_reason(found)
     before = zone_state_store.find_zone_state(tx, platform_domain_id)
     zone_state_store.update_zone_state(
@@ -108,7 +108,7 @@ def begin_repair(
         repair_stopped_reason=reason,
     )
     zone_store.replace_apex_keys(tx, platform_domain_id, platform_domain.domain, found.apex_keys)
-    _record(tx, actor, platform_domain_id, found, stopped=reason is not None)
+    _record_repair(tx, actor, platform_domain_id, found, stopped=reason is not None)
     if reason is not None and before.repair_stopped_at is None:
         after = {"reason": reason}
         audit.record(
@@ -118,16 +118,16 @@ def begin_repair(
 
 
 def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -> None:
-    """Have names of a zone published again, as they are stored."""
+    """Have the publisher publish these names of a zone again."""
     zone_store.lock_zone(tx, platform_domain_id)
     store.republish(tx, subdomain_ids)
 
 
 def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
-    """Have the records at owners of ours removed by the row that holds their name now, or else by the row that last did.
+    """Assign leftover owners to the row that holds their name, or to the last holder's row, and publish these rows again.
 
-    The same update adds what the holder wants there. A name that is being registered at the same moment is handled later, by
-    `hand_over`.
+    The update of such a row removes the leftover records and adds the holder's own. `hand_over` handles a name that is being registered
+    at the same time.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     holders = publish_store.find_holders(tx, {each.fqdn for each in leftovers})
@@ -139,27 +139,26 @@ def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) ->
     store.republish(tx, again)
 
 
-def note_foreign(
+def store_foreign(
     tx: Tx, platform_domain_id: int, primary: str, gone: Sequence[Record], new: Sequence[Record]
 ) -> None:
-    """Store which records of a zone on a primary are not ours: names at or above them can't be registered."""
+    """Update the stored foreign records of a zone on a primary: names at or above them can't be registered."""
     zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
-        return  # the zone was moved to another server
+        return  # the zone has moved to another server
     zone_store.delete_these_records(tx, platform_domain_id, gone)
     zone_store.insert_records(tx, platform_domain_id, new)
 
 
 def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: datetime | None) -> None:
-    """Store that a check is over and its repair begun; `rebuilt_at` is the zone's as the check began.
+    """Store that a check is over; `rebuilt_at` is that of the zone's state when the check began.
 
-    At `serial` the zone isn't checked again; None where another check may find something else. While the repair is stopped the zone
-    stays marked as rebuilt, because which of its records are ours is not stored yet.
+    The zone isn't checked again at `serial`; None if another check may find something else. While the repair is stopped the zone stays
+    marked as rebuilt, because the registry hasn't stored yet which of its records are ours.
     """
-    zone_store.lock_zone(
-        tx, platform_domain_id
-    )  # or a rebuild that is found at this moment would be forgotten
+    # Without the lock, a rebuild that the publisher finds at the same time would be lost.
+    zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     values: dict[str, object] = {"checked_serial": serial}
     if state.rebuilt_at == rebuilt_at and state.repair_stopped_at is None:
@@ -167,7 +166,7 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
     zone_state_store.update_zone_state(tx, platform_domain_id, **values)
 
 
-def _record(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool = False) -> None:
+def _record_repair(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool) -> None:
     leftovers = () if stopped else (*found.leftovers, *found.reclaimed)
     again = {*found.wrong_ids, *(each.subdomain_id for each in leftovers)}
     if again:

@@ -1,7 +1,7 @@
-"""The watch over the name servers of zones on primaries: the serial of each, and since when a secondary is behind.
+"""Monitor the name servers of zones on primaries: the serial of each, and since when a secondary is behind.
 
-It asks without a key (`dns.serial`), and keeps the answers in memory, for the metrics and the log. Zones on the built-in name server
-are not watched: it gives no transfers, so they have no secondaries.
+The questions need no key (`dns.serial`). The answers stay in memory, for the metrics and the log. Zones on the built-in name server
+aren't monitored: it gives no transfers, so they have no secondaries.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ TIMEOUT_SECONDS = 2.0
 FOLLOW_SECONDS = 10.0
 """How long a secondary may be behind before its standing says so."""
 HISTORY_MAX = 1000
-"""The most serials of a primary that are remembered; when there are more, every other one is dropped."""
+"""The most serials of a primary that are kept; beyond that every other one is dropped."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
-WELL = frozenset({"current", "unjudged"})
+HEALTHY = frozenset({"current", "unjudged"})
 log = structlog.get_logger()
 
 
@@ -59,7 +59,7 @@ class Standing:
 
 @dataclass(slots=True)
 class _Watched:
-    """What is remembered of a zone between looks; instants are of the monotonic clock."""
+    """The state of a zone between looks; instants are by the monotonic clock."""
 
     primary: str
     history: list[tuple[int, float]] = field(default_factory=list)
@@ -70,16 +70,17 @@ class _Watched:
 
 
 class ServerWatch:
-    """Asks all name servers; `standings` has the last answers, in the order of the platform domains and their secondaries."""
+    """Asks all name servers; `standings` has the last results, by platform domain: the primary, then its secondaries."""
 
     def __init__(
         self, db: Database, find_primary: FindPrimary, monotonic: Monotonic = monotonic_seconds
     ) -> None:
         self._db = db
-        self._questions = SerialQuestions(find_primary, TIMEOUT_SECONDS)
+        self._find_primary = find_primary
+        self._questions = SerialQuestions(TIMEOUT_SECONDS)
         self._monotonic = monotonic
         self._watched: dict[str, _Watched] = {}
-        self._told: dict[tuple[str, str, str], str] = {}
+        self._logged: dict[tuple[str, str, str], str] = {}
         self.standings: tuple[Standing, ...] = ()
 
     async def run(self) -> None:
@@ -98,11 +99,10 @@ class ServerWatch:
         self.standings = tuple(standing for of_zone in found for standing in of_zone)
         here = {zone.domain for zone in zones}
         self._watched = {zone: watched for zone, watched in self._watched.items() if zone in here}
-        self._tell(self.standings)
+        self._log_changes(self.standings)
 
     async def _look_at(self, zone: PlatformDomain) -> list[Standing]:
-        """Ask the servers of one zone."""
-        primary, answers = await self._questions.ask_servers(zone)
+        primary, answers = await self._questions.ask_servers(zone, self._find_primary)
         now = self._monotonic()
         watched = self._watched.setdefault(zone.domain, _Watched(zone.primary))
         if watched.primary != zone.primary:
@@ -115,7 +115,7 @@ class ServerWatch:
                 host: watched.last_serials.get(host, primary.serial) if serial is None else serial
                 for host, serial in answered.items()
             }
-            _remember(watched, primary.serial, now)
+            _add_serial(watched, primary.serial, now)
         standing = "away" if primary.serial is None else "current"
         first = Standing(
             zone.domain,
@@ -132,16 +132,16 @@ class ServerWatch:
         )
         return [first, *rest]
 
-    def _tell(self, standings: Iterable[Standing]) -> None:
-        """Log changes of a standing; for a server that is new only a standing that is not well."""
-        told = {}
+    def _log_changes(self, standings: Iterable[Standing]) -> None:
+        """Log changed standings; a new server counts as having been current."""
+        logged = {}
         for each in standings:
             key = (each.zone, each.role, each.server)
-            before = self._told.get(key, "current")
-            # An unjudged secondary may be as before; the line of its primary says what is wrong.
-            told[key] = before if each.standing == "unjudged" and before != "away" else each.standing
-            if told[key] != before:
-                write = log.info if each.standing in WELL else log.warning
+            before = self._logged.get(key, "current")
+            # Not logged: the log line of its primary says what is wrong.
+            logged[key] = before if each.standing == "unjudged" and before != "away" else each.standing
+            if logged[key] != before:
+                write = log.info if each.standing in HEALTHY else log.warning
                 write(
                     "name_server_standing",
                     zone=each.zone,
@@ -151,15 +151,15 @@ class ServerWatch:
                     before=before,
                     detail=each.detail,
                 )
-        self._told = told
+        self._logged = logged
 
 
 def _list_zones(tx: Tx) -> list[PlatformDomain]:
     return [each for each in platform_domain_store.list_platform_domains(tx) if each.primary]
 
 
-def _remember(watched: _Watched, serial: int, now: float) -> None:
-    """Append the primary's serial to its history, if it is new; drop what no secondary lacks, and every other one beyond `HISTORY_MAX`."""
+def _add_serial(watched: _Watched, serial: int, now: float) -> None:
+    """Append the primary's serial to its history, if it is new. Drop serials that all secondaries have, and those beyond `HISTORY_MAX`."""
     history = watched.history
     if history and history[-1][0] != serial and not is_newer(serial, history[-1][0]):
         history.clear()  # the primary was rebuilt from an older zone

@@ -1,4 +1,4 @@
-"""The SQL of publishing: which names wait, and the outcomes of attempts."""
+"""The SQL of publishing: the names that wait, and the outcomes of attempts."""
 
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ from sublet.subdomains.store import (
     subdomains,
 )
 
-# A next attempt further away than the longest pause was set by a clock that was wrong.
+# An attempt that is due later than the longest back-off was scheduled while the clock was wrong.
 _DUE = or_(
     subdomains.c.next_attempt_at.is_(None),
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
-# From one platform domain with names that wait to the next, by the index: the many of which none does are not even looked at. In an
-# order, since PostgreSQL takes nearly all names for unpublished, and would read them until it finds one.
+# A recursive query that steps by index from one platform domain with waiting names to the next, and so reads no rows of the others.
+# With the ORDER BY PostgreSQL uses the index; it estimates that nearly all names are unpublished, and would scan the table without it.
 _OF = subdomains.c.platform_domain_id
 _FIRST = (
     select(_OF).where(UNPUBLISHED & _DUE).order_by(_OF, subdomains.c.generation_at, subdomains.c.id).limit(1)
@@ -63,9 +63,9 @@ def _due(tx: Tx) -> dict[str, object]:
 
 
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
-    """Under which platform domains does a name wait whose time for an attempt has come, and whose zone doesn't rest?
+    """Return the ids of the platform domains, sorted, that have a name due for an attempt, and whose zone isn't backing off.
 
-    Asked several times a second: the first name of each ends the search, however many wait.
+    The publisher calls this several times a second, so it reads only one waiting name of each platform domain.
     """
     return sorted(row[0] for row in _WAITING_PLATFORM_DOMAINS.all(tx, **_due(tx)))
 
@@ -77,9 +77,9 @@ def list_waiting(
     among: Collection[int] | None = None,
     besides: Collection[int] = (),
 ) -> list[Subdomain]:
-    """Which names of this platform domain wait for publication? Those longest unchanged first: a fair order.
+    """Return names of this platform domain that wait for publication and are due, those that wait longest first.
 
-    `among` are the ids of those that are asked about, None for all; `besides` of those that are not, where all are.
+    `among` limits the result to these ids. `besides` excludes ids, and is ignored with `among`.
     """
     asked = {**_due(tx), "of": platform_domain_id, "at_most": limit}
     if among is not None:
@@ -89,30 +89,21 @@ def list_waiting(
     return read_subdomains(Subdomain, _WAITING_ALL.all(tx, **asked))
 
 
-_ANY_WAITING = Prepared(
-    select(subdomains.c.id)
-    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
-    .where(subdomains.c.id.not_in(_THESE))
-    .order_by(subdomains.c.generation_at, subdomains.c.id)
-    .limit(1)
-)
-
-
 def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) -> bool:
-    """Does any name of this platform domain wait for publication, besides those with these ids?"""
-    return bool(_ANY_WAITING.all(tx, **_due(tx), of=platform_domain_id, ids=list(besides)))
+    """True if a name of this platform domain waits for publication and is due, except those with these ids."""
+    return bool(list_waiting(tx, platform_domain_id, 1, besides=besides))
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many names wait for their publication, and since when the one that waits longest; None when none does."""
+    """The number of names that wait for publication, and since when the oldest waits; None if none does."""
 
     names: int = 0
     oldest_at: datetime | None = None
 
 
 def count_waiting(tx: Tx) -> dict[int, Waiting]:
-    """How much waits for publication, by platform domain? Those where nothing does are left out."""
+    """Return what waits for publication by platform domain, without those where nothing waits."""
     rows = tx.connection.execute(
         select(subdomains.c.platform_domain_id, func.count(), func.min(subdomains.c.generation_at))
         .where(UNPUBLISHED)
@@ -123,7 +114,7 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """That a generation of a subdomain stands in the zone, whose serial was this; the owners that are `gone` don't any more."""
+    """A generation of a subdomain that is in the zone at this serial. The owners in `gone` have left the zone."""
 
     subdomain_id: int
     generation: int
@@ -132,16 +123,15 @@ class Published:
 
 
 def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
-    """Record what stands in the zone; tell of which subdomains that is news (another publisher may have told it).
+    """Record published generations. Return the ids of the subdomains that weren't recorded with the same or a newer generation before.
 
-    The owners that are gone are forgotten only while the generation is still the current one: a newer one may have put
-    them into the zone again.
+    The owners in `gone` are deleted only if the generation is still the current one: a newer one may have added them again.
     """
     by_id = {each.subdomain_id: each for each in published}
     rows = _GENERATIONS.all(tx, ids=list(by_id))
     newly = frozenset(row[0] for row in rows if row[2] < by_id[row[0]].generation)
     current = frozenset(row[0] for row in rows if row[1] == by_id[row[0]].generation)
-    for change, ids in ((_PUBLISHED_AT_REST, newly & current), (_PUBLISHED, newly - current)):
+    for change, ids in ((_PUBLISHED_WITHOUT_ERROR, newly & current), (_PUBLISHED, newly - current)):
         known = (by_id[each] for each in sorted(ids))
         change.run_many(
             tx,
@@ -150,7 +140,7 @@ def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
                 for each in known
             ],
         )
-    _AT_REST.run_many(tx, [{"of": each} for each in sorted(current - newly)])
+    _WITHOUT_ERROR.run_many(tx, [{"of": each} for each in sorted(current - newly)])
     store.delete_owners(tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone)))
     return newly
 
@@ -162,21 +152,21 @@ _GENERATIONS = Prepared(
     .with_for_update(key_share=True)
 )
 _OF_ONE = update(subdomains).where(subdomains.c.id == bindparam("of"))
-_STANDS_IN_ZONE: dict[str, BindParameter[Any]] = {
+_PUBLISHED_VALUES: dict[str, BindParameter[Any]] = {
     "published_generation": bindparam("now"),
     "published_at": bindparam("at"),
     "published_serial": bindparam("by"),
 }
-_NOTHING_LEFT_TO_DO = {"provision_error": None, "attempts": 0, "next_attempt_at": None}
-_PUBLISHED = Prepared(_OF_ONE.values(_STANDS_IN_ZONE))
-_AT_REST = Prepared(_OF_ONE.values(_NOTHING_LEFT_TO_DO))
-_PUBLISHED_AT_REST = Prepared(_OF_ONE.values({**_STANDS_IN_ZONE, **_NOTHING_LEFT_TO_DO}))
+_NO_ERROR_VALUES = {"provision_error": None, "attempts": 0, "next_attempt_at": None}
+_PUBLISHED = Prepared(_OF_ONE.values(_PUBLISHED_VALUES))
+_WITHOUT_ERROR = Prepared(_OF_ONE.values(_NO_ERROR_VALUES))
+_PUBLISHED_WITHOUT_ERROR = Prepared(_OF_ONE.values({**_PUBLISHED_VALUES, **_NO_ERROR_VALUES}))
 
 
 def record_failure(
     tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
 ) -> bool:
-    """Record why this generation could not be published; tell whether that counts: a newer one is left alone."""
+    """Record why this generation could not be published. False if there is a newer one, or it was published; then nothing changes."""
     recorded = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)
@@ -186,7 +176,7 @@ def record_failure(
 
 
 def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) -> dict[str, int]:
-    """Which of these names ever stood in the zone, under whatever row? Each with the id of its newest row."""
+    """Return those of these names that any row ever published in the zone, each with the id of its newest row."""
     rows = tx.connection.execute(
         select(subdomains.c.id, subdomains.c.fqdn, subdomains.c.published_generation)
         .where(subdomains.c.platform_domain_id == platform_domain_id)
@@ -204,7 +194,7 @@ def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) 
 
 
 def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
-    """Which of these names are held, and by which row?"""
+    """Return those of these names that are held, each with the id of its row."""
     found: dict[str, int] = {}
     for some in in_pieces(sorted(fqdns)):
         held = subdomains.c.fqdn.in_(some) & subdomains.c.released_at.is_(None)

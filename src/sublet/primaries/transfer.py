@@ -1,7 +1,6 @@
-"""A whole zone as its primary serves it, by AXFR (RFC 5936) with TSIG over every message (RFC 8945, section 5.3.1).
+"""Transfer a whole zone from its primary by AXFR (RFC 5936) with TSIG (RFC 8945, section 5.3.1).
 
-What comes is only counted and verified while it comes, and read later: a server (Knot, after half a second) closes the connection
-on who takes the zone too slowly.
+Messages are only verified while they arrive, and parsed later, because servers disconnect slow clients (Knot after half a second).
 """
 
 import asyncio
@@ -27,34 +26,34 @@ from sublet.primaries.primary import (
     PrimaryFault,
     connection,
     keyring,
+    raise_for_rcode,
     read_signed,
-    refuse_unless_good,
     signature_faults,
 )
 
 STALL_SECONDS = 30.0
-"""How long a primary may take for the next message of a transfer."""
+"""The timeout of the next message of a transfer."""
 
 BYTES_MAX = 4 * 1024**3
-"""What a zone may take in memory while it comes. A signed delegation is 350 to 750 bytes, so over five million of them fit.
+"""The most memory of a zone in transfer. A signed delegation takes 350 to 750 bytes, so over five million of them fit.
 
-Without a bound a server that is broken, or not ours any more, takes all memory of the host within the time of a transfer.
+Without a bound, a broken or hostile server could fill the memory of the host.
 """
 
 _UNSIGNED_IN_A_ROW_MAX = 99
 
 
 class ZoneTransfer:
-    """A zone at one instant, with its `serial`; its messages are kept as they came until `take_records`."""
+    """A transferred zone and its `serial`; the messages are parsed in `take_records`."""
 
     def __init__(self, serial: int, messages: list[bytes]) -> None:
         self.serial = serial
         self._messages = deque(messages)
 
     def take_records(self) -> Iterator[Record]:
-        """Give all records, once: the SOA once, without RRSIG, NSEC and NSEC3; each message is forgotten behind it.
+        """Yield all records except RRSIG, NSEC and NSEC3, with the SOA once. This frees the messages, so it works only once.
 
-        Owners are in lower case without the final dot, and so are hosts and digests in the rdata of delegations.
+        Owners are in lower case without the final dot. Hosts and digests in the rdata of delegations are in lower case too.
         """
         had_soa = False
         while self._messages:
@@ -67,11 +66,11 @@ class ZoneTransfer:
 async def transfer_zone(
     primary: Primary, zone: str, clock: Callable[[], datetime], *, timeout_seconds: float
 ) -> ZoneTransfer:
-    """Return the whole zone; `clock` is the real one, which the signatures' times are held against.
+    """Return the whole zone. `clock` returns the real time, to verify the time of the signatures.
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,
-            not_understood; too_large, however much of it is signed.
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned, not_understood, too_large; or, by a signed answer, refused, zone,
+            failure, not_understood.
     """
     query = dns.message.make_query(zone, dns.rdatatype.AXFR, flags=0)
     query.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
@@ -89,7 +88,7 @@ async def transfer_zone(
 
 
 class _Incoming:
-    """A transfer under way: the messages so far, the serials of the zone's SOA records in them, the running signature."""
+    """A transfer in progress: the messages so far, the serials of their SOA records, and the running signature."""
 
     def __init__(
         self, primary: Primary, zone: str, query: dns.message.Message, clock: Callable[[], datetime]
@@ -107,24 +106,22 @@ class _Incoming:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the SOA record that ends the zone has come."""
+        """True if the SOA record that ends the zone has arrived."""
         return len(self.serials) == 2
 
     def take(self, wire: bytes) -> None:
-        """Take the next message. What it says counts only once the transfer is whole, since then all of it is signed."""
-        self._size_bytes += sys.getsizeof(
-            wire
-        )  # with what Python needs for it: messages may be very small and very many
+        """Verify and store the next message. It may be used only when the transfer is whole, because then all of it is signed."""
+        self._size_bytes += sys.getsizeof(wire)  # with Python's overhead, which many small messages add up
         if self._size_bytes > BYTES_MAX:
             raise PrimaryFault(
                 "too_large",
                 f"{self._primary.name} sends more than {BYTES_MAX} bytes in the transfer of {self._zone}",
             )
         if not self.messages and (len(wire) < 12 or wire[3] & 0x0F):
-            # A refusal, or nonsense: one message, whose signature says more where there is one.
-            refuse_unless_good(self._primary, read_signed(self._primary, wire, self._query))
+            # A refusal, or not a DNS message. `read_signed` raises what its signature says.
+            raise_for_rcode(self._primary, read_signed(self._primary, wire, self._query))
         try:
-            tsig_start = self._look(wire)
+            tsig_start = self._scan(wire)
         except (dns.exception.DNSException, *MALFORMED) as error:
             text = str(error) or type(error).__name__
             raise PrimaryFault(
@@ -133,17 +130,18 @@ class _Incoming:
         self._verify(wire, tsig_start)
         self.messages.append(wire)
         if self.is_whole and self._unsigned:
-            raise PrimaryFault("unsigned", f"{self._primary.name} leaves the end of the transfer unsigned")
+            raise PrimaryFault("unsigned", f"{self._primary.name} did not sign the end of the transfer")
 
-    def _look(self, wire: bytes) -> int | None:
-        """Find the SOA records of a message, and return where its TSIG record begins."""
+    def _scan(self, wire: bytes) -> int | None:
+        """Collect the serials of a message's SOA records. Return the start of its TSIG record, or None."""
         query_id, flags = struct.unpack_from("!HH", wire)
         if query_id != self._query.id or not flags & 0x8000 or flags & 0x0F:
-            raise ValueError("an answer to something else")
+            raise ValueError("an answer to another question")
         tsig_start = None
         for each in walk(wire):
             if each.section != ANSWER:
-                tsig_start = each.start if each.rdtype == dns.rdatatype.TSIG else None  # as the last one only
+                # The TSIG record must be the last one.
+                tsig_start = each.start if each.rdtype == dns.rdatatype.TSIG else None
                 continue
             if self.is_whole:
                 raise ValueError("there is more after the end of the zone")
@@ -152,7 +150,7 @@ class _Incoming:
             elif not self.serials:
                 raise ValueError("it does not begin with the zone's SOA record")
         if self.is_whole and self.serials[0] != self.serials[1]:
-            raise ValueError("the serial at its end is another than at its beginning")
+            raise ValueError("the serial at its end differs from the one at its beginning")
         return tsig_start
 
     def _verify(self, wire: bytes, tsig_start: int | None) -> None:
@@ -160,7 +158,7 @@ class _Incoming:
             self._unsigned += 1
             if self._signature is None or self._unsigned > _UNSIGNED_IN_A_ROW_MAX:
                 raise PrimaryFault("unsigned", f"{self._primary.name} sends the zone without a signature")
-            self._signature.update(wire)  # type: ignore[no-untyped-call] # dnspython's own has none
+            self._signature.update(wire)  # type: ignore[no-untyped-call] # dnspython has no type for it
             return
         with signature_faults(self._primary):
             owner, used = dns.name.from_wire(wire, tsig_start)

@@ -1,8 +1,8 @@
-"""The UPDATE messages (RFC 2136) that change a zone on a primary server, each behind a fence.
+"""Build the UPDATE messages (RFC 2136) that change a zone on a primary, each with a fence.
 
-The fence is a TXT record at a reserved name of the zone. Every message has "the fence is A" as its prerequisite and sets it to a
-fresh B: of two messages that expect A only one can ever be applied. So a message that was given up for lost, and is applied
-after a newer one all the same (a frozen server does that), changes nothing.
+The fence is a TXT record at a reserved name of the zone. Every message requires that the fence has the value A, and sets it to a new
+value B. So the server applies only one of two messages that require A. An update that timed out, and that the server processes after a
+newer one (as a frozen server may), changes nothing.
 """
 
 import re
@@ -24,28 +24,28 @@ _FENCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def fence_name(zone: str) -> str:
-    """Return where the fence of a zone stands; no label that a user may register has the underscore."""
+    """Return the name of a zone's fence. Users can't register it, because no label may have an underscore."""
     return f"{FENCE_LABEL}.{zone}"
 
 
 def new_fence() -> str:
-    """Return a value for the fence that was never there before."""
+    """Return a new random value for a fence."""
     return secrets.token_hex(16)
 
 
 def is_fence(text: str) -> bool:
-    """Tell whether this is what `new_fence` makes, so may have been put there by a registry."""
+    """True if a text has the form of `new_fence`, so a registry may have written it."""
     return _FENCE.fullmatch(text) is not None
 
 
 def build_update(
     changes: ZoneChanges, *, fence: str | None, next_fence: str, unused: Iterable[str] = ()
 ) -> dns.update.UpdateMessage:
-    """Return the message that applies `changes` if the fence still is `fence` (None: there never was one), unsigned.
+    """Return the unsigned message that applies `changes` if the zone's fence is `fence` (None: the zone must have none).
 
-    `unused` are owners that must not be in use (RFC 2136, section 2.4.5): those at which nothing of ours was ever put. A server
-    answers YXDOMAIN if one is, NXRRSET if the fence is another, YXRRSET if there is one after all. The changes come as
-    deletions of each type at each owner, then the additions (section 2.5), then the fence.
+    `unused` are owners that must have no records (RFC 2136, section 2.4.5), because we never added any. The server answers YXDOMAIN if
+    one has, NXRRSET if the fence differs, and YXRRSET if there is a fence and should be none. The message first deletes each type at
+    each owner, then adds records (section 2.5), then replaces the fence.
     """
     zone = dns.name.from_text(changes.zone)
     message = dns.update.UpdateMessage(zone)

@@ -1,10 +1,10 @@
-"""The keeper of zones: finds what was changed in zones on primaries by other hands than ours, and has it repaired.
+"""Find changes of zones on primaries that the registry didn't make, and repair them.
 
-Each few seconds every zone is asked for its serial and its fence. Another serial than the one last checked means that something has
-changed, by our own updates too; then the whole zone is checked, in a process of its own and one at a time, but so that checking
-takes a small share of the time. A zone whose fence isn't as we left it was rebuilt, and is checked at once.
+Every few seconds the keeper asks for each zone's serial and fence. If the serial differs from the last checked one, it checks the whole
+zone, in a child process and one zone at a time. Checks take only a small share of the time, because our own updates change the serial
+too. A zone with an unknown fence was rebuilt, and is checked at once.
 
-Of several workers one keeps a zone, and stays at it: else each would transfer it.
+Of several workers one holds the lease of a zone and keeps it, so that the others don't transfer the zone too.
 """
 
 import asyncio
@@ -41,23 +41,24 @@ TIMEOUT_SECONDS = 5.0
 PAUSE_MIN_SECONDS = 10.0
 PAUSE_MAX_SECONDS = 180.0
 PAUSE_FACTOR = 5.0
-"""The next check of a zone comes this many times later than the last one took, within the two bounds."""
+"""The pause before the next check of a zone, as a multiple of the last check's duration, within the two bounds."""
 CHECK_SECONDS_MAX = 900.0
 RECHECK_AFTER = timedelta(hours=6)
-"""After this a zone is checked though its serial is the same: not everybody who edits a zone file counts it up."""
+"""After this time a zone is checked even if its serial is the same: an edit of a zone file may not have raised it."""
 SEEN_EVERY = timedelta(minutes=1)
 log = structlog.get_logger()
 
 
 class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
-    """The process that was to check a zone died, or took too long."""
+    """The child process of a check died, or took too long."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """What is known of a zone since this process keeps it.
+    """The state of a zone while this process keeps it.
 
-    When it may be checked again; of which rebuilding it was; whether the last check failed, whose problem a look doesn't end.
+    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed`, an answer for
+    serial and fence doesn't clear the stored problem.
     """
 
     next_check_at: float = 0.0
@@ -66,9 +67,9 @@ class _Watched:
 
 
 class ZoneKeeper:
-    """Looks for ever, as `holder` of the zones' leases.
+    """Checks zones on primaries while it holds their leases as `holder`.
 
-    `checks` counts whole checks ("done", "failed"), `drift` names "missing" or "different", owners "orphaned".
+    `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and "orphaned" owners.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class ZoneKeeper:
         self.drift: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check zones until cancelled."""
         try:
             await repeat(self._look_at_all, "zone_keeper_fault")
         finally:
@@ -104,7 +105,7 @@ class ZoneKeeper:
         return POLL_SECONDS
 
     async def _look(self, platform_domain_id: int, zone: str, primary: str) -> None:
-        """Look at a zone once, and check it if that is due; where another worker keeps it, leave it alone."""
+        """Look at a zone, and check it if that is due, unless another worker has its lease."""
         try:
             lease = await take(self._db, check_lease(platform_domain_id), self._holder, WATCH_FOR)
             if lease is None:
@@ -176,13 +177,13 @@ class ZoneKeeper:
             watched.next_check_at = time.monotonic() + pause
 
     async def _run(self, task: Task) -> Outcome:
-        """Have a process do the check; it is ended in any case, also one that is only being started.
+        """Run the check in a child process, which is killed if this is cancelled, also while it starts.
 
         Raises:
             PrimaryFault: as `check_on_primary`.
             CheckFailed: the process died, or took too long.
         """
-        is_over = threading.Event()
+        is_cancelled = threading.Event()
         started: list[subprocess.Popen[bytes]] = []
 
         def check() -> Outcome | Failure:
@@ -191,20 +192,20 @@ class ZoneKeeper:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
-            started.append(process)  # before it asks: whoever ends it tells so first and looks then
-            if is_over.is_set():
+            started.append(process)  # before the test of the event, which is set before `started` is read
+            if is_cancelled.is_set():
                 process.kill()
-            return _talk(process, task)
+            return _run_check(process, task)
 
         try:
-            report = await asyncio.to_thread(check)
+            found = await asyncio.to_thread(check)
         finally:
-            is_over.set()
+            is_cancelled.set()
             for process in started:
                 process.kill()
-        if isinstance(report, Failure):
-            raise PrimaryFault(report.cause, report.detail)
-        return report
+        if isinstance(found, Failure):
+            raise PrimaryFault(found.cause, found.detail)
+        return found
 
     async def _note_found(
         self, lease: Lease, platform_domain_id: int, zone: str, primary: str, found: Outcome
@@ -231,7 +232,8 @@ class ZoneKeeper:
             log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
 
 
-def _talk(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
+def _run_check(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
+    """Send a task to a process and return its report; the process ends in any case."""
     try:
         output, _ = process.communicate(
             msgspec.json.encode(task, enc_hook=reveal_to_child), CHECK_SECONDS_MAX
@@ -245,7 +247,7 @@ def _talk(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
         raise CheckFailed(f"the check's process ended with {process.returncode}")
     report = msgspec.json.decode(output, type=Report)
     found = report.outcome or report.failure
-    assert found is not None  # noqa: S101 - it gives one of the two
+    assert found is not None  # noqa: S101 - a report has one of the two
     return found
 
 
@@ -259,7 +261,7 @@ def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None
 
 
 def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str) -> bool:
-    """Note why a zone can't be watched; tell whether that is news."""
+    """Store why a zone can't be watched. False if the cause was stored already."""
     before = zone_state_store.find_zone_state(tx, platform_domain_id)
     if before.watch_problem == cause:
         return False

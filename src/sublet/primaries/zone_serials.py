@@ -1,4 +1,4 @@
-"""What the name servers of a zone answer for its serial: all asked at the same time, while the zone may change."""
+"""Ask name servers for the serials of zones, several at the same time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.primary_zone import FindPrimary
 
 QUESTIONS_MAX = 50
-"""How many servers are asked at once."""
+"""The most questions that wait for an answer at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SerialAnswer:
-    """The serial that a server told; None: it did not, by `cause`, one of `primaries.primary.CAUSES`, and `detail`.
+    """A server's serial. If it is None, `cause` (one of `primaries.primary.CAUSES`) and `detail` say why.
 
-    `address` is where it was asked, IP address and port; None: the settings don't have it.
+    `address` is the server's IP address and port; None if the settings don't have it.
     """
 
     address: tuple[str, int] | None
@@ -27,27 +27,28 @@ class SerialAnswer:
 
 
 class SerialQuestions:
-    """Questions to name servers as anybody may ask them, each given `timeout_seconds`; `slots` bounds how many are under way."""
+    """Asks name servers without a key, each with the timeout `timeout_seconds`; `slots` limits concurrent questions."""
 
-    def __init__(self, find_primary: FindPrimary, timeout_seconds: float) -> None:
-        self._find_primary = find_primary
+    def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self.slots = asyncio.Semaphore(QUESTIONS_MAX)
 
-    async def ask_servers(self, zone: PlatformDomain) -> tuple[SerialAnswer, Sequence[SerialAnswer]]:
-        """Return what the primary of a zone says, and its secondaries, in the order that the zone has them."""
+    async def ask_servers(
+        self, zone: PlatformDomain, find_primary: FindPrimary
+    ) -> tuple[SerialAnswer, Sequence[SerialAnswer]]:
+        """Return the answers of a zone's primary, and of its secondaries in the zone's order."""
         primary, *secondaries = await asyncio.gather(
-            self._ask_primary(zone),
+            self._ask_primary(zone, find_primary),
             *(self.ask((each.address, each.port), zone.domain) for each in zone.secondaries),
         )
         serials = [each.serial for each in secondaries if each.serial is not None]
         if primary.serial is not None and any(is_newer(each, primary.serial) for each in serials):
-            # The primary may have changed, and a secondary followed, between the two answers: only a later one judges.
-            primary = await self._ask_primary(zone)
+            # The zone may have changed after the primary's answer and before the secondary's.
+            primary = await self._ask_primary(zone, find_primary)
         return primary, secondaries
 
     async def ask(self, address: tuple[str, int], zone: str) -> SerialAnswer:
-        """Return what the server at an IP address and port says."""
+        """Return the answer of the server at an IP address and port."""
         async with self.slots:
             try:
                 serial = await ask_serial(address, zone, timeout_seconds=self._timeout_seconds)
@@ -55,9 +56,9 @@ class SerialQuestions:
                 return SerialAnswer(address, None, unknown.cause, str(unknown))
         return SerialAnswer(address, serial)
 
-    async def _ask_primary(self, zone: PlatformDomain) -> SerialAnswer:
+    async def _ask_primary(self, zone: PlatformDomain, find_primary: FindPrimary) -> SerialAnswer:
         try:
-            primary = self._find_primary(zone.primary)
+            primary = find_primary(zone.primary)
         except PrimaryFault as fault:
             return SerialAnswer(None, None, fault.cause, str(fault))
         return await self.ask((primary.address, primary.port), zone.domain)

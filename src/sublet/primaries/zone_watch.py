@@ -1,4 +1,4 @@
-"""The watch over the zones: what waits in each and what is known of it, read every few seconds for the metrics."""
+"""Monitor the zones: read what waits in each, and its state, every few seconds for the metrics."""
 
 import time
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from sublet.processes.repeat import repeat
 
 POLL_SECONDS = 5.0
 SHARE_MAX = 0.02
-"""The share of the time that the looks may take: with very many waiting names they become rarer."""
+"""The share of the time that the queries may take: with very many waiting names they become rarer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneSeen:
-    """A zone at the instant of a look: what waits in it, and for one on a primary what is known of it."""
+    """A zone at one instant: the names that wait in it, and its state if it is on a primary."""
 
     zone: str
     waiting: Waiting
@@ -28,24 +28,24 @@ class ZoneSeen:
 
     @property
     def oldest_seconds(self) -> float:
-        """For how long the change that waits longest has waited; 0 when none waits."""
+        """How long the oldest change has waited; 0 if none waits."""
         return seconds_since(self.waiting.oldest_at, self.seen_at) or 0.0
 
     @property
     def checked_seconds(self) -> float | None:
-        """How long ago the zone was last checked as a whole; None: never."""
+        """The age of the last whole check; None if there was none."""
         return None if self.state is None else seconds_since(self.state.checked_at, self.seen_at)
 
 
 class ZoneWatch:
-    """Looks at all zones; `zones` has the result of the last look."""
+    """Reads the state of all zones; `zones` has the last result."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self.zones: tuple[ZoneSeen, ...] = ()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Read until cancelled."""
 
         async def step() -> float:
             began = time.monotonic()
@@ -60,7 +60,7 @@ class ZoneWatch:
 
 
 def see_zones(tx: Tx) -> tuple[ZoneSeen, ...]:
-    """Return every zone as it is in the database now, in the order of the platform domains' names."""
+    """Return the current state of every zone, sorted by domain."""
     states = zone_state_store.list_zone_states(tx)
     waiting = publish_store.count_waiting(tx)
     return tuple(
@@ -75,5 +75,5 @@ def see_zones(tx: Tx) -> tuple[ZoneSeen, ...]:
 
 
 def seconds_since(at: datetime | None, now: datetime) -> float | None:
-    """Return how long ago an instant was, at least 0; None for none."""
+    """Return how long ago an instant was, at least 0; None for None."""
     return None if at is None else max(0.0, (now - at).total_seconds())

@@ -1,7 +1,7 @@
-"""Work under a lease: each of its writes is made in a transaction that holds the lease first, and while it goes on it is renewed.
+"""Work under a lease: each write locks the lease first in its transaction, and long work renews the lease.
 
-The order of locks is: the lease, then what the verb locks. Verbs know nothing of leases, so the operator's commands go on beside
-whoever holds one.
+The order of locks is: the lease, then what the verb locks. Verbs don't know leases, so the operator's commands run while a worker holds
+one.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from sublet.processes.model import Lease, LeaseLost
 P = ParamSpec("P")
 R = TypeVar("R")
 RENEWALS = 3
-"""How often a lease is looked at while it lasts, by whoever works under it: two looks may fail."""
+"""How often a lease is renewed before it expires; two renewals may fail."""
 log = structlog.get_logger()
 
 
 def under(
     tx: Tx, lease: Lease | None, verb: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Do what a verb does in a transaction that holds a lease; None where the work needs none, as the operator's.
+    """Call a verb in a transaction that holds a lease, and return its result. The operator's commands pass None.
 
     Raises:
-        LeaseLost: another process has had it since; nothing was done.
+        LeaseLost: another process has taken the lease; the verb was not called.
     """
     if lease is not None:
         hold_lease(tx, lease)
@@ -39,7 +39,7 @@ def under(
 
 
 async def take(db: Database, name: str, holder: str, lasts: timedelta) -> Lease | None:
-    """Return the lease, for this holder; None while another holds it. Mostly it only reads."""
+    """Return the lease for this holder, or None while another process holds it. Writes only if it is new, expired or half over."""
     found, now = await db.read(store.find_lease, name)
     if found is not None:
         if found.holder != holder and not is_over(found, now):
@@ -50,7 +50,7 @@ async def take(db: Database, name: str, holder: str, lasts: timedelta) -> Lease 
 
 
 async def renew(db: Database, lease: Lease, lasts: timedelta) -> None:
-    """Renew a lease, if it is still ours and can be: whoever has lost it learns that where it writes."""
+    """Renew a lease, best effort: a holder that has lost it gets `LeaseLost` at its next write."""
     try:
         await db.write(renew_lease, lease, lasts)
     except (LeaseLost, Unavailable):
@@ -59,9 +59,9 @@ async def renew(db: Database, lease: Lease, lasts: timedelta) -> None:
 
 @asynccontextmanager
 async def kept(db: Database, lease: Lease, lasts: timedelta) -> AsyncIterator[None]:
-    """Renew a lease again and again, while something goes on that takes longer than it lasts."""
+    """Keep renewing a lease during the block, which may take longer than the lease lasts."""
 
-    async def renew_again() -> None:
+    async def keep_renewing() -> None:
         while True:
             await asyncio.sleep(lasts.total_seconds() / RENEWALS)
             try:
@@ -69,7 +69,7 @@ async def kept(db: Database, lease: Lease, lasts: timedelta) -> AsyncIterator[No
             except Exception:
                 log.exception("lease_fault", lease=lease.name)
 
-    renewing = asyncio.create_task(renew_again())
+    renewing = asyncio.create_task(keep_renewing())
     try:
         yield
     finally:
