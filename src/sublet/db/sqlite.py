@@ -89,8 +89,9 @@ class SqliteDatabase:
         self._engine = sqlite_engine(url, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
         self._path = str(make_url(url).database)
         self._files = FileWatch(self._path)
-        event.listen(self._engine, "do_connect", lambda *_: self._files.open())
-        event.listen(self._engine, "connect", lambda *_: self._files.open())
+        self._connecting = lambda *_: self._files.open()
+        for moment in ("do_connect", "connect"):
+            event.listen(self._engine, moment, self._connecting)
         self._fetching: sqlite3.Connection | None = None
         self._checking: sqlite3.Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
@@ -155,6 +156,8 @@ class SqliteDatabase:
         if self._fetching is not None:
             self._fetching.close()
         self._engine.dispose()
+        for moment in ("do_connect", "connect"):
+            event.remove(self._engine, moment, self._connecting)
         self._files.close()
 
     def _run_quick_check(self) -> None:
