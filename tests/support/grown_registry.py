@@ -213,7 +213,7 @@ OBJECTS = {
 _NAME = re.compile(r"\b(n\d+\.example\.test|user\d+(?=@|-example)|pay-\d+)")
 _LABEL = re.compile(r"n\d+")
 _REFERENCE = re.compile(r"^(\w+):(\d+):")
-_NUMBER = re.compile(r'"(user|organization|subdomain|message|mail)_id": (\d+)')
+_NUMBER = re.compile(r'"(user|organization|subdomain|message|mail)_id": ?(\d+)')
 
 
 def multiply(path: Path, times: int) -> None:

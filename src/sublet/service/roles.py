@@ -216,9 +216,13 @@ async def _stopped_without_files(db: Database, stop: asyncio.Event) -> AsyncIter
 
 async def _stop_without_files(db: Database, stop: asyncio.Event, ended: list[str]) -> None:
     changed_at: float | None = None
+    logged = False
     while True:
         await asyncio.sleep(FILES_CHECK_SECONDS)
         problem = db.problem()
+        if problem is not None and not problem.ends and not logged:
+            logged = True
+            log.critical("database_damaged", reason=problem.message)
         if problem is None or not problem.ends:
             changed_at = None
             continue
