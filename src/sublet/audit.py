@@ -119,11 +119,13 @@ def _common(tx: Tx, actor: Actor, action: str, object_type: str) -> dict[str, An
     }
 
 
+_NEWEST_AT = Prepared(select(audit_events.c.at).order_by(audit_events.c.id.desc()).limit(1))
+
+
 def newest_at(tx: Tx) -> datetime | None:
     """Return the time of the newest change, or None."""
-    return tx.connection.execute(
-        select(audit_events.c.at).order_by(audit_events.c.id.desc()).limit(1)
-    ).scalar_one_or_none()
+    row = _NEWEST_AT.one_or_none(tx)
+    return row[0] if row is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ class SqliteDatabase:
         self._engine = sqlite_engine(url, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
         self._path = str(make_url(url).database)
         self._fetching: sqlite3.Connection | None = None
+        self._writing: Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._changes = Changes()
@@ -150,29 +151,35 @@ class SqliteDatabase:
                     for each in group:
                         each.error = unavailable(error)
                 self._answer(group)
+        if self._writing is not None:
+            self._writing.close()
 
     def _commit_group(self, group: list[_Job]) -> None:
         """Run a group's jobs, each in a savepoint, and commit what they did."""
-        with self._engine.connect().execution_options(begin_immediate=True) as connection:
-            driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
-            try:
-                with connection.begin():
-                    for job in group:
-                        changes_before = driver.total_changes
-                        driver.execute("SAVEPOINT job")
-                        try:
-                            job.result = job.run(Tx(connection, self._clock()))
-                            job.has_changed = driver.total_changes != changes_before
-                        except Exception as error:
-                            if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
-                                raise
-                            job.error = _refusal_or_fault(error)
-                            driver.execute("ROLLBACK TO job")
-                        driver.execute("RELEASE job")
-            except BaseException:
-                # A COMMIT that failed may have left the transaction open: only a new connection is surely clean.
-                connection.invalidate()
-                raise
+        if self._writing is None:
+            self._writing = self._engine.connect().execution_options(begin_immediate=True)
+        connection = self._writing
+        try:
+            with connection.begin():
+                driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
+                for job in group:
+                    changes_before = driver.total_changes
+                    driver.execute("SAVEPOINT job")
+                    try:
+                        job.result = job.run(Tx(connection, self._clock()))
+                        job.has_changed = driver.total_changes != changes_before
+                    except Exception as error:
+                        if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
+                            raise
+                        job.error = _refusal_or_fault(error)
+                        driver.execute("ROLLBACK TO job")
+                    driver.execute("RELEASE job")
+        except BaseException:
+            # A COMMIT that failed may have left the transaction open: only a new connection is surely clean.
+            self._writing = None
+            connection.invalidate()
+            connection.close()
+            raise
 
     def _answer(self, group: list[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}

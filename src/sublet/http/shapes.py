@@ -1,9 +1,9 @@
 """The shapes of all answers: exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 Id = Annotated[int, Meta(ge=1, description="The identifier.")]
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 in UTC, with `Z`.")]
@@ -24,7 +24,22 @@ Scope = Literal[
 ]
 
 
-class UserShape(Struct, kw_only=True, frozen=True):
+class Shape(Struct, frozen=True):
+    """The base of all shapes."""
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Return the shape of an object that has all its members as attributes."""
+        return convert(value, cls, from_attributes=True)
+
+
+class Success(Shape, kw_only=True):
+    """The base of all answers that are no failures."""
+
+    ok: Literal[True] = True
+
+
+class UserShape(Shape, kw_only=True):
     """The user that the token stands for; `reminders` tells whether it gets mail on dates of its names."""
 
     id: Id
@@ -34,7 +49,7 @@ class UserShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
-class OrganizationShape(Struct, kw_only=True, frozen=True):
+class OrganizationShape(Shape, kw_only=True):
     """The organization that the user belongs to."""
 
     id: Id
@@ -43,7 +58,7 @@ class OrganizationShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
-class TokenShape(Struct, kw_only=True, frozen=True):
+class TokenShape(Shape, kw_only=True):
     """The token of the request; `last_used_at` is exact to an hour, and null until the first use is stored."""
 
     name: str
@@ -53,16 +68,15 @@ class TokenShape(Struct, kw_only=True, frozen=True):
     last_used_at: Moment | None
 
 
-class MeAnswer(Struct, kw_only=True, frozen=True):
+class MeAnswer(Success, kw_only=True):
     """The user and organization that the token identifies, and the token."""
 
-    ok: Literal[True] = True
     user: UserShape
     organization: OrganizationShape
     token: TokenShape
 
 
-class PackageShape(Struct, kw_only=True, frozen=True):
+class PackageShape(Shape, kw_only=True):
     """A package of credits that can be purchased."""
 
     id: Id
@@ -72,15 +86,14 @@ class PackageShape(Struct, kw_only=True, frozen=True):
     currency: Currency
 
 
-class CreditsAnswer(Struct, kw_only=True, frozen=True):
+class CreditsAnswer(Success, kw_only=True):
     """The balance, and the packages on offer."""
 
-    ok: Literal[True] = True
     credit_balance: Credits
     packages: list[PackageShape]
 
 
-class PageShape(Struct, kw_only=True, frozen=True):
+class PageShape(Shape, kw_only=True):
     """Where a list goes on: `next_cursor` is null on the last page."""
 
     limit: Annotated[int, Meta(ge=1, le=500)]
@@ -88,7 +101,7 @@ class PageShape(Struct, kw_only=True, frozen=True):
     has_more: bool
 
 
-class PaymentShape(Struct, kw_only=True, frozen=True):
+class PaymentShape(Shape, kw_only=True):
     """One record of the account's history; `credits` is signed."""
 
     id: Id
@@ -103,15 +116,14 @@ class PaymentShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
-class PaymentsAnswer(Struct, kw_only=True, frozen=True):
+class PaymentsAnswer(Success, kw_only=True):
     """The account's history, newest first."""
 
-    ok: Literal[True] = True
     payments: list[PaymentShape]
     page: PageShape
 
 
-class ModeShape(Struct, kw_only=True, frozen=True):
+class ModeShape(Shape, kw_only=True):
     """A registration mode that a platform domain offers."""
 
     mode: Mode
@@ -120,7 +132,7 @@ class ModeShape(Struct, kw_only=True, frozen=True):
     period_days: Days
 
 
-class PlatformDomainShape(Struct, kw_only=True, frozen=True):
+class PlatformDomainShape(Shape, kw_only=True):
     """A platform domain with its rules."""
 
     id: Id
@@ -139,15 +151,14 @@ class PlatformDomainShape(Struct, kw_only=True, frozen=True):
     trash_days: Days
 
 
-class PlatformDomainsAnswer(Struct, kw_only=True, frozen=True):
+class PlatformDomainsAnswer(Success, kw_only=True):
     """The platform domains that this account can see, newest first."""
 
-    ok: Literal[True] = True
     platform_domains: list[PlatformDomainShape]
     page: PageShape
 
 
-class UsageShape(Struct, kw_only=True, frozen=True):
+class UsageShape(Shape, kw_only=True):
     """The number of free names that the user holds, and may hold. Names in the trash do not count."""
 
     used: Count
@@ -155,14 +166,13 @@ class UsageShape(Struct, kw_only=True, frozen=True):
     remaining: Count
 
 
-class UsageAnswer(Struct, kw_only=True, frozen=True):
+class UsageAnswer(Success, kw_only=True):
     """The free quota."""
 
-    ok: Literal[True] = True
     usage: UsageShape
 
 
-class GlueShape(Struct, kw_only=True, frozen=True):
+class GlueShape(Shape, kw_only=True):
     """The addresses of a nameserver at or below the own name; at least one of the two is set."""
 
     host: HostName
@@ -170,7 +180,7 @@ class GlueShape(Struct, kw_only=True, frozen=True):
     ipv6: Annotated[str, Meta(extra_json_schema={"format": "ipv6"})] | None
 
 
-class DsShape(Struct, kw_only=True, frozen=True):
+class DsShape(Shape, kw_only=True):
     """A DS record (RFC 4034, section 5)."""
 
     key_tag: Annotated[int, Meta(ge=0, le=65535)]
@@ -179,7 +189,7 @@ class DsShape(Struct, kw_only=True, frozen=True):
     digest: Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 
 
-class SubdomainShape(Struct, kw_only=True, frozen=True):
+class SubdomainShape(Shape, kw_only=True):
     """A subdomain, with the spec's twenty fields and no other."""
 
     id: Id
@@ -204,7 +214,7 @@ class SubdomainShape(Struct, kw_only=True, frozen=True):
     updated_at: Moment
 
 
-class ProvisioningShape(Struct, kw_only=True, frozen=True):
+class ProvisioningShape(Shape, kw_only=True):
     """How far the DNS is: `published` once the name server answered with exactly this delegation."""
 
     status: Literal["none", "pending", "published", "failed"]
@@ -219,7 +229,7 @@ class ProvisioningShape(Struct, kw_only=True, frozen=True):
     warnings: list[str]
 
 
-class CouponShape(Struct, kw_only=True, frozen=True):
+class CouponShape(Shape, kw_only=True):
     """A coupon that was used, and what it saved."""
 
     code: str
@@ -228,40 +238,36 @@ class CouponShape(Struct, kw_only=True, frozen=True):
     discount_credits: Credits
 
 
-class SubdomainsAnswer(Struct, kw_only=True, frozen=True):
+class SubdomainsAnswer(Success, kw_only=True):
     """The user's subdomains, newest first."""
 
-    ok: Literal[True] = True
     subdomains: list[SubdomainShape]
     page: PageShape
 
 
-class SubdomainAnswer(Struct, kw_only=True, frozen=True):
+class SubdomainAnswer(Success, kw_only=True):
     """One subdomain."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
 
 
-class RegisterAnswer(Struct, kw_only=True, frozen=True):
+class RegisterAnswer(Success, kw_only=True):
     """A registered subdomain, what it cost, and how far the DNS is."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     provisioning: ProvisioningShape
     charged_credits: Credits
     coupon: CouponShape | None
 
 
-class ProvisionAnswer(Struct, kw_only=True, frozen=True):
+class ProvisionAnswer(Success, kw_only=True):
     """A subdomain, and how far the DNS is."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     provisioning: ProvisioningShape
 
 
-class RenewalShape(Struct, kw_only=True, frozen=True):
+class RenewalShape(Shape, kw_only=True):
     """The result of a renewal."""
 
     expires_at: Moment
@@ -270,29 +276,27 @@ class RenewalShape(Struct, kw_only=True, frozen=True):
     coupon: CouponShape | None
 
 
-class RenewAnswer(Struct, kw_only=True, frozen=True):
+class RenewAnswer(Success, kw_only=True):
     """A renewed subdomain, and what the renewal did."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     renewal: RenewalShape
 
 
-class DeletedShape(Struct, kw_only=True, frozen=True):
+class DeletedShape(Shape, kw_only=True):
     """The name that was moved to the trash."""
 
     id: Id
     fqdn: HostName
 
 
-class DeleteAnswer(Struct, kw_only=True, frozen=True):
+class DeleteAnswer(Success, kw_only=True):
     """A deleted subdomain."""
 
-    ok: Literal[True] = True
     deleted: DeletedShape
 
 
-class MessageShape(Struct, kw_only=True, frozen=True):
+class MessageShape(Shape, kw_only=True):
     """One message of a ticket, stored as sent."""
 
     id: Id
@@ -303,7 +307,7 @@ class MessageShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
-class TicketShape(Struct, kw_only=True, frozen=True):
+class TicketShape(Shape, kw_only=True):
     """A ticket as lists show it."""
 
     id: Id
@@ -320,28 +324,26 @@ class TicketShape(Struct, kw_only=True, frozen=True):
     updated_at: Moment
 
 
-class TicketDetailShape(TicketShape, kw_only=True, frozen=True):
+class TicketDetailShape(TicketShape, kw_only=True):
     """A ticket with its messages, oldest first."""
 
     messages: list[MessageShape]
 
 
-class TicketsAnswer(Struct, kw_only=True, frozen=True):
+class TicketsAnswer(Success, kw_only=True):
     """The user's tickets, most recent first."""
 
-    ok: Literal[True] = True
     tickets: list[TicketShape]
     page: PageShape
 
 
-class TicketAnswer(Struct, kw_only=True, frozen=True):
+class TicketAnswer(Success, kw_only=True):
     """One ticket with its messages."""
 
-    ok: Literal[True] = True
     ticket: TicketDetailShape
 
 
-class QuoteShape(Struct, kw_only=True, frozen=True):
+class QuoteShape(Shape, kw_only=True):
     """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
     action: Literal["register", "renew", "restore"]
@@ -359,7 +361,7 @@ class QuoteShape(Struct, kw_only=True, frozen=True):
     new_expires_at: Moment
 
 
-class FieldErrorShape(Struct, kw_only=True, frozen=True):
+class FieldErrorShape(Shape, kw_only=True):
     """One wrong field."""
 
     field: str
@@ -370,7 +372,7 @@ class FieldErrorShape(Struct, kw_only=True, frozen=True):
 Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
 
 
-class StoredDelegationShape(Struct, kw_only=True, frozen=True):
+class StoredDelegationShape(Shape, kw_only=True):
     """The stored delegation; `generation` counts the changes that the DNS has to follow."""
 
     nameservers: list[HostName]
@@ -379,7 +381,7 @@ class StoredDelegationShape(Struct, kw_only=True, frozen=True):
     generation: Count
 
 
-class PublishedDelegationShape(Struct, kw_only=True, frozen=True):
+class PublishedDelegationShape(Shape, kw_only=True):
     """The last publication: of which generation, and at which serial of the zone it was read back from the name server."""
 
     zone: HostName
@@ -388,7 +390,7 @@ class PublishedDelegationShape(Struct, kw_only=True, frozen=True):
     published_generation: Count
 
 
-class ParentServerShape(Struct, kw_only=True, frozen=True):
+class ParentServerShape(Shape, kw_only=True):
     """The present answer of a name server of the parent zone. Without an answer `error` says why, and the rest is null.
 
     `difference` is null where the answer is what is stored.
@@ -405,7 +407,7 @@ class ParentServerShape(Struct, kw_only=True, frozen=True):
     error: str | None
 
 
-class DelegationShape(Struct, kw_only=True, frozen=True):
+class DelegationShape(Shape, kw_only=True):
     """A delegation as it is stored, as it was published, and as it is served.
 
     `in_agreement` is true where every server answered with exactly what is stored (for a name that is not to be in
@@ -419,10 +421,9 @@ class DelegationShape(Struct, kw_only=True, frozen=True):
     summary: str
 
 
-class DelegationAnswer(Struct, kw_only=True, frozen=True):
+class DelegationAnswer(Success, kw_only=True):
     """The delegation of a subdomain, and how far its publication is, as in the answer to a change."""
 
-    ok: Literal[True] = True
     delegation: DelegationShape
     provisioning: ProvisioningShape
 
@@ -430,7 +431,7 @@ class DelegationAnswer(Struct, kw_only=True, frozen=True):
 Action = Literal["update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore"]
 
 
-class TimelineEventShape(Struct, kw_only=True, frozen=True):
+class TimelineEventShape(Shape, kw_only=True):
     """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
 
     `expires_at` and `charged_credits` are set where a term was added: the expiry after it, and what it cost. `by` is null
@@ -464,16 +465,15 @@ class TimelineEventShape(Struct, kw_only=True, frozen=True):
     charged_credits: Credits | None
 
 
-class TimelineAnswer(Struct, kw_only=True, frozen=True):
+class TimelineAnswer(Success, kw_only=True):
     """The past and future events of a subdomain, oldest first, and the actions allowed now."""
 
-    ok: Literal[True] = True
     timeline: list[TimelineEventShape]
     allowed_actions: list[Action]
     renewal_available: bool
 
 
-class AttemptShape(Struct, kw_only=True, frozen=True):
+class AttemptShape(Shape, kw_only=True):
     """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
 
     at: Moment
@@ -482,7 +482,7 @@ class AttemptShape(Struct, kw_only=True, frozen=True):
     charged_credits: Credits | None
 
 
-class AutoRenewShape(Struct, kw_only=True, frozen=True):
+class AutoRenewShape(Shape, kw_only=True):
     """The automatic renewal of a subdomain: off where `max_credits` is null.
 
     `renewal_price_credits` is what a renewal would cost now, by list price.
@@ -495,16 +495,14 @@ class AutoRenewShape(Struct, kw_only=True, frozen=True):
     last_attempt: AttemptShape | None
 
 
-class AutoRenewAnswer(Struct, kw_only=True, frozen=True):
+class AutoRenewAnswer(Success, kw_only=True):
     """The automatic renewal of a subdomain."""
 
-    ok: Literal[True] = True
     auto_renew: AutoRenewShape
 
 
-class SetAutoRenewAnswer(Struct, kw_only=True, frozen=True):
+class SetAutoRenewAnswer(Success, kw_only=True):
     """A subdomain with its automatic renewal as it was set."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     auto_renew: AutoRenewShape
