@@ -33,13 +33,13 @@ class Shape(Struct, frozen=True):
         return convert(value, cls, from_attributes=True)
 
 
-class Success(Shape, kw_only=True):
+class Success(Shape, kw_only=True, frozen=True):
     """The base of all answers that are no failures."""
 
     ok: Literal[True] = True
 
 
-class UserShape(Shape, kw_only=True):
+class UserShape(Shape, kw_only=True, frozen=True):
     """The user that the token stands for; `reminders` tells whether it gets mail on dates of its names."""
 
     id: Id
@@ -49,7 +49,7 @@ class UserShape(Shape, kw_only=True):
     created_at: Moment
 
 
-class OrganizationShape(Shape, kw_only=True):
+class OrganizationShape(Shape, kw_only=True, frozen=True):
     """The organization that the user belongs to."""
 
     id: Id
@@ -58,7 +58,7 @@ class OrganizationShape(Shape, kw_only=True):
     created_at: Moment
 
 
-class TokenShape(Shape, kw_only=True):
+class TokenShape(Shape, kw_only=True, frozen=True):
     """The token of the request; `last_used_at` is exact to an hour, and null until the first use is stored."""
 
     name: str
@@ -68,7 +68,7 @@ class TokenShape(Shape, kw_only=True):
     last_used_at: Moment | None
 
 
-class MeAnswer(Success, kw_only=True):
+class MeAnswer(Success, kw_only=True, frozen=True):
     """The user and organization that the token identifies, and the token."""
 
     user: UserShape
@@ -76,7 +76,7 @@ class MeAnswer(Success, kw_only=True):
     token: TokenShape
 
 
-class PackageShape(Shape, kw_only=True):
+class PackageShape(Shape, kw_only=True, frozen=True):
     """A package of credits that can be purchased."""
 
     id: Id
@@ -86,14 +86,14 @@ class PackageShape(Shape, kw_only=True):
     currency: Currency
 
 
-class CreditsAnswer(Success, kw_only=True):
+class CreditsAnswer(Success, kw_only=True, frozen=True):
     """The balance, and the packages on offer."""
 
     credit_balance: Credits
     packages: list[PackageShape]
 
 
-class PageShape(Shape, kw_only=True):
+class PageShape(Shape, kw_only=True, frozen=True):
     """Where a list goes on: `next_cursor` is null on the last page."""
 
     limit: Annotated[int, Meta(ge=1, le=500)]
@@ -101,7 +101,7 @@ class PageShape(Shape, kw_only=True):
     has_more: bool
 
 
-class PaymentShape(Shape, kw_only=True):
+class PaymentShape(Shape, kw_only=True, frozen=True):
     """One record of the account's history; `credits` is signed."""
 
     id: Id
@@ -116,14 +116,14 @@ class PaymentShape(Shape, kw_only=True):
     created_at: Moment
 
 
-class PaymentsAnswer(Success, kw_only=True):
+class PaymentsAnswer(Success, kw_only=True, frozen=True):
     """The account's history, newest first."""
 
     payments: list[PaymentShape]
     page: PageShape
 
 
-class ModeShape(Shape, kw_only=True):
+class ModeShape(Shape, kw_only=True, frozen=True):
     """A registration mode that a platform domain offers."""
 
     mode: Mode
@@ -132,7 +132,7 @@ class ModeShape(Shape, kw_only=True):
     period_days: Days
 
 
-class PlatformDomainShape(Shape, kw_only=True):
+class PlatformDomainShape(Shape, kw_only=True, frozen=True):
     """A platform domain with its rules."""
 
     id: Id
@@ -151,14 +151,14 @@ class PlatformDomainShape(Shape, kw_only=True):
     trash_days: Days
 
 
-class PlatformDomainsAnswer(Success, kw_only=True):
+class PlatformDomainsAnswer(Success, kw_only=True, frozen=True):
     """The platform domains that this account can see, newest first."""
 
     platform_domains: list[PlatformDomainShape]
     page: PageShape
 
 
-class UsageShape(Shape, kw_only=True):
+class UsageShape(Shape, kw_only=True, frozen=True):
     """The number of free names that the user holds, and may hold. Names in the trash do not count."""
 
     used: Count
@@ -166,13 +166,13 @@ class UsageShape(Shape, kw_only=True):
     remaining: Count
 
 
-class UsageAnswer(Success, kw_only=True):
+class UsageAnswer(Success, kw_only=True, frozen=True):
     """The free quota."""
 
     usage: UsageShape
 
 
-class GlueShape(Shape, kw_only=True):
+class GlueShape(Shape, kw_only=True, frozen=True):
     """The addresses of a nameserver at or below the own name; at least one of the two is set."""
 
     host: HostName
@@ -180,7 +180,7 @@ class GlueShape(Shape, kw_only=True):
     ipv6: Annotated[str, Meta(extra_json_schema={"format": "ipv6"})] | None
 
 
-class DsShape(Shape, kw_only=True):
+class DsShape(Shape, kw_only=True, frozen=True):
     """A DS record (RFC 4034, section 5)."""
 
     key_tag: Annotated[int, Meta(ge=0, le=65535)]
@@ -189,7 +189,7 @@ class DsShape(Shape, kw_only=True):
     digest: Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 
 
-class SubdomainShape(Shape, kw_only=True):
+class SubdomainShape(Shape, kw_only=True, frozen=True):
     """A subdomain, with the spec's twenty fields and no other."""
 
     id: Id
@@ -214,7 +214,7 @@ class SubdomainShape(Shape, kw_only=True):
     updated_at: Moment
 
 
-class ProvisioningShape(Shape, kw_only=True):
+class ProvisioningShape(Shape, kw_only=True, frozen=True):
     """How far the DNS is: `published` once the name server answered with exactly this delegation."""
 
     status: Literal["none", "pending", "published", "failed"]
@@ -229,7 +229,7 @@ class ProvisioningShape(Shape, kw_only=True):
     warnings: list[str]
 
 
-class CouponShape(Shape, kw_only=True):
+class CouponShape(Shape, kw_only=True, frozen=True):
     """A coupon that was used, and what it saved."""
 
     code: str
@@ -238,20 +238,20 @@ class CouponShape(Shape, kw_only=True):
     discount_credits: Credits
 
 
-class SubdomainsAnswer(Success, kw_only=True):
+class SubdomainsAnswer(Success, kw_only=True, frozen=True):
     """The user's subdomains, newest first."""
 
     subdomains: list[SubdomainShape]
     page: PageShape
 
 
-class SubdomainAnswer(Success, kw_only=True):
+class SubdomainAnswer(Success, kw_only=True, frozen=True):
     """One subdomain."""
 
     subdomain: SubdomainShape
 
 
-class RegisterAnswer(Success, kw_only=True):
+class RegisterAnswer(Success, kw_only=True, frozen=True):
     """A registered subdomain, what it cost, and how far the DNS is."""
 
     subdomain: SubdomainShape
@@ -260,14 +260,14 @@ class RegisterAnswer(Success, kw_only=True):
     coupon: CouponShape | None
 
 
-class ProvisionAnswer(Success, kw_only=True):
+class ProvisionAnswer(Success, kw_only=True, frozen=True):
     """A subdomain, and how far the DNS is."""
 
     subdomain: SubdomainShape
     provisioning: ProvisioningShape
 
 
-class RenewalShape(Shape, kw_only=True):
+class RenewalShape(Shape, kw_only=True, frozen=True):
     """The result of a renewal."""
 
     expires_at: Moment
@@ -276,27 +276,27 @@ class RenewalShape(Shape, kw_only=True):
     coupon: CouponShape | None
 
 
-class RenewAnswer(Success, kw_only=True):
+class RenewAnswer(Success, kw_only=True, frozen=True):
     """A renewed subdomain, and what the renewal did."""
 
     subdomain: SubdomainShape
     renewal: RenewalShape
 
 
-class DeletedShape(Shape, kw_only=True):
+class DeletedShape(Shape, kw_only=True, frozen=True):
     """The name that was moved to the trash."""
 
     id: Id
     fqdn: HostName
 
 
-class DeleteAnswer(Success, kw_only=True):
+class DeleteAnswer(Success, kw_only=True, frozen=True):
     """A deleted subdomain."""
 
     deleted: DeletedShape
 
 
-class MessageShape(Shape, kw_only=True):
+class MessageShape(Shape, kw_only=True, frozen=True):
     """One message of a ticket, stored as sent."""
 
     id: Id
@@ -307,7 +307,7 @@ class MessageShape(Shape, kw_only=True):
     created_at: Moment
 
 
-class TicketShape(Shape, kw_only=True):
+class TicketShape(Shape, kw_only=True, frozen=True):
     """A ticket as lists show it."""
 
     id: Id
@@ -324,26 +324,26 @@ class TicketShape(Shape, kw_only=True):
     updated_at: Moment
 
 
-class TicketDetailShape(TicketShape, kw_only=True):
+class TicketDetailShape(TicketShape, kw_only=True, frozen=True):
     """A ticket with its messages, oldest first."""
 
     messages: list[MessageShape]
 
 
-class TicketsAnswer(Success, kw_only=True):
+class TicketsAnswer(Success, kw_only=True, frozen=True):
     """The user's tickets, most recent first."""
 
     tickets: list[TicketShape]
     page: PageShape
 
 
-class TicketAnswer(Success, kw_only=True):
+class TicketAnswer(Success, kw_only=True, frozen=True):
     """One ticket with its messages."""
 
     ticket: TicketDetailShape
 
 
-class QuoteShape(Shape, kw_only=True):
+class QuoteShape(Shape, kw_only=True, frozen=True):
     """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
     action: Literal["register", "renew", "restore"]
@@ -361,7 +361,7 @@ class QuoteShape(Shape, kw_only=True):
     new_expires_at: Moment
 
 
-class FieldErrorShape(Shape, kw_only=True):
+class FieldErrorShape(Shape, kw_only=True, frozen=True):
     """One wrong field."""
 
     field: str
@@ -372,7 +372,7 @@ class FieldErrorShape(Shape, kw_only=True):
 Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
 
 
-class StoredDelegationShape(Shape, kw_only=True):
+class StoredDelegationShape(Shape, kw_only=True, frozen=True):
     """The stored delegation; `generation` counts the changes that the DNS has to follow."""
 
     nameservers: list[HostName]
@@ -381,7 +381,7 @@ class StoredDelegationShape(Shape, kw_only=True):
     generation: Count
 
 
-class PublishedDelegationShape(Shape, kw_only=True):
+class PublishedDelegationShape(Shape, kw_only=True, frozen=True):
     """The last publication: of which generation, and at which serial of the zone it was read back from the name server."""
 
     zone: HostName
@@ -390,7 +390,7 @@ class PublishedDelegationShape(Shape, kw_only=True):
     published_generation: Count
 
 
-class ParentServerShape(Shape, kw_only=True):
+class ParentServerShape(Shape, kw_only=True, frozen=True):
     """The present answer of a name server of the parent zone. Without an answer `error` says why, and the rest is null.
 
     `difference` is null where the answer is what is stored.
@@ -407,7 +407,7 @@ class ParentServerShape(Shape, kw_only=True):
     error: str | None
 
 
-class DelegationShape(Shape, kw_only=True):
+class DelegationShape(Shape, kw_only=True, frozen=True):
     """A delegation as it is stored, as it was published, and as it is served.
 
     `in_agreement` is true where every server answered with exactly what is stored (for a name that is not to be in
@@ -421,7 +421,7 @@ class DelegationShape(Shape, kw_only=True):
     summary: str
 
 
-class DelegationAnswer(Success, kw_only=True):
+class DelegationAnswer(Success, kw_only=True, frozen=True):
     """The delegation of a subdomain, and how far its publication is, as in the answer to a change."""
 
     delegation: DelegationShape
@@ -431,7 +431,7 @@ class DelegationAnswer(Success, kw_only=True):
 Action = Literal["update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore"]
 
 
-class TimelineEventShape(Shape, kw_only=True):
+class TimelineEventShape(Shape, kw_only=True, frozen=True):
     """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
 
     `expires_at` and `charged_credits` are set where a term was added: the expiry after it, and what it cost. `by` is null
@@ -465,7 +465,7 @@ class TimelineEventShape(Shape, kw_only=True):
     charged_credits: Credits | None
 
 
-class TimelineAnswer(Success, kw_only=True):
+class TimelineAnswer(Success, kw_only=True, frozen=True):
     """The past and future events of a subdomain, oldest first, and the actions allowed now."""
 
     timeline: list[TimelineEventShape]
@@ -473,7 +473,7 @@ class TimelineAnswer(Success, kw_only=True):
     renewal_available: bool
 
 
-class AttemptShape(Shape, kw_only=True):
+class AttemptShape(Shape, kw_only=True, frozen=True):
     """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
 
     at: Moment
@@ -482,7 +482,7 @@ class AttemptShape(Shape, kw_only=True):
     charged_credits: Credits | None
 
 
-class AutoRenewShape(Shape, kw_only=True):
+class AutoRenewShape(Shape, kw_only=True, frozen=True):
     """The automatic renewal of a subdomain: off where `max_credits` is null.
 
     `renewal_price_credits` is what a renewal would cost now, by list price.
@@ -495,13 +495,13 @@ class AutoRenewShape(Shape, kw_only=True):
     last_attempt: AttemptShape | None
 
 
-class AutoRenewAnswer(Success, kw_only=True):
+class AutoRenewAnswer(Success, kw_only=True, frozen=True):
     """The automatic renewal of a subdomain."""
 
     auto_renew: AutoRenewShape
 
 
-class SetAutoRenewAnswer(Success, kw_only=True):
+class SetAutoRenewAnswer(Success, kw_only=True, frozen=True):
     """A subdomain with its automatic renewal as it was set."""
 
     subdomain: SubdomainShape
