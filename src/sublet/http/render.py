@@ -60,10 +60,10 @@ def subdomain_shape(
         label=subdomain.label,
         domain=subdomain.domain,
         domain_public_name=subdomain.domain_public_name,
-        status=status,  # type: ignore[arg-type] # the table of states and the shape list the same words
+        status=status,
         status_label=STATUS_LABELS[status],
-        registration_type=subdomain.registration_type,  # type: ignore[arg-type]
-        registration_source=subdomain.registration_source,  # type: ignore[arg-type]
+        registration_type=subdomain.registration_type,
+        registration_source=subdomain.registration_source,
         nameservers=list(delegation.nameservers),
         glue=_glue_shapes(delegation.glue),
         dnssec_enabled=bool(delegation.ds_records),
@@ -81,7 +81,7 @@ def subdomain_shape(
 def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.ProvisioningShape:
     """Return the state of a subdomain's publication, with warnings."""
     return shapes.ProvisioningShape(
-        status=provisioning_status(subdomain),  # type: ignore[arg-type]
+        status=provisioning_status(subdomain),
         generation=subdomain.generation,
         published_generation=subdomain.published_generation,
         attempts=subdomain.attempts,
@@ -128,7 +128,7 @@ def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> shapes.ParentServ
         members = _delegation_members(served_delegation(fqdn, answer.records))
     return shapes.ParentServerShape(
         server=answer.server.server,
-        role=answer.server.role,  # type: ignore[arg-type] # platform_domains.name_servers has the same words
+        role=answer.server.role,
         serial=answer.serial,
         matches=verdict.matches,
         difference=verdict.difference,
@@ -165,7 +165,7 @@ def timeline_answer(
     actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
     return shapes.TimelineAnswer(
         timeline=[shapes.TimelineEventShape.of(each) for each in events],
-        allowed_actions=list(actions),  # type: ignore[arg-type] # the rule and the shape have the same words
+        allowed_actions=list(actions),
         renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
     )
 

@@ -1,9 +1,24 @@
 """The shapes of all answers: exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta, Struct, convert
+
+from sublet.accounts.model import SCOPES
+from sublet.credits.coupons import COUPON_ACTIONS
+from sublet.credits.ledger import KINDS
+from sublet.platform_domains.model import MODES
+from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
+from sublet.subdomains.timeline import EVENTS
+from sublet.tickets.model import (
+    AUTHOR_TYPES,
+    MESSAGE_FORMATS,
+    PRIORITIES,
+    TICKET_STATUSES,
+    TICKET_TYPES,
+)
 
 Id = Annotated[int, Meta(ge=1, description="The identifier.")]
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 in UTC, with `Z`.")]
@@ -18,10 +33,13 @@ HostName = Annotated[
     str,
     Meta(max_length=253, description="A host name: lower-case A-labels without the final dot."),
 ]
-Mode = Literal["free", "plus", "premium", "special"]
-Scope = Literal[
-    "account:read", "subdomains:read", "subdomains:write", "credits:spend", "tickets:read", "tickets:write"
-]
+
+
+def _one_of(words: Iterable[str]) -> Meta:
+    return Meta(extra_json_schema={"enum": sorted(words)})
+
+
+Mode = Annotated[str, _one_of(MODES)]
 
 
 class Shape(Struct, frozen=True):
@@ -62,7 +80,7 @@ class TokenShape(Shape, kw_only=True, frozen=True):
     """The token of the request; `last_used_at` is exact to an hour, and null until the first use is stored."""
 
     name: str
-    scopes: list[Scope]
+    scopes: list[Annotated[str, _one_of(SCOPES)]]
     created_at: Moment
     expires_at: Moment | None
     last_used_at: Moment | None
@@ -105,7 +123,7 @@ class PaymentShape(Shape, kw_only=True, frozen=True):
     """One record of the account's history; `credits` is signed."""
 
     id: Id
-    kind: Literal["purchase", "charge", "refund", "grant", "adjustment"]
+    kind: Annotated[str, _one_of(KINDS)]
     credits: int
     balance_after: Credits
     amount: Price | None
@@ -197,10 +215,10 @@ class SubdomainShape(Shape, kw_only=True, frozen=True):
     label: str
     domain: HostName
     domain_public_name: str
-    status: Literal["inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed"]
+    status: Annotated[str, _one_of(STATUS_LABELS)]
     status_label: str
     registration_type: Mode
-    registration_source: Literal["api", "operator"]
+    registration_source: Annotated[str, _one_of(("api", "operator"))]
     nameservers: list[HostName]
     glue: list[GlueShape]
     dnssec_enabled: bool
@@ -217,7 +235,7 @@ class SubdomainShape(Shape, kw_only=True, frozen=True):
 class ProvisioningShape(Shape, kw_only=True, frozen=True):
     """How far the DNS is: `published` once the name server answered with exactly this delegation."""
 
-    status: Literal["none", "pending", "published", "failed"]
+    status: Annotated[str, _one_of(("none", "pending", "published", "failed"))]
     generation: Count
     published_generation: Count
     attempts: Count
@@ -233,7 +251,7 @@ class CouponShape(Shape, kw_only=True, frozen=True):
     """A coupon that was used, and what it saved."""
 
     code: str
-    kind: Literal["percent", "fixed"]
+    kind: Annotated[str, _one_of(("percent", "fixed"))]
     value: Count
     discount_credits: Credits
 
@@ -300,10 +318,10 @@ class MessageShape(Shape, kw_only=True, frozen=True):
     """One message of a ticket, stored as sent."""
 
     id: Id
-    author_type: Literal["user", "staff", "system"]
+    author_type: Annotated[str, _one_of(AUTHOR_TYPES)]
     author_name: str
     message: str
-    message_format: Literal["text", "markdown"]
+    message_format: Annotated[str, _one_of(MESSAGE_FORMATS)]
     created_at: Moment
 
 
@@ -312,9 +330,9 @@ class TicketShape(Shape, kw_only=True, frozen=True):
 
     id: Id
     ticket_number: Annotated[str, Meta(pattern="^T-[0-9]{6,}$")]
-    type: Literal["contact", "abuse", "support"]
-    status: Literal["open", "answered", "closed"]
-    priority: Literal["low", "normal", "high", "urgent"]
+    type: Annotated[str, _one_of(TICKET_TYPES)]
+    status: Annotated[str, _one_of(TICKET_STATUSES)]
+    priority: Annotated[str, _one_of(PRIORITIES)]
     subject: str
     requester_email: str
     subdomain: HostName | None
@@ -346,7 +364,7 @@ class TicketAnswer(Success, kw_only=True, frozen=True):
 class QuoteShape(Shape, kw_only=True, frozen=True):
     """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
-    action: Literal["register", "renew", "restore"]
+    action: Annotated[str, _one_of(COUPON_ACTIONS)]
     fqdn: HostName
     registration_mode: Mode
     period_days: Days
@@ -397,7 +415,7 @@ class ParentServerShape(Shape, kw_only=True, frozen=True):
     """
 
     server: HostName
-    role: Literal["primary", "secondary", "built_in"]
+    role: Annotated[str, _one_of(("primary", "secondary", "built_in"))]
     serial: Serial | None
     nameservers: list[HostName] | None
     glue: list[GlueShape] | None
@@ -428,9 +446,6 @@ class DelegationAnswer(Success, kw_only=True, frozen=True):
     provisioning: ProvisioningShape
 
 
-Action = Literal["update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore"]
-
-
 class TimelineEventShape(Shape, kw_only=True, frozen=True):
     """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
 
@@ -438,29 +453,11 @@ class TimelineEventShape(Shape, kw_only=True, frozen=True):
     for a date.
     """
 
-    event: Literal[
-        "registered",
-        "nameservers_updated",
-        "nameservers_removed",
-        "auto_renew_set",
-        "renewal_opens",
-        "expires",
-        "auto_renew",
-        "auto_renew_failed",
-        "renewed",
-        "deleted",
-        "suspended",
-        "unsuspended",
-        "trashed",
-        "restored",
-        "purged",
-        "released",
-        "reminded",
-    ]
+    event: Annotated[str, _one_of(EVENTS)]
     at: Moment
     past: bool
     detail: str | None
-    by: Literal["user", "operator", "system"] | None
+    by: Annotated[str, _one_of(("user", "operator", "system"))] | None
     expires_at: Moment | None
     charged_credits: Credits | None
 
@@ -469,7 +466,7 @@ class TimelineAnswer(Success, kw_only=True, frozen=True):
     """The past and future events of a subdomain, oldest first, and the actions allowed now."""
 
     timeline: list[TimelineEventShape]
-    allowed_actions: list[Action]
+    allowed_actions: list[Annotated[str, _one_of(ACTIONS)]]
     renewal_available: bool
 
 
@@ -477,7 +474,7 @@ class AttemptShape(Shape, kw_only=True, frozen=True):
     """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
 
     at: Moment
-    outcome: Literal["renewed", "failed"]
+    outcome: Annotated[str, _one_of(("renewed", "failed"))]
     detail: str | None
     charged_credits: Credits | None
 
