@@ -23,7 +23,7 @@ BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:
 # What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
 ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
 	tests/contract/test_spec_general.py tests/contract/test_spec_register.py tests/contract/test_spec_changes.py \
-	tests/contract/test_spec_tickets.py tests/http/test_edge.py
+	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference reports check format lock audit build clean

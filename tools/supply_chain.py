@@ -94,7 +94,8 @@ def licence_of(package: Package) -> str:
     if declared:
         return str(declared)
     classifiers = distribution.metadata.get_all("Classifier") or []
-    known = sorted({SPDX[each] for each in classifiers if each in SPDX})
+    named = str(distribution.metadata.json.get("license"))
+    known = sorted({SPDX[each] for each in classifiers if each in SPDX} or {named} & {*SPDX.values()})
     if not known:
         raise LookupError(f"{package.name} declares no licence that is known here")
     return " OR ".join(known)

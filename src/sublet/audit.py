@@ -5,18 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    Column,
-    Index,
-    Integer,
-    Select,
-    String,
-    Table,
-    bindparam,
-    insert,
-    select,
-)
+from sqlalchemy import JSON, Column, Index, Integer, Select, String, Table, bindparam, insert, select
 
 from sublet.db import Prepared, Tx
 from sublet.schema import BIG_ID, Instant, metadata
@@ -57,7 +46,6 @@ audit_events = Table(
 )
 
 
-# Built once, because every change runs it, and building a statement takes longer than running it.
 _ADDED = Prepared(insert(audit_events))
 
 
@@ -65,47 +53,44 @@ def record(
     tx: Tx,
     actor: Actor,
     action: str,
-    object_type: str,
     object_id: int,
     *,
+    object_type: str | None = None,
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one event. `action` is noun.verb ("subdomain.renew"); `before` and `after` hold the values that differ, no secrets."""
-    row = _common(tx, actor, action, object_type) | {
-        "object_id": object_id,
-        "before": dict(before) if before is not None else None,
-        "after": dict(after) if after is not None else None,
-    }
-    _ADDED.run(tx, **row)
+    """Append one event. `before` and `after` have the values that differ, and no secrets.
+
+    `action` is noun.verb ("subdomain.renew"). The noun is the object's type, unless `object_type` names another.
+    """
+    _ADDED.run(tx, **_event(tx, actor, action, object_id, object_type, before, after))
 
 
 def record_many(
     tx: Tx,
     actor: Actor,
     action: str,
-    object_type: str,
     after: Mapping[int, Mapping[str, Any]],
     *,
     before: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Append an event of the same action for each of many objects; `after` and `before` hold the values by id. As `record`."""
-    if not after:
-        return
-    common = _common(tx, actor, action, object_type)
+    """Append an event of the same action for each of many objects. `after` and `before` have the values by id."""
     rows = [
-        common
-        | {
-            "object_id": object_id,
-            "before": dict(before[object_id]) if before is not None else None,
-            "after": dict(values),
-        }
+        _event(tx, actor, action, object_id, None, before[object_id] if before else None, values)
         for object_id, values in after.items()
     ]
     _ADDED.run_many(tx, rows)
 
 
-def _common(tx: Tx, actor: Actor, action: str, object_type: str) -> dict[str, Any]:
+def _event(
+    tx: Tx,
+    actor: Actor,
+    action: str,
+    object_id: int,
+    object_type: str | None,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+) -> dict[str, Any]:
     return {
         "at": tx.now,
         "actor_kind": actor.kind,
@@ -115,7 +100,10 @@ def _common(tx: Tx, actor: Actor, action: str, object_type: str) -> dict[str, An
         "request_id": actor.request_id,
         "reason": actor.reason,
         "action": action,
-        "object_type": object_type,
+        "object_type": object_type or action.partition(".")[0],
+        "object_id": object_id,
+        "before": before,
+        "after": after,
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 
 class SettingsError(Exception):
-    """A setting is unknown or its value is wrong. The message names the setting and says what is right."""
+    """A setting is unknown or its value is wrong. The message names the setting and the values that it takes."""
 
 
 REMOVED = {"one_processor": "The operating system places every process on the processors."}
@@ -25,6 +25,7 @@ REMOVED = {"one_processor": "The operating system places every process on the pr
 KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
 
+PORT_MAX = 65535
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
@@ -48,17 +49,15 @@ class PrimarySettings:
         place = f"primaries.{self.name}"
         if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", self.name) is None or self.name == "built-in":
             raise SettingsError(
-                f"{place}: a name has a-z, 0-9, dot, hyphen and underscore, and isn't built-in"
+                f"{place}: give a name of a-z, 0-9, dot, hyphen and underscore, other than built-in"
             )
         _addresses(f"{place}.address", self.address)
         if not self.address or "," in self.address:
             raise SettingsError(f"{place}.address: give one IP address")
-        if not 1 <= self.port <= 65535:
-            raise SettingsError(f"{place}.port: {self.port} is not 1 to 65535")
-        if not 1 <= self.batch_max <= 1000:
-            raise SettingsError(f"{place}.batch_max: {self.batch_max} is not 1 to 1000")
+        _in_range(f"{place}.port", self.port, 1, PORT_MAX)
+        _in_range(f"{place}.batch_max", self.batch_max, 1, 1000)
         if re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", self.key_name) is None:
-            raise SettingsError(f"{place}.key_name: {self.key_name!r} is no key's name")
+            raise SettingsError(f"{place}.key_name: {self.key_name!r} is not the name of a key")
         _one_of(f"{place}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
 
 
@@ -105,12 +104,13 @@ class Settings:
         "",
         "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     )
-    free_quota: int = _setting(5, "How many free names a user may hold who has no quota of its own.")
+    free_quota: int = _setting(5, "How many free names a user without an own quota may have.")
     nameserver_changes_per_day: int = _setting(
         300, "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number."
     )
     publish_wait_ms: int = _setting(
-        1000, "How long a change waits for its publication before it is answered, in milliseconds."
+        1000,
+        "How long a change waits for its publication on a primary before it is answered, in milliseconds.",
     )
     rate_limits: bool = _setting(
         default=True,
@@ -122,6 +122,7 @@ class Settings:
         20,
         "Tickets and replies that one token may create in a minute; a refused request counts as a changing one.",
     )
+    rate_limit_availability_per_minute: int = _setting(60, "GET /availability of one token in a minute.")
     rate_limit_address_per_minute: int = _setting(
         1200, "Requests from one address (IPv6: one /64) in a minute, whatever their tokens."
     )
@@ -175,11 +176,9 @@ class Settings:
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int) and value < 0:
-                raise SettingsError(f"{each.name}: {value} is below 0")
+                raise SettingsError(f"{each.name}: {value} is negative. Give 0 or more")
         if self.http_connections_max < 1:
-            raise SettingsError(
-                "http_connections_max: 0 connections would refuse every client; give at least 1"
-            )
+            raise SettingsError("http_connections_max: with 0 every client is refused. Give 1 or more")
         _check_mail(self)
 
 
@@ -189,7 +188,12 @@ DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise SettingsError(f"{name}: {value!r} is none of {', '.join(allowed)}")
+        raise SettingsError(f"{name}: {value!r} is not one of {', '.join(allowed)}")
+
+
+def _in_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise SettingsError(f"{name}: {value} is not {least} to {most}")
 
 
 def _addresses(name: str, text: str) -> None:
@@ -197,37 +201,35 @@ def _addresses(name: str, text: str) -> None:
         try:
             ip_address(part)
         except ValueError:
-            raise SettingsError(f"{name}: {part!r} is no IP address; give addresses, with commas") from None
+            raise SettingsError(
+                f"{name}: {part!r} is not an IP address. Separate several with commas"
+            ) from None
 
 
 def _check_mail(settings: Settings) -> None:
     if settings.mail_from:
         parse_mail_from(settings.mail_from)
-    _mail_server("smtp_host", settings.smtp_host)
+    _check_smtp_host(settings.smtp_host)
     if settings.mail_transport == "smtp":
         missing = [name for name in ("smtp_host", "mail_from") if not getattr(settings, name)]
         if missing:
-            verb = "is" if len(missing) == 1 else "both are"
-            raise SettingsError(f"{' and '.join(missing)}: {verb} needed with mail_transport = smtp")
-    if not 1 <= settings.smtp_port <= 65535:
-        raise SettingsError(f"smtp_port: {settings.smtp_port} is not 1 to 65535")
+            raise SettingsError(f"{' and '.join(missing)}: required if mail_transport is smtp")
+    _in_range("smtp_port", settings.smtp_port, 1, PORT_MAX)
     if bool(settings.smtp_username) != bool(settings.smtp_password_file):
         raise SettingsError("smtp_username and smtp_password_file: give both, or neither")
     if settings.smtp_username and settings.smtp_security == "none":
         raise SettingsError(
-            "smtp_security: with smtp_username it is starttls or tls; a password is never sent in clear"
+            "smtp_security: give starttls or tls with smtp_username; a password is never sent unencrypted"
         )
 
 
-def _mail_server(name: str, text: str) -> None:
-    if not text:
-        return
+def _check_smtp_host(text: str) -> None:
     try:
         ip_address(text)
     except ValueError:
-        if re.fullmatch(r"[^\s/:,@\[\]]+", text) is None or not text.isprintable():
+        if text and (re.fullmatch(r"[^\s/:,@\[\]]+", text) is None or not text.isprintable()):
             raise SettingsError(
-                f"{name}: {text!r} is no host name and no IP address; the port is smtp_port"
+                f"smtp_host: {text!r} is neither a host name nor an IP address; the port is smtp_port"
             ) from None
 
 
@@ -240,17 +242,10 @@ def parse_mail_from(text: str) -> tuple[str, str]:
     found = getaddresses([text])
     name, address = found[0] if len(found) == 1 else ("", "")
     local, at, domain = address.rpartition("@")
-    whole = text.strip() == address or text.strip().endswith(f"<{address}>")
-    good = (
-        whole and address.isascii() and address.isprintable() and not any(char in ' "@<>' for char in local)
-    )
-    if not (
-        text.isprintable()
-        and at
-        and local
-        and re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost", domain)
-        and good
-    ):
+    is_whole = text.strip() == address or text.strip().endswith(f"<{address}>")
+    is_local_part = local.isascii() and local.isprintable() and not any(char in ' "@<>' for char in local)
+    is_domain = re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|localhost", domain) is not None
+    if not (text.isprintable() and at and local and is_whole and is_local_part and is_domain):
         raise SettingsError(f"mail_from: {text!r} is not name@example.net or Name <name@example.net>")
     return name, address
 
@@ -262,7 +257,7 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
         SettingsError: the text isn't `host:port` with a port of 0 to 65535.
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
         raise SettingsError(f"{name}: {text!r} is not host:port, such as 127.0.0.1:8053")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
@@ -278,7 +273,9 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
         host, port = parse_listen("dns_servers", part)
         _addresses("dns_servers", host)
         if port == 0:
-            raise SettingsError(f"dns_servers: {part!r} needs the port at which it answers")
+            raise SettingsError(
+                f"dns_servers: {part!r} has port 0. Give the port at which the server answers"
+            )
         found.append((host, port))
     return tuple(found)
 
@@ -289,7 +286,7 @@ def load_settings(
     *,
     warn: Callable[[str], None] = lambda _: None,
 ) -> Settings:
-    """Return the settings from the defaults, a TOML file and the environment, the later ones winning.
+    """Return the settings: the environment overrides the TOML file, and that overrides the defaults.
 
     Calls `warn` with a message for each removed setting that is still given.
 
@@ -312,7 +309,7 @@ def load_settings(
         warn(f"{name}: this setting was removed and has no effect; delete it. {REMOVED[name]}")
     for name, value in values.items():
         if name not in types:
-            raise SettingsError(f"unknown setting {name!r}; `sublet settings` lists those there are")
+            raise SettingsError(f"unknown setting {name!r}. `sublet settings` lists all settings")
         if name == "primaries":
             values[name] = _primaries(value)
         else:
@@ -338,7 +335,7 @@ def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
     given: dict[str, Any] = {}
     for key, value in table.items():
         if key not in types:
-            raise SettingsError(f"primaries.{name}: unknown setting {key!r}; there are {', '.join(types)}")
+            raise SettingsError(f"primaries.{name}: unknown setting {key!r}. Known are {', '.join(types)}")
         given[key] = _typed(f"primaries.{name}.{key}", value, types[key])
     missing = [key for key in ("address", "key_name") if key not in given]
     if missing:
@@ -349,16 +346,15 @@ def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
 def _typed(name: str, value: Any, kind: Any) -> Any:
     """Return the value of a setting in its type; the environment has texts for all types."""
     if kind is bool:
-        found = value if isinstance(value, bool) else _BOOLEANS.get(value) if isinstance(value, str) else None
-        if found is None:
+        found = _BOOLEANS.get(value) if isinstance(value, str) else value
+        if not isinstance(found, bool):
             raise SettingsError(f"{name}: {value!r} is neither true nor false. Give one of them")
         return found
     if kind is int:
-        if isinstance(value, str) and value.isascii() and value.isdigit():
-            return int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        raise SettingsError(f"{name}: {value!r} is not a whole number")
-    if isinstance(value, str):
-        return value
-    raise SettingsError(f"{name}: {value!r} is not a text")
+        found = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+        if not isinstance(found, int) or isinstance(found, bool):
+            raise SettingsError(f"{name}: {value!r} is not a whole number")
+        return found
+    if not isinstance(value, str):
+        raise SettingsError(f"{name}: {value!r} is not a text")
+    return value

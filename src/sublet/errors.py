@@ -26,6 +26,9 @@ class Category(Enum):
     FAULT = "fault"
 
 
+REFUSED, USAGE, UNAVAILABLE, FILES_CHANGED = 1, 2, 3, 4
+"""Exit codes of commands and processes that fail (docs/cli.md)."""
+
 FIELD_CODES: dict[str, str] = {
     "required": "the field is missing",
     "too_long": "the text or the list is longer than allowed",
@@ -101,13 +104,18 @@ class FieldErrors(list[FieldError]):
 class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an error
     """The base of all refusals.
 
-    `message` says what is wrong and what to do. `details` has members only if the code defines them. `errors` lists at most
-    `FIELD_ERRORS_MAX` malformed or invalid fields; `details.errors_omitted` counts the others. `quote` is the price of a
-    paid operation, a struct that HTTP renders. `retry_after_seconds` is for LIMITED and UNAVAILABLE.
+    `message` says what is wrong and what to do; docs/errors.md lists the `details` of each code. `errors` has at most
+    `FIELD_ERRORS_MAX` wrong fields, and `details.errors_omitted` counts the others. `quote` is the price of a paid operation.
+    `retry_after_seconds` is for LIMITED and UNAVAILABLE.
     """
 
     code: ClassVar[str]
     category: ClassVar[Category]
+
+    def __init_subclass__(cls, code: str | None = None, category: Category | None = None) -> None:
+        """Store the code and category of a class; a subclass of a refusal may inherit both."""
+        if code is not None and category is not None:
+            cls.code, cls.category = code, category
 
     def __init__(
         self,
@@ -130,238 +138,138 @@ class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an 
         self.retry_after_seconds = retry_after_seconds
 
 
-# Malformed
-
-
-class InvalidJson(Refusal):
+class InvalidJson(Refusal, code="invalid_json", category=Category.MALFORMED):
     """The body is not one JSON object in UTF-8 within the limits of depth and numbers."""
 
-    code = "invalid_json"
-    category = Category.MALFORMED
 
-
-class InvalidRequest(Refusal):
+class InvalidRequest(Refusal, code="invalid_request", category=Category.MALFORMED):
     """A member or query parameter is unknown, duplicate or of the wrong type; or a header is malformed."""
 
-    code = "invalid_request"
-    category = Category.MALFORMED
 
-
-class InvalidCursor(Refusal):
+class InvalidCursor(Refusal, code="invalid_cursor", category=Category.MALFORMED):
     """The cursor is not from this list."""
 
-    code = "invalid_cursor"
-    category = Category.MALFORMED
 
-
-# Authentication and rights
-
-
-class TokenMissing(Refusal):
+class TokenMissing(Refusal, code="token_missing", category=Category.UNAUTHENTICATED):
     """No `Authorization: Bearer …` header."""
 
-    code = "token_missing"
-    category = Category.UNAUTHENTICATED
 
-
-class TokenInvalid(Refusal):
+class TokenInvalid(Refusal, code="token_invalid", category=Category.UNAUTHENTICATED):
     """The token has a typing error or was never issued."""
 
-    code = "token_invalid"
-    category = Category.UNAUTHENTICATED
 
-
-class TokenExpired(Refusal):
+class TokenExpired(Refusal, code="token_expired", category=Category.UNAUTHENTICATED):
     """The token's `expires_at` has passed."""
 
-    code = "token_expired"
-    category = Category.UNAUTHENTICATED
 
-
-class TokenRevoked(Refusal):
+class TokenRevoked(Refusal, code="token_revoked", category=Category.UNAUTHENTICATED):
     """The operator revoked the token."""
 
-    code = "token_revoked"
-    category = Category.UNAUTHENTICATED
 
-
-class InsufficientScope(Refusal):
+class InsufficientScope(Refusal, code="insufficient_scope", category=Category.FORBIDDEN):
     """The token lacks a scope; `details.required_scope` names it."""
 
-    code = "insufficient_scope"
-    category = Category.FORBIDDEN
 
-
-class AccountSuspended(Refusal):
+class AccountSuspended(Refusal, code="account_suspended", category=Category.FORBIDDEN):
     """A suspended user may read and open tickets, nothing else."""
 
-    code = "account_suspended"
-    category = Category.FORBIDDEN
 
-
-# Money
-
-
-class PaymentConfirmationRequired(Refusal):
+class PaymentConfirmationRequired(Refusal, code="payment_confirmation_required", category=Category.PAYMENT):
     """Credits are needed and `confirm` is not true; `quote` says what it costs (spec, part 3, rule 4)."""
 
-    code = "payment_confirmation_required"
-    category = Category.PAYMENT
 
-
-class InsufficientCredits(Refusal):
+class InsufficientCredits(Refusal, code="insufficient_credits", category=Category.PAYMENT):
     """Confirmed, but the balance is short; `quote` says by how much."""
 
-    code = "insufficient_credits"
-    category = Category.PAYMENT
 
-
-class PriceChanged(Refusal):
+class PriceChanged(Refusal, code="price_changed", category=Category.CONFLICT):
     """The price is above `max_credits`; `quote` is a fresh one. Nothing was charged."""
 
-    code = "price_changed"
-    category = Category.CONFLICT
 
-
-# Not allowed
-
-
-class RegistrationModeNotAllowed(Refusal):
+class RegistrationModeNotAllowed(Refusal, code="registration_mode_not_allowed", category=Category.FORBIDDEN):
     """The mode is `admin`, is not offered here, or does not fit the label's class."""
 
-    code = "registration_mode_not_allowed"
-    category = Category.FORBIDDEN
 
-
-class FreeQuotaExceeded(Refusal):
+class FreeQuotaExceeded(Refusal, code="free_quota_exceeded", category=Category.FORBIDDEN):
     """All free names of the user's quota are in use; `details` has `limit` and `used`."""
 
-    code = "free_quota_exceeded"
-    category = Category.FORBIDDEN
 
-
-class RegistrationClosed(Refusal):
+class RegistrationClosed(Refusal, code="registration_closed", category=Category.FORBIDDEN):
     """The platform domain takes no new registrations."""
 
-    code = "registration_closed"
-    category = Category.FORBIDDEN
 
-
-# Missing
-
-
-class SubdomainNotFound(Refusal):
+class SubdomainNotFound(Refusal, code="subdomain_not_found", category=Category.MISSING):
     """No such subdomain of this user; for its former owner `details` describes the name in the trash."""
 
-    code = "subdomain_not_found"
-    category = Category.MISSING
 
-
-class PlatformDomainNotFound(Refusal):
+class PlatformDomainNotFound(Refusal, code="platform_domain_not_found", category=Category.MISSING):
     """No such platform domain that this user can see."""
 
-    code = "platform_domain_not_found"
-    category = Category.MISSING
 
-
-class TicketNotFound(Refusal):
+class TicketNotFound(Refusal, code="ticket_not_found", category=Category.MISSING):
     """No such ticket of this user."""
 
-    code = "ticket_not_found"
-    category = Category.MISSING
 
-
-class NotFound(Refusal):
+class NotFound(Refusal, code="not_found", category=Category.MISSING):
     """No object of the command line, or no path of the API, has this name."""
 
-    code = "not_found"
-    category = Category.MISSING
 
-
-# Conflicts with the state of an object
-
-
-class SubdomainUnavailable(Refusal):
+class SubdomainUnavailable(Refusal, code="subdomain_unavailable", category=Category.CONFLICT):
     """The name can't be registered now.
 
     `details.reason` is taken, reserved, in_trash or cooling_off; `details.owned` tells whether the asking user holds it.
     """
 
-    code = "subdomain_unavailable"
-    category = Category.CONFLICT
 
-
-class TicketClosed(Refusal):
+class TicketClosed(Refusal, code="ticket_closed", category=Category.CONFLICT):
     """A closed ticket cannot be replied to (spec, part 3, rule 3)."""
 
-    code = "ticket_closed"
-    category = Category.CONFLICT
 
-
-class NameserverRequired(Refusal):
+class NameserverRequired(Refusal, code="nameserver_required", category=Category.CONFLICT):
     """A retry needs nameserver 1 (spec, part 3, rule 2)."""
 
-    code = "nameserver_required"
-    category = Category.CONFLICT
 
-
-class RetryNotAvailable(Refusal):
+class RetryNotAvailable(Refusal, code="retry_not_available", category=Category.CONFLICT):
     """A retry is only possible after a provisioning failure (spec, part 3, rule 2)."""
 
-    code = "retry_not_available"
-    category = Category.CONFLICT
 
-
-class RenewalNotAvailable(Refusal):
+class RenewalNotAvailable(Refusal, code="renewal_not_available", category=Category.CONFLICT):
     """The renewal window is not open; `details` has `opens_at`, and `expires_at` and `last_renewed_at` as they are."""
 
-    code = "renewal_not_available"
-    category = Category.CONFLICT
 
-
-class SubdomainSuspended(Refusal):
+class SubdomainSuspended(Refusal, code="subdomain_suspended", category=Category.CONFLICT):
     """The operator suspended the name, for the reason in the message."""
 
-    code = "subdomain_suspended"
-    category = Category.CONFLICT
 
-
-class Conflict(Refusal):
+class Conflict(Refusal, code="conflict", category=Category.CONFLICT):
     """The state of the object does not allow this; the message names the state."""
 
-    code = "conflict"
-    category = Category.CONFLICT
 
-
-class ValidationFailed(Refusal):
+class ValidationFailed(Refusal, code="validation_failed", category=Category.INVALID):
     """Fields are missing or have invalid values of the right type; `errors` lists them."""
 
-    code = "validation_failed"
-    category = Category.INVALID
 
-
-# The service can't answer now
-
-
-class RateLimited(Refusal):
+class RateLimited(Refusal, code="rate_limited", category=Category.LIMITED):
     """Too many requests of this class, changes of this name, or requests of this kind at once; `Retry-After` says when to ask again."""
 
-    code = "rate_limited"
-    category = Category.LIMITED
 
-
-class Unavailable(Refusal):
+class Unavailable(Refusal, code="unavailable", category=Category.UNAVAILABLE):
     """The database can't be reached or written, or too many requests query the name servers, now; nothing was changed."""
 
-    code = "unavailable"
-    category = Category.UNAVAILABLE
+
+class FilesChanged(Unavailable):
+    """The files of the SQLite database were changed while a process served it, so the process has ended."""
 
 
-class ClockImplausible(Refusal):
+class ClockImplausible(Refusal, code="clock_implausible", category=Category.UNAVAILABLE):
     """The clock is more than 400 days ahead of the newest stored instant, or a day behind it, so it gives no dates."""
 
-    code = "clock_implausible"
-    category = Category.UNAVAILABLE
+
+def check_one_of(field: str, text: str | None, allowed: Sequence[str]) -> list[FieldError]:
+    """Return the error in a field that takes one of a few values: `value_invalid`. None means that it was not given."""
+    if text is None or text in allowed:
+        return []
+    return [FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}.")]
 
 
 def validation_failed(errors: Sequence[FieldError], omitted: int = 0) -> ValidationFailed:

@@ -9,12 +9,15 @@ from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
+    Connection,
     Dialect,
     Index,
     Integer,
     MetaData,
     String,
+    Table,
     UniqueConstraint,
+    text,
     tuple_,
 )
 from sqlalchemy.exc import IntegrityError
@@ -63,6 +66,20 @@ class Instant(TypeDecorator[datetime]):
     def result_processor(self, dialect: Dialect, _coltype: object) -> Callable[[Any], datetime | None]:
         """Return the reader of a column; faster than `process_result_value`, which is called twice for each value."""
         return _in_utc if dialect.name == "postgresql" else _from_text
+
+
+def list_numbered() -> list[Table]:
+    """Return the tables whose ids the database assigns, and never twice."""
+    return [each for each in metadata.sorted_tables if each.dialect_options["sqlite"]["autoincrement"]]
+
+
+def find_last_id(connection: Connection, table: Table) -> int:
+    """Return the last id that the database assigned in a table, or 0."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT seq FROM sqlite_sequence WHERE name = :table"
+    else:
+        query = "SELECT pg_sequence_last_value(to_regclass(pg_get_serial_sequence(:table, 'id')))"
+    return int(connection.execute(text(query), {"table": table.name}).scalar_one_or_none() or 0)
 
 
 def older(at: Column[Any], row_id: Column[Any], position: Position) -> ColumnElement[bool]:

@@ -8,7 +8,7 @@ from sqlalchemy import Column, Connection, Engine, String, Table, inspect, selec
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from sublet.db import Tx, sqlite_engine, utc_now
+from sublet.db import Tx, is_damage, sqlite_engine, utc_now
 from sublet.errors import Unavailable
 from sublet.schema import metadata
 from sublet.sqlite_file import sqlite_path
@@ -61,12 +61,18 @@ def refuse_unusable_database(url: str) -> None:
     """Raise `Unavailable` if this code can't work with the database of this address. A missing SQLite file is not created.
 
     Raises:
-        Unavailable: as `refuse_unusable`; or it can't be reached.
+        Unavailable: as `refuse_unusable`; or it can't be reached; or an SQLite file is damaged, or lacks a table.
     """
     if is_missing(url):
         raise Unavailable(why_unusable(None))
     with reading(url) as connection:
         refuse_unusable(Tx(connection, utc_now()))
+        if connection.dialect.name == "sqlite":
+            missing = sorted(metadata.tables.keys() - inspect(connection).get_table_names())
+            if missing:
+                raise Unavailable(
+                    f"The database lacks the tables {', '.join(missing)}. Restore a backup (`sublet restore`)."
+                )
 
 
 def hold_schema(tx: Tx) -> None:
@@ -140,7 +146,11 @@ def reading(url: str) -> Iterator[Connection]:
     try:
         with engine.connect() as connection:
             yield connection
-    except DatabaseError as error:  # OperationalError, or "file is not a database"
+    except DatabaseError as error:
+        if is_damage(error.orig):
+            raise Unavailable(
+                f"The file of {url} is damaged, or no SQLite database: {error.orig}. Restore a backup (`sublet restore`)."
+            ) from error
         raise Unavailable(f"The database can't be reached: {error.orig}. Check `database_url`.") from error
     finally:
         engine.dispose()

@@ -8,7 +8,7 @@ HIDDEN = "[hidden]"
 _TOKEN = re.compile(r"sublet_[0-9A-Za-z]{16,}")
 """A token, or most of one: a token with a typing error is still a secret."""
 _BEARER = re.compile(r"(\bbearer[ :]+)[\w.~+/=-]{8,}", re.IGNORECASE)
-_PASSWORD_OF_URL = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
+_PASSWORD_OF_URL = re.compile(r"(://[^\s:/@]*:)[^\s/]+@")
 _PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+")
 
 

@@ -19,12 +19,11 @@ from urllib.parse import quote
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from sublet.db import BUSY_TIMEOUT_SECONDS, Tx
+from sublet.db import BUSY_TIMEOUT_SECONDS, Tx, is_damage
 from sublet.errors import Conflict, NotFound, Unavailable
 
 BESIDE = ("-wal", "-journal", "-shm")
-"""The suffixes of SQLite's files beside one that is in use, or whose user was killed; the last has no data."""
-BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""The suffixes of SQLite's files beside a database in use, or left by a killed process. The last has no data."""
 FAULTS_MAX = 3
 """Most faults of a broken file that a refusal names."""
 
@@ -35,15 +34,20 @@ def sqlite_path(url: str) -> Path | None:
 
 
 @contextmanager
-def serve_lock(database: Path) -> Iterator[None]:
-    """Hold the lock of the one serving process of an SQLite file; the kernel releases it when the process ends.
+def serve_lock(database: Path | None) -> Iterator[None]:
+    """Hold the lock of the one serving process of an SQLite file (None: do nothing). The kernel releases it when the process ends.
 
-    Two workers would fight over the zones, and none may run while the file is replaced.
+    It keeps a second worker away from the zones, and any worker while the file is replaced. All paths of one file have one lock: it is
+    beside the target of a symbolic link.
 
     Raises:
         Unavailable: another process holds the lock, or the lock's file can't be written.
     """
-    path = database.with_name(database.name + ".serve-lock")
+    if database is None:
+        yield
+        return
+    target = database.resolve()
+    path = target.with_name(target.name + ".serve-lock")
     try:
         file = path.open("w")
     except OSError as error:
@@ -60,13 +64,28 @@ def serve_lock(database: Path) -> Iterator[None]:
         yield
 
 
+def create_private(path: Path) -> None:
+    """Create an empty file that only its owner may read, unless it exists. SQLite gives its other files the same mode.
+
+    Raises:
+        Unavailable: it can't be created.
+    """
+    try:
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise Unavailable(
+            f"The file {path} can't be created: {error.strerror}. Check the rights of its folder."
+        ) from error
+
+
 def refuse_unfinished(path: Path) -> None:
     """Raise `Conflict` if a `-wal` or `-journal` with data lies beside a file: then the file is not the whole database."""
     for side in (_beside(path, suffix) for suffix in BESIDE[:2]):
         if side.exists() and side.stat().st_size:
             raise Conflict(
-                f"Beside {path} lies {side.name}: the file is in use, or incomplete without it. If no process uses it, "
-                f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"`, which joins them.'
+                f"There is a file {side.name} beside {path}, which is in use or incomplete without it. If no process uses it, "
+                f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"`, which merges them.'
             )
 
 
@@ -114,7 +133,7 @@ def copy_online(source: Path, target: Path) -> None:
             copied.execute("PRAGMA synchronous=OFF")
             copied.execute("PRAGMA journal_mode=DELETE")  # the pages say WAL, as the source's do
     except sqlite3.DatabaseError as error:
-        if _code(error) in BROKEN:
+        if is_damage(error):
             raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
         raise Unavailable(
             f"{source} can't be copied to {target.parent}: {error}. Check the rights and the free space there."
@@ -189,8 +208,8 @@ def give_name(path: Path, target: Path) -> None:
 def replace_database(new: Path, database: Path, kept: Path) -> None:
     """Replace a database by a checked file. The old database is kept as `kept`.
 
-    First an exclusive lock, which fails while another process has the old database open, joins it with its `-wal`: SQLite
-    would write a `-wal` beside the new file into it. A broken database can't be locked; its `-wal` moves with it.
+    First an exclusive lock, which fails while another process has the old database open, merges its `-wal`: SQLite would
+    apply a remaining `-wal` to the new file. A broken database can't be locked; its `-wal` moves with it.
 
     Raises:
         Unavailable: another process has the database open.
@@ -222,15 +241,11 @@ def _locked(database: Path) -> Iterator[None]:
             mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if _code(error) not in BROKEN:
-                raise Unavailable(
-                    f"The database {database} is open in another process ({error}). Stop that process first."
-                ) from error
-        else:
-            if mode != "delete":
-                raise Unavailable(
-                    f"The database {database} is open in another process. Stop that process first."
-                )
+            mode = "delete" if is_damage(error) else str(error)
+        if mode != "delete":
+            raise Unavailable(
+                f"The database {database} is open in another process ({mode}). Stop that process first."
+            )
         yield
 
 
@@ -254,7 +269,3 @@ def _connect(path: Path, mode: str, *, immutable: int = 0) -> sqlite3.Connection
         )
     except sqlite3.OperationalError as error:
         raise Unavailable(f"{path} can't be opened: {error}. Check the path and its rights.") from error
-
-
-def _code(error: sqlite3.DatabaseError) -> int:
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

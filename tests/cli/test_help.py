@@ -95,8 +95,8 @@ SENTENCES = [
         "1 credit, ",
     ),
     (["package", "add", "Mini", "--credits", "1", "--price", "1.00", "--currency", "EUR"], ": 1 credit for"),
-    (["user", "suspend", ANNA, "--with-names"], "and 2 names with it"),
-    (["user", "suspend", BOB, "--with-names"], "and 1 name with it"),
+    (["user", "suspend", ANNA, "--with-names"], "and 2 names with the user"),
+    (["user", "suspend", BOB, "--with-names"], "and 1 name with the user"),
 ]
 
 

@@ -46,7 +46,7 @@ def test_classes_and_the_modes_that_take_them(shop: RunningService) -> None:
     shop.operator(*label, "gold", "--class", "premium")
     shop.operator(*label, "pearl", "--class", "premium", "--price", "70", "--renewal-price", "5")
     shop.operator(*label, "city", "--class", "special", "--grant", granted.organization["slug"])
-    shop.operator(*label, "admin", "--class", "reserved")
+    shop.operator(*label, "atlas", "--class", "reserved")
     shop.operator(*label, "casino", "--class", "blocked")
     shop.operator(*label, "www", "--class", "premium", "--price", "99")
     reserved = ("subdomain_unavailable", "reserved")
@@ -55,7 +55,7 @@ def test_classes_and_the_modes_that_take_them(shop: RunningService) -> None:
         ("ab", user, "plus", NOT_ALLOWED), ("ab", user, "special", NOT_ALLOWED), ("gold", user, None, ("premium", 50)),
         ("pearl", user, None, ("premium", 70)), ("www", user, None, ("premium", 99)),
         ("city", granted, None, ("special", 80)), ("city", granted, "premium", NOT_ALLOWED), ("city", user, None, reserved),
-        ("city", user, "special", reserved), ("admin", user, None, reserved), ("casino", user, None, reserved),
+        ("city", user, "special", reserved), ("atlas", user, None, reserved), ("casino", user, None, reserved),
         ("mail", user, None, reserved), ("ns1", user, None, reserved), ("postmaster", user, None, reserved),
         ("ab--cd", user, None, reserved), ("abc", user, "premium", NOT_ALLOWED), ("abc", user, "special", NOT_ALLOWED),
         ("abc", user, "plus", ("plus", 10)), ("abc", user, None, ("free", 0)),

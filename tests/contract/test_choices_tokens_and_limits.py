@@ -50,8 +50,10 @@ def test_the_scopes_of_the_routes() -> None:
     for endpoint in ENDPOINTS:
         if endpoint.scope is None:
             continue
-        right = "read" if endpoint.method == "GET" else "write"
-        noun = "subdomains" if endpoint.path.startswith(("/subdomains", "/me/reminders")) else "account"
+        # Who asks whether a registration would succeed must be allowed to attempt it.
+        right = "read" if endpoint.method == "GET" and endpoint.path != "/availability" else "write"
+        of_names = ("/subdomains", "/availability", "/me/reminders")
+        noun = "subdomains" if endpoint.path.startswith(of_names) else "account"
         noun = "tickets" if endpoint.path.startswith("/support") else noun
         assert endpoint.scope == f"{noun}:{right}", endpoint.name
 

@@ -164,7 +164,23 @@ def test_a_label_that_is_none_is_refused(target: Target, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["ns1", "NS1", "ns", "ns42", "www", "WWW", "\uff57ww", "wpad", "mail", "ab--cd"]
+    "label",
+    [
+        "ns1",
+        "NS1",
+        "ns",
+        "ns42",
+        "www",
+        "WWW",
+        "\uff57ww",
+        "wpad",
+        "mail",
+        "ab--cd",
+        "Admin",
+        "login",
+        "payment",
+        "g\u043e\u043egle",
+    ],
 )
 def test_a_reserved_label_is_refused_as_such(target: Target, label: str) -> None:
     with nothing_stored(target):

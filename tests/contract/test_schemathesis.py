@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 SEED = 20261121
 EXAMPLES_AN_OPERATION = share(25, whole=50)
-REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 422})
+REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 412, 422})
 """What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or clashes with what is stored."""
 
 
@@ -29,7 +29,7 @@ def write_config(document: dict[str, Any], path: Path) -> None:
             declared = {int(status) for status in operation["responses"]}
             # No schema can tell a cursor that this list gave from another text.
             cursor = {400} if "invalid_cursor" in operation["x-refusals"] else set()
-            accepted = sorted(declared & ({200, 201} | REFUSALS_OF_GOOD_DATA | cursor))
+            accepted = sorted(declared & ({200, 201, 304} | REFUSALS_OF_GOOD_DATA | cursor))
             lines += [
                 "[[operations]]",
                 f'include-name = "{method.upper()} {url}"',

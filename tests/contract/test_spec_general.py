@@ -38,6 +38,7 @@ def test_part_4_the_routes_are_those_of_the_spec_and_the_extensions() -> None:
         ("GET", "/subdomains/{fqdn}/auto-renew"),
         ("PUT", "/subdomains/{fqdn}/auto-renew"),
         ("PUT", "/me/reminders"),
+        ("GET", "/availability"),
     }
 
 

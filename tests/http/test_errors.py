@@ -41,6 +41,7 @@ STATUS = {
     "price_changed": 409,
     "conflict": 409,
     "idempotency_in_progress": 409,
+    "precondition_failed": 412,
     "payload_too_large": 413,
     "unsupported_media_type": 415,
     "validation_failed": 422,

@@ -12,6 +12,7 @@ from pathlib import Path
 from long.faults.attacks import ATTACKS_THROUGH_PROXY
 from long.faults.clock import CLOCK
 from long.faults.disk import DISK_FULL, EIO
+from long.faults.files_changed import FILES
 from long.faults.old_backup import OLD_BACKUP
 from long.faults.postgresql_killed import POSTGRESQL_KILLED
 from long.faults.races import PROCESSES, RACES
@@ -31,6 +32,7 @@ SCENARIOS = (
     SYNCED,
     DISK_FULL,
     EIO,
+    FILES,
     POSTGRESQL_KILLED,
     OLD_BACKUP,
     CLOCK,

@@ -1,4 +1,4 @@
-"""`sublet api`: its processes are started anew, replaced and ended without a request that is lost."""
+"""`sublet api`: its processes are restarted, replaced and ended without losing a request."""
 
 import os
 import signal
@@ -23,12 +23,12 @@ WORKERS = 2
 
 
 def metrics_of(roles: Apart, name: str) -> float:
-    """The sum of a metric over all its labels."""
+    """Return the sum of a metric over all its labels."""
     return sum(value for key, value in roles.service.metrics().items() if key.partition("{")[0] == name)
 
 
 def has_new_children(api: RoleProcess, old: set[int]) -> bool:
-    """Tell whether none of the old is left, and as many new are there."""
+    """True if all old children have ended, and as many new ones run."""
     return len(api.children()) == WORKERS and old.isdisjoint(api.children())
 
 
@@ -46,15 +46,13 @@ def test_a_rolling_restart_under_load_fails_no_request(postgresql_server: str, t
                 hammer.wait_for_more(20)
         assert hammer.failures == []
         assert hammer.closed > 0
-        # What those counted that are gone is not forgotten.
+        # The counts of ended processes are kept.
         assert metrics_of(roles, "sublet_http_requests_total") >= hammer.answers
         assert api.end() == 0
         assert api.text.count("api_processes_replaced ") == 3
 
 
-def test_a_process_that_is_killed_is_started_anew_and_its_counts_stay(
-    postgresql_server: str, tmp_path: Path
-) -> None:
+def test_a_killed_process_is_restarted_and_its_counts_stay(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path) as roles:
         api = roles.start("api", "--workers", str(WORKERS))
         ada = roles.service.add_user()
@@ -73,7 +71,7 @@ def test_a_process_that_is_killed_is_started_anew_and_its_counts_stay(
         assert api.text.count("api_process_died") == WORKERS
 
 
-def test_who_loses_its_parent_ends(postgresql_server: str, tmp_path: Path) -> None:
+def test_children_end_when_their_parent_is_killed(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path) as roles:
         api = roles.start("api", "--workers", str(WORKERS))
         children = api.children()
@@ -84,7 +82,7 @@ def test_who_loses_its_parent_ends(postgresql_server: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_end_leaves_no_process_behind(
+def test_a_stopped_api_leaves_no_process_behind(
     postgresql_server: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     with apart(postgresql_server, tmp_path) as roles:
@@ -114,7 +112,7 @@ def test_a_replacement_that_does_not_start_leaves_the_old_ones(
         wait_until(lambda: has_new_children(api, old), 60)
 
 
-def test_an_address_in_use_is_told(postgresql_server: str, tmp_path: Path) -> None:
+def test_an_address_in_use_is_reported(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path) as roles:
         roles.start("api")
         second = roles.start("api", said="")
@@ -148,8 +146,8 @@ def test_without_a_schema_a_role_is_refused(postgresql_server: str) -> None:
         assert "sublet init" in ended.stderr
 
 
-def test_nobody_waits_for_a_process_that_is_not_ready() -> None:
-    """The address is taken at once, and connections are refused until they are answered: a client goes on to another process."""
+def test_connections_are_refused_before_a_process_is_ready() -> None:
+    """The address is bound at once, but connections are refused until a process serves: clients then try another host."""
     settings = Settings(http_listen="127.0.0.1:0")
     with closing(api_socket(settings, listens=False)) as taken:
         with pytest.raises(ConnectionRefusedError):
@@ -158,10 +156,10 @@ def test_nobody_waits_for_a_process_that_is_not_ready() -> None:
         socket.create_connection(taken.getsockname(), 30).close()
 
 
-def test_at_its_end_it_refuses_connections_and_loses_no_request(
+def test_a_stopping_api_refuses_connections_and_loses_no_request(
     postgresql_server: str, tmp_path: Path
 ) -> None:
-    """Whoever comes while its processes drain is refused, rather than taken into a queue that nobody serves any more."""
+    """Clients that connect while the processes drain are refused: a queue without a reader would let them wait in vain."""
     with apart(postgresql_server, tmp_path) as roles:
         api = roles.start("api", "--workers", str(WORKERS))
         token = roles.service.add_user().token

@@ -1,4 +1,4 @@
-"""A process may have as many connections open as its settings say, as far as the system lets it."""
+"""A process may have as many connections open as its settings say, within the system's limit of open files."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ resource.setrlimit = forbidden
 
 
 def allowed(soft: int, hard: int, wanted: int, before: str = "") -> tuple[int, int]:
-    """Ask in a process of its own: what a limit was lowered to can't be raised again."""
+    """Run it in a process of its own, because a lowered hard limit can't be raised again."""
     script = ASK.format(soft=soft, hard=hard, wanted=wanted, before=before)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     connections, descriptors = ran.stdout.splitlines()[-1].split()
@@ -29,18 +29,17 @@ def allowed(soft: int, hard: int, wanted: int, before: str = "") -> tuple[int, i
 @pytest.mark.parametrize(
     ("soft", "hard", "wanted", "outcome"),
     [
-        (512, 4096, 100, (100, 512)),  # enough as it is
-        (512, 4096, 1000, (1000, 1256)),  # raised to what is needed
-        (512, 1000, 1000, (744, 1000)),  # as far as it may be
+        (512, 4096, 1000, (1000, 4096)),
+        (512, 1000, 1000, (744, 1000)),
         (256, 256, 1000, (1, 256)),
     ],
 )
-def test_the_system_is_asked_for_what_is_needed(
+def test_the_limit_is_raised_as_far_as_allowed(
     soft: int, hard: int, wanted: int, outcome: tuple[int, int]
 ) -> None:
     assert allowed(soft, hard, wanted) == outcome
 
 
-def test_where_it_may_not_ask_it_takes_fewer() -> None:
-    """Under a filter of system calls, for which this stands."""
+def test_a_forbidden_change_of_the_limit_leaves_fewer_connections() -> None:
+    """A filter of system calls has the same effect."""
     assert allowed(512, 4096, 1000, FORBIDDEN) == (256, 512)

@@ -1,4 +1,4 @@
-"""`sublet dns`: answers from the database, tells of itself, and ends when it is told."""
+"""`sublet dns`: answers from the database, serves its status, and ends at SIGTERM."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from support.serve_process import free_address
 pytestmark = pytest.mark.slow
 
 
-def test_it_answers_and_tells_of_itself(postgresql_server: str, tmp_path: Path) -> None:
+def test_it_answers_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
     status = "{}:{}".format(*free_address())
     with apart(postgresql_server, tmp_path) as roles:
         name_server = roles.start("dns", dns_status_listen=status)

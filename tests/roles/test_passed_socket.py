@@ -29,7 +29,7 @@ READY_SECONDS = 60.0
 
 
 class Passing:
-    """Starts `sublet WORDS` with a socket as its descriptor 3, and hears what it tells of itself."""
+    """Starts `sublet WORDS` with a socket as its descriptor 3, and receives its notifications."""
 
     def __init__(
         self, listening: socket.socket, told: socket.socket, environment: dict[str, str], log: Path
@@ -62,7 +62,7 @@ class Passing:
 
 @contextmanager
 def passing(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Passing, str]]:
-    """A listening socket, to be passed; gives its origin too."""
+    """Return a listening socket to pass, and its origin."""
     with (
         socket.create_server(("127.0.0.1", 0), backlog=2048) as listening,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told,
@@ -124,7 +124,7 @@ def test_api_serves_on_the_socket_that_was_passed(postgresql_server: str, tmp_pa
 
 
 @pytest.mark.parametrize("wrong", ["two", "udp", "unix"])
-def test_what_was_passed_must_be_one_listening_socket(tmp_path: Path, wrong: str) -> None:
+def test_anything_but_one_listening_socket_is_refused(tmp_path: Path, wrong: str) -> None:
     host, port = free_address()
     environment = {
         **os.environ,

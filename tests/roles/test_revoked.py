@@ -1,4 +1,4 @@
-"""What the operator takes away is gone at the next request, at every process: nobody keeps tokens or users in memory."""
+"""A revoked token or suspended user is refused by every process from the next request on: none is cached."""
 
 from pathlib import Path
 

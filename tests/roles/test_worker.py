@@ -1,30 +1,44 @@
-"""`sublet worker`: publishes what others registered, tells of itself, and ends when it is told."""
+"""`sublet worker`: publishes names, serves its status, and ends at SIGTERM."""
 
 from pathlib import Path
 
 import pytest
 
 from support import http_clients
+from support.dns_updates import skip_without
+from support.name_servers import primary
 from support.role_processes import apart
 from support.serve_process import free_address, wait_until
+from support.service_on_primary import primary_settings, settings_file
 
 pytestmark = pytest.mark.slow
 
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 
-def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp_path: Path) -> None:
+def test_it_publishes_waiting_names_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
     status = "{}:{}".format(*free_address())
-    with apart(postgresql_server, tmp_path) as roles:
-        roles.start("api")
-        roles.start("dns")
+    skip_without("knot")
+    with (
+        apart(postgresql_server, tmp_path) as roles,
+        primary("knot", tmp_path / "knot", "example.test") as server,
+    ):
         service = roles.service
+        config = str(settings_file(tmp_path, [primary_settings(tmp_path, server)]))
+        service.environment["SUBLET_CONFIG"] = config
+        service.operator("domain", "edit", "example.test", "--primary", "main")
+
+        def nameservers() -> set[str]:
+            found = [each for each in server.records() if each.owner == "blog.example.test"]
+            return {each.rdata.rstrip(".") for each in found}
+
+        roles.start("api", config=config, publish_wait_ms="0")
         ada = service.add_user()
         waiting = service.register(ada, "blog.example.test", nameservers=NAMESERVERS)["subdomain"]
         assert waiting["status"] != "active"
-        assert service.delegation("blog.example.test") == set()
-        worker = roles.start("worker", worker_status_listen=status)
-        wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS))
+        assert nameservers() == set()
+        worker = roles.start("worker", config=config, worker_status_listen=status)
+        wait_until(lambda: nameservers() == set(NAMESERVERS))
         assert http_clients.get(f"http://{status}/healthz").json() == {"ok": True}
         ready = http_clients.get(f"http://{status}/readyz")
         assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True, "worker": True})
@@ -44,7 +58,7 @@ def test_it_publishes_what_waits_and_tells_of_itself(postgresql_server: str, tmp
         assert "stopped" in worker.text
 
 
-def test_what_it_can_not_do_is_told(postgresql_server: str, tmp_path: Path) -> None:
+def test_unusable_settings_are_reported(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path) as roles:
         api = roles.service.settings.http_listen
         roles.start("api")

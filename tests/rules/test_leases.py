@@ -16,7 +16,7 @@ from sublet.processes.leases import (
     publish_lease,
 )
 from sublet.processes.model import Lease, Process
-from sublet.processes.processes import GONE_AFTER, SEEN_EVERY_SECONDS, is_there
+from sublet.processes.processes import GONE_AFTER, HEARTBEAT_SECONDS, is_running
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 STEP = timedelta(microseconds=1)
@@ -62,8 +62,8 @@ def test_no_lease_is_longer_than_a_right_clock_can_make_it() -> None:
 
 
 def test_a_process_is_gone_when_it_was_silent_for_three_heartbeats() -> None:
-    assert timedelta(seconds=3 * SEEN_EVERY_SECONDS) < GONE_AFTER
+    assert timedelta(seconds=3 * HEARTBEAT_SECONDS) < GONE_AFTER
     process = Process("a", "worker", "host", 1, "0.1.0", "0004", NOW, NOW)
     for silent, there in ((timedelta(), True), (GONE_AFTER, True), (GONE_AFTER + STEP, False)):
-        assert is_there(process, NOW + silent) is there
-        assert is_there(replace(process, seen_at=NOW + silent), NOW) is there
+        assert is_running(process, NOW + silent) is there
+        assert is_running(replace(process, seen_at=NOW + silent), NOW) is there

@@ -1,4 +1,4 @@
-"""Skeletons of labels (UTS 39): what looks alike and what doesn't, and the table that they are made by."""
+"""Look-alikes among labels (UTS 39): skeletons, mixed scripts, and the table of confusable characters."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sublet.dns import confusables
-from sublet.dns.look_alikes import _prototypes, looks_reserved, skeleton, stored_skeleton
+from sublet.dns.look_alikes import _prototypes, looks_reserved, mixes_scripts, skeleton, stored_skeleton
 from sublet.dns.names import parse_label, reserved_labels, reserved_reason
 
 ALIKE = [
@@ -67,6 +67,48 @@ def test_reserved_labels_by_name_are_all_reserved() -> None:
     assert all(reserved_reason(label) for label in reserved_labels())
     assert all(looks_reserved(skeleton(label)) for label in (*reserved_labels(), "ns", "ns0", "ns42"))
     assert not looks_reserved(skeleton("shop"))
+
+
+ONE_SCRIPT = [
+    # UTS 39, section 5.1, "Examples of Mixed-Script Detection"; IDNA maps capital letters.
+    "circle",
+    "circ1e",
+    "\u0441\u0456\u0433\u0441\u04cf\u0435",  # Cyrillic throughout
+    "\u3006\u5207",  # a mark that Han alone uses
+    "\u306d\u30ac",  # Hiragana and Katakana
+    # Section 5.2, Highly Restrictive: Latin and Han with Kana, with Bopomofo, with Hangul.
+    "t\u30b7\u30e3\u30c4",
+    "\u6771\u4eac\u306e\u30bf\u30ef\u30fc-tower1",
+    "abc\u4e2d\u6587\u3105\u3106",
+    "k\ud55c\u56fd",
+    # Characters of several scripts, of all, and marks.
+    "l\u00b7l-2",
+    "b\u00fccher",
+    "\u03bb\u03cc\u03b3\u03bf\u03c2-24",
+    "\u0915\u094d\u200d\u0937",
+    "\u13a3\u13b3\u13a9",  # Cherokee, which is not recommended for identifiers
+]
+MIXED_SCRIPTS = [
+    "\u0441ir\u0441l\u0435",  # the same table: Cyrillic and Latin
+    "g\u043e\u043egle",
+    "g\u03bf\u03bfgle",
+    "\u03b1\u0430",  # Greek and Cyrillic
+    "\u306d\ud55c",  # Hiragana and Hangul
+    "\u306d\u3105",  # Hiragana and Bopomofo
+    "a\u306d\ud55c",
+    "\u4e2d\u0430",  # Han and Cyrillic
+    "\u0939\u0b85",  # Devanagari and Tamil
+]
+
+
+@pytest.mark.parametrize("label", ONE_SCRIPT)
+def test_labels_that_do_not_mix_scripts(label: str) -> None:
+    assert not mixes_scripts(parse_label(label))
+
+
+@pytest.mark.parametrize("label", MIXED_SCRIPTS)
+def test_labels_that_mix_scripts(label: str) -> None:
+    assert mixes_scripts(parse_label(label))
 
 
 def test_the_table_is_complete_and_names_its_source() -> None:

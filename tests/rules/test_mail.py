@@ -1,4 +1,4 @@
-"""The rules of mail: when it is tried again, what a message looks like, what a mail about a ticket says."""
+"""The rules of mail: when it is retried, the form of a message, and the text of a mail about a ticket."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ import pytest
 
 from sublet.mail.compose import compose, envelope_address, message_id, one_line
 from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up
-from sublet.tickets.model import Ticket
+from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -127,7 +127,6 @@ TICKET = Ticket(
     subject="Wo ist mein Name?",
     requester_email="ada@example.org",
     subdomain="blog.example.test",
-    archived=False,
     created_at=NOW,
     last_message_at=NOW,
     updated_at=NOW,
@@ -136,7 +135,7 @@ TICKET = Ticket(
 
 def test_the_text_of_a_mail_about_a_ticket() -> None:
     assert mail_subject(TICKET) == "Re: [T-000123] Wo ist mein Name?"
-    assert mail_text(TICKET, "Olga", "\nDort.\n\nUnd hier.\n") == (
+    assert mail_text(TICKET, NewMessage("staff", "Olga", "\nDort.\n\nUnd hier.\n")) == (
         "Olga wrote in your ticket T-000123, about blog.example.test:\n"
         "\n"
         "Dort.\n"
@@ -149,9 +148,9 @@ def test_the_text_of_a_mail_about_a_ticket() -> None:
     )
     closed = replace(TICKET, status="closed")
     assert mail_subject(closed) == "Closed: [T-000123] Wo ist mein Name?"
-    assert mail_text(closed, "System", "Zu.").endswith(
+    assert mail_text(closed, NewMessage("system", "System", "Zu.")).endswith(
         "\nAnswers to this mail are not read. To go on, open a new ticket: POST /support/tickets.\n"
     )
-    assert mail_text(replace(TICKET, subdomain=None), "Olga", "Dort.").startswith(
+    assert mail_text(replace(TICKET, subdomain=None), NewMessage("staff", "Olga", "Dort.")).startswith(
         "Olga wrote in your ticket T-000123:\n"
     )

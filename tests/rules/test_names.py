@@ -232,11 +232,12 @@ def test_a_nameserver_may_bear_an_old_name_of_others_but_nothing_of_ours_may() -
 
 RESERVED = """
     www mail wpad isatap autodiscover autoconfig localhost localdomain broadcasthost ns ns0 ns1 ns42 ns007 imap smtp pop pop3
+    admin administrator root login signin account secure payment billing webmail sso
     mta-sts openpgpkey info marketing sales support abuse noc security postmaster hostmaster usenet news webmaster uucp ftp
     ab--cd xx--a 12--34 a---b
 """.split()
 FREE = """
-    blog shop dev test foo admin api www1 wwww nsa ns1a n ns-1 mail2 a--b abc--d xn--bcher-kva administrator root
+    blog shop dev test foo admins api my-login www1 wwww nsa ns1a n ns-1 mail2 a--b abc--d xn--bcher-kva
     example web static git status
 """.split()
 

@@ -81,6 +81,7 @@ TOKEN = "sublet_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123454UPjcZ"
         (TOKEN + "x", HIDDEN),
         ("Authorization: Bearer eyJhbGciOi.J9-_x", f"Authorization: Bearer {HIDDEN}"),
         ("authorization: bearer abcdefgh", f"authorization: bearer {HIDDEN}"),
+        ("postgresql://a:b:@x@h1,h2:5/d?target=x", f"postgresql://a:{HIDDEN}@h1,h2:5/d?target=x"),
         ("postgresql://sublet:p%40ss@db:5432/x", f"postgresql://sublet:{HIDDEN}@db:5432/x"),
         (
             "postgresql://db/x?password=ab&sslmode=require",

@@ -16,7 +16,6 @@ def store_unchecked(tx: Tx, subdomain: Subdomain, *nameservers: str) -> None:
         tx,
         Actor("user", user_id=subdomain.user_id),
         "subdomain.update_nameservers",
-        "subdomain",
         subdomain.id,
         before=store.delegation_columns(subdomain.delegation),
         after=store.delegation_columns(delegation),

@@ -361,6 +361,13 @@ def idempotency_key_reused(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def precondition_failed(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    yield lambda: service.call(user, "DELETE", f"/subdomains/{fqdn}", if_match='"another"')
+
+
+@_refused
 def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
     """Of two equal requests that are sent at once one is refused, while the other waits for a lock that is held."""
     user = newcomer(service)

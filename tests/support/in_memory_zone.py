@@ -46,7 +46,7 @@ def view_at(zone_apex: Apex, records: list[Record], name: str) -> ZoneView | Non
             by_owner[record.owner] = (*by_owner.get(record.owner, ()), record)
     existing = {
         step
-        for step in path
+        for step in (*path, *(f"*.{above}" for above in path[1:]))
         if any(record.owner == step or record.owner.endswith(f".{step}") for record in records)
     }
     return ZoneView(zone_apex, by_owner, frozenset(existing))
@@ -66,7 +66,7 @@ def serving(read_zones: ReadZones, codes: list[str] | None = None, host: str = "
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    server = NameServer(read_zones, on_answer=None if codes is None else codes.append)
+    server = NameServer(read_zones, on_answer=([] if codes is None else codes).append)
     try:
         yield asyncio.run_coroutine_threadsafe(server.start(host, 0), loop).result(10)
     finally:

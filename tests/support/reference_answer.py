@@ -1,9 +1,10 @@
 """The expected answers of the built-in name server, built with dnspython's messages: slow, and independent of the service's code."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import cast
 
+import dns.edns
 import dns.exception
 import dns.flags
 import dns.message
@@ -13,6 +14,7 @@ import dns.rcode
 import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
+import dns.rdtypes.ANY.CNAME
 import dns.rdtypes.ANY.NS
 import dns.rrset
 
@@ -20,6 +22,9 @@ from sublet.dns.types import Record, ZoneView
 
 PAYLOAD_BYTES = 1232
 NS, DS, SOA, CNAME, ANY = (dns.rdatatype.from_text(each) for each in ("NS", "DS", "SOA", "CNAME", "ANY"))
+# The service ignores all options, so their data is not looked at.
+for _option in (dns.edns.OptionType.ECS, dns.edns.OptionType.COOKIE, dns.edns.OptionType.EDE):
+    dns.edns.register_type(dns.edns.GenericOption, _option)
 _Held = dict[dns.rdatatype.RdataType, dns.rrset.RRset]
 
 
@@ -47,15 +52,15 @@ def read(wire: bytes) -> dns.message.Message | dns.rcode.Rcode | None:
     if len(wire) > 4096:
         return dns.rcode.FORMERR
     try:
-        return dns.message.from_wire(wire)
-    except dns.message.UnknownTSIGKey:
-        return dns.rcode.NOTAUTH
+        return dns.message.from_wire(wire, keyring=False)
     except Exception:  # noqa: BLE001 - as the service: whatever is wrong is its form
         return dns.rcode.FORMERR
 
 
 def refused(query: dns.message.Message) -> dns.rcode.Rcode | None:
     """The code of a query that is answered without a zone."""
+    if query.had_tsig:
+        return dns.rcode.NOTAUTH
     if len(query.question) != 1:
         return dns.rcode.FORMERR
     if query.edns > 0:
@@ -66,16 +71,33 @@ def refused(query: dns.message.Message) -> dns.rcode.Rcode | None:
     return None
 
 
-def answer(query: dns.message.Message, view: ZoneView | None, *, over_tcp: bool) -> dns.message.Message:
-    """The response to a query."""
+def answer(
+    query: dns.message.Message, view_at: Callable[[str], ZoneView | None], *, over_tcp: bool
+) -> dns.message.Message:
+    """The response to a query; `view_at` gives the view of a name, None if it is in no zone."""
     rcode = refused(query)
     if rcode is not None:
         return _bare(query, rcode)
-    name = query.question[0].name
-    if view is None or not name.is_subdomain(dns.name.from_text(view.apex.zone)):
-        return _bare(query, dns.rcode.REFUSED)
+    question = query.question[0]
     wants_dnssec = query.edns >= 0 and bool(query.ednsflags & dns.flags.DO)
-    content = _find(view, name, query.question[0].rdtype, wants_dnssec=wants_dnssec)
+    contents: list[_Content] = []
+    names = [question.name]
+    while names[-1] not in names[:-1]:
+        view = view_at(key_of(names[-1]))
+        if view is None or not names[-1].is_subdomain(dns.name.from_text(view.apex.zone)):
+            break
+        contents.append(_find(view, names[-1], question.rdtype, wants_dnssec=wants_dnssec))
+        last = contents[-1].answer
+        if question.rdtype in (CNAME, ANY) or not last or last[0].rdtype != CNAME:
+            break
+        names.append(cast("dns.rdtypes.ANY.CNAME.CNAME", last[0][0]).target)
+    if not contents:
+        return _bare(query, dns.rcode.REFUSED)
+    content = replace(
+        contents[-1],
+        authoritative=contents[0].authoritative,
+        answer=tuple(rrset for each in contents for rrset in each.answer),
+    )
     announced = query.payload if query.edns >= 0 else 512
     return _fitted(query, content, 65535 if over_tcp else min(max(announced, 512), PAYLOAD_BYTES))
 

@@ -14,9 +14,7 @@ from sublet.audit import Actor, audit_events
 from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
 from sublet.db import Tx, sqlite_engine
 from sublet.dns.types import Delegation
-from sublet.errors import (
-    Refusal,
-)
+from sublet.errors import Refusal
 from sublet.platform_domains import store as platform_domain_store
 from sublet.schema import metadata
 from sublet.subdomains import store as subdomain_store

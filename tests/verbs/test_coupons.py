@@ -8,7 +8,7 @@ import pytest
 from sublet.credits.coupons import CouponTerms, add_coupon
 from support.operator_registry import Registry, small_registry
 
-DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
+DOMAIN = "example.test"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, told from the one before by its epoch; processes that announce themselves, and their end."""
+"""Leases have one holder at a time, and their epoch counts the holders; processes announce themselves and leave."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -7,6 +7,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.processes import store
+from sublet.processes.leased import under
 from sublet.processes.leases import (
     PUBLISH_FOR,
     give_back_lease,
@@ -23,9 +24,8 @@ from sublet.processes.processes import (
     announce,
     leave,
     list_running,
-    see_process,
+    record_heartbeat,
 )
-from sublet.worker.leased import under
 from support.leases import find, run_out
 from support.registry import Registry
 
@@ -68,7 +68,7 @@ def test_a_lease_that_ran_out_is_anothers_in_the_next_epoch(registry: Registry) 
     assert _take(registry, "a") is None
 
 
-def test_who_had_it_again_after_another_is_not_taken_for_itself(registry: Registry) -> None:
+def test_an_older_lease_of_the_same_holder_is_refused(registry: Registry) -> None:
     first = _taken(registry, "a")
     for holder in ("b", "a"):
         registry.write(run_out, ZONE)
@@ -102,7 +102,7 @@ def test_a_lease_of_a_wrong_clock_is_over(registry: Registry) -> None:
     assert _taken(registry, "b").epoch == 2
 
 
-def test_what_others_hold_is_told(registry: Registry) -> None:
+def test_leases_of_other_holders_are_listed(registry: Registry) -> None:
     _taken(registry, "a", "publish:1")
     _taken(registry, "b", "publish:2")
     _taken(registry, "b", "publish:3")
@@ -141,7 +141,7 @@ def _announce(registry: Registry, name: str, *, alone: bool = False) -> None:
 
 
 def _silent(tx: Tx, name: str, since: timedelta) -> None:
-    store.update_seen(tx, name, store.find_clock(tx) - since)
+    store.update_seen_at(tx, name, store.find_clock(tx) - since)
 
 
 def _ids(registry: Registry) -> set[str]:
@@ -151,18 +151,18 @@ def _ids(registry: Registry) -> set[str]:
 def test_processes_hear_of_each_other(registry: Registry) -> None:
     _announce(registry, "a")
     _announce(registry, "b")
-    seen = registry.write(see_process, "a")
+    seen = registry.write(record_heartbeat, "a")
     assert ([each.id for each in seen.others], seen.is_known) == (["b"], True)
     registry.write(_silent, "b", GONE_AFTER + timedelta(seconds=5))
-    assert registry.write(see_process, "a").others == ()
+    assert registry.write(record_heartbeat, "a").others == ()
     assert _ids(registry) == {"a", "b"}, "it is still shown"
     registry.write(_silent, "b", FORGOTTEN_AFTER + timedelta(seconds=5))
-    registry.write(see_process, "a")
+    registry.write(record_heartbeat, "a")
     assert _ids(registry) == {"a"}
-    assert registry.write(see_process, "b").is_known is False
+    assert registry.write(record_heartbeat, "b").is_known is False
 
 
-def test_who_leaves_gives_all_back(registry: Registry) -> None:
+def test_a_process_that_leaves_ends_its_leases(registry: Registry) -> None:
     _announce(registry, "a")
     _taken(registry, "a", "publish:1")
     _taken(registry, "a", "check:1")
@@ -173,7 +173,7 @@ def test_who_leaves_gives_all_back(registry: Registry) -> None:
     assert registry.read(find, "publish:2") == kept
 
 
-def test_who_is_alone_waits_for_no_lease_of_the_dead(registry: Registry) -> None:
+def test_the_only_process_ends_the_leases_of_killed_ones(registry: Registry) -> None:
     _announce(registry, "dead")
     _taken(registry, "dead")
     _announce(registry, "a", alone=True)
@@ -181,12 +181,12 @@ def test_who_is_alone_waits_for_no_lease_of_the_dead(registry: Registry) -> None
     assert _taken(registry, "a").epoch == 2
 
 
-def test_the_clock_of_all_is_the_databases_where_it_has_one(registry: Registry) -> None:
+def test_the_shared_clock_is_the_databases(registry: Registry) -> None:
     _taken(registry, "a")
     registry.advance(days=30)  # of this process' own clock
     is_server = registry.read(lambda tx: tx.connection.dialect.name) == "postgresql"
     assert (_take(registry, "b") is None) is is_server
     _announce(registry, "a")
     assert [each.role for each in registry.read(list_running)] == ["worker"]
-    ahead = registry.write(see_process, "a").clock_ahead
+    ahead = registry.write(record_heartbeat, "a").clock_ahead
     assert (ahead == timedelta()) is not is_server

@@ -1,24 +1,33 @@
-"""An internationalized name that looks like another: where it is refused, where not, and what the database needs for it."""
+"""Internationalized names that look like another or mix scripts, and labels that people trust: where they are refused, and where not."""
+
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
+from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import SubdomainUnavailable
-from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.purge import purge
+from sublet.subdomains.renew import renew
+from sublet.subdomains.restore import restore
 from sublet.subdomains.store import subdomains
-from support.registry import OPERATOR, Registry
+from sublet.subdomains.update_nameservers import update_nameservers
+from support.registry import FREE_QUOTA, OPERATOR, Registry
 
 ZONE, OTHER = "example.test", "other.test"
-PAYPAL, CYRILLIC = f"paypal.{ZONE}", f"p\u0430ypal.{ZONE}"
-MODERN, DIAERESIS = f"modern.{ZONE}", f"m\u043edern.{ZONE}"
+SCOPE, CYRILLIC = f"scope.{ZONE}", f"\u0455\u0441\u043e\u0440\u0435.{ZONE}"
+MODERN, GREEK = f"modern.{ZONE}", f"\u03bf\u03bf.{ZONE}"
+MIXED = f"g\u043e\u043egle.{ZONE}"  # Latin with two Cyrillic letters
 
 
 @pytest.mark.parametrize(
-    ("held", "alike"), [(PAYPAL, CYRILLIC), (MODERN, DIAERESIS), (CYRILLIC, f"\u0440aypal.{ZONE}")]
+    ("held", "alike"),
+    [(SCOPE, CYRILLIC), (f"oo.{ZONE}", GREEK), (GREEK, f"\u043e\u043e.{ZONE}")],
 )
 def test_a_look_alike_of_another_user_s_name_is_refused(registry: Registry, held: str, alike: str) -> None:
     registry.register(held)
@@ -30,13 +39,13 @@ def test_a_look_alike_of_another_user_s_name_is_refused(registry: Registry, held
 
 
 def test_a_user_s_own_names_may_look_alike(registry: Registry) -> None:
-    registry.register(PAYPAL)
+    registry.register(SCOPE)
     registry.register(CYRILLIC)
 
 
 def test_a_deleted_name_counts_until_it_is_released(registry: Registry) -> None:
-    held = registry.register(PAYPAL)
-    registry.write(delete, registry.actor(), PAYPAL)
+    held = registry.register(SCOPE)
+    registry.write(delete, registry.actor(), SCOPE)
     with registry.refuses(SubdomainUnavailable):
         registry.register(CYRILLIC, "ben")
     registry.publish()
@@ -47,41 +56,86 @@ def test_a_deleted_name_counts_until_it_is_released(registry: Registry) -> None:
 
 def test_the_check_is_per_platform_domain_and_can_be_turned_off(registry: Registry) -> None:
     registry.add_domain(OTHER)
-    registry.register(PAYPAL)
-    registry.register(f"p\u0430ypal.{OTHER}", "ben")
+    registry.register(SCOPE)
+    registry.register(CYRILLIC.replace(ZONE, OTHER), "ben")
     registry.write(edit_platform_domain, OPERATOR, ZONE, {"look_alike_check": False})
     registry.register(CYRILLIC, "ben")
 
 
-@pytest.mark.parametrize("label", ["m\u0430il", "n\u04551", "\u0455h\u0430me", "w\u043erks", "hostns"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "\u0440\u0430\u0443",  # pay
+        "\u0455\u04bb\u0430\u0440\u0435",  # shape
+        "\u0455\u0441\u043e\u0440\u0435",  # scope
+        "\u0455\u04bb\u0435\u0435\u0440",  # sheep
+    ],
+)
 def test_a_look_alike_of_a_reserved_label_is_refused(registry: Registry, label: str) -> None:
-    registry.write(set_label, OPERATOR, ZONE, "shame", "blocked")
-    registry.write(set_label, OPERATOR, ZONE, "works", "special", organizations=("1",))
-    if label == "hostns":  # the zone's own nameserver stands there
-        registry.add_domain("served.test", apex_nameservers=("hostns.served.test",))
-        name = "h\u043estns.served.test"
-    else:
-        name = f"{label}.{ZONE}"
+    registry.write(set_label, OPERATOR, ZONE, "shape", "blocked")
+    registry.write(set_label, OPERATOR, ZONE, "scope", "special", organizations=("1",))
+    # The zone's own nameserver stands there.
+    registry.write(edit_platform_domain, OPERATOR, ZONE, {"apex_nameservers": (f"sheep.{ZONE}",)})
     with registry.refuses(SubdomainUnavailable) as caught:
-        registry.register(name)
+        registry.register(f"{label}.{ZONE}")
     assert caught[0].details["reason"] == "reserved"
+
+
+def test_a_name_that_mixes_scripts_is_refused(registry: Registry) -> None:
+    with registry.refuses(SubdomainUnavailable) as caught:
+        registry.register(MIXED)
+    assert caught[0].details == {"reason": "reserved", "owned": False}
+    assert "scripts" in caught[0].message
+
+
+def test_an_operator_may_allow_mixed_scripts(registry: Registry) -> None:
+    registry.write(set_label, OPERATOR, ZONE, "g\u043e\u043egle", "standard")
+    registry.register(MIXED)
+    registry.write(edit_platform_domain, OPERATOR, ZONE, {"look_alike_check": False})
+    registry.register(f"p\u0430ypal.{ZONE}")
+
+
+@pytest.mark.parametrize("label", ["g\u043e\u043egle", "admin"])
+def test_a_name_held_already_is_kept(registry: Registry, label: str) -> None:
+    """Names from before these rules: the user changes, renews, deletes and restores them as any other."""
+    registry.write(set_label, OPERATOR, ZONE, label, "standard")
+    held = registry.register(f"{label}.{ZONE}")
+    registry.write(unset_label, OPERATOR, ZONE, label)
+    actor, name = registry.actor(), str(held.id)
+    registry.write(update_nameservers, actor, name, UpdateNameservers(nameservers=("ns1.example.org",)))
+    registry.publish()
+    registry.advance(days=330)
+    registry.write(renew, actor, name, Payable(confirm=True))
+    registry.write(delete, actor, name)
+    registry.write(restore, actor, name, Payable(confirm=True), free_quota=FREE_QUOTA)
+    assert registry.subdomain(held.id).expires_at == held.expires_at + timedelta(days=365)
+    assert registry.doctor() == []
+
+
+@pytest.mark.parametrize("label", ["admin", "login", "account", "secure", "support", "webmail", "payment"])
+def test_an_operator_may_release_a_reserved_label(registry: Registry, label: str) -> None:
+    with registry.refuses(SubdomainUnavailable) as caught:
+        registry.register(f"{label}.{ZONE}")
+    assert caught[0].details == {"reason": "reserved", "owned": False}
+    registry.write(set_label, OPERATOR, ZONE, label, "standard")
+    registry.register(f"{label}.{ZONE}")
 
 
 def test_a_label_that_the_operator_listed_may_look_alike(
     registry: Registry,
 ) -> None:
-    registry.register(PAYPAL)
-    registry.write(set_label, OPERATOR, ZONE, "p\u0430ypal", "standard")
+    registry.register(SCOPE)
+    registry.write(set_label, OPERATOR, ZONE, CYRILLIC.partition(".")[0], "standard")
     registry.register(CYRILLIC, "ben")
 
 
 def test_ascii_labels_are_not_checked(registry: Registry) -> None:
-    registry.register(PAYPAL)
+    registry.register(f"paypal.{ZONE}")
     registry.register(f"paypa1.{ZONE}", "ben")
 
 
 def test_the_skeleton_is_stored_if_it_differs_from_the_label(registry: Registry) -> None:
-    found = [registry.register(name).id for name in (PAYPAL, CYRILLIC)]
+    found = [registry.register(name).id for name in (SCOPE, CYRILLIC)]
     found.append(registry.register(MODERN, "ben").id)
 
     def ask(tx: Tx) -> dict[int, str | None]:
@@ -89,4 +143,4 @@ def test_the_skeleton_is_stored_if_it_differs_from_the_label(registry: Registry)
         return {row[0]: row[1] for row in rows}
 
     stored = registry.read(ask)
-    assert [stored[each] for each in found] == [None, "paypal", "rnodern"]
+    assert [stored[each] for each in found] == [None, "scope", "rnodern"]

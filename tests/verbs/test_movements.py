@@ -9,12 +9,10 @@ from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits,
 from sublet.credits.packages import add_package, retire_package
 from sublet.credits.store import find_balance, list_payments
 from sublet.doctor.credits import check_credits
-from sublet.errors import (
-    Conflict,
-)
+from sublet.errors import Conflict
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
-DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
+BETA = "beta.example.test"
 
 
 @pytest.fixture

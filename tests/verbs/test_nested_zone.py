@@ -1,5 +1,7 @@
 """A platform domain on a primary of its own, below one on the built-in name server: that one refers to it."""
 
+from collections.abc import Collection
+
 import dns.flags
 import dns.message
 import dns.rcode
@@ -8,16 +10,18 @@ import pytest
 from sublet.dns.answer import answer
 from sublet.dns.query import read_query
 from sublet.dns.types import Secondary
-from sublet.platform_domains.view_zone import view_zones
+from sublet.subdomains.view_zone import view_zones
 from support.registry import Registry
 
 CHILD = "child.example.test"
 
 
-def _answer(registry: Registry, name: str, rdtype: str) -> dns.message.Message:
-    views = registry.read(view_zones, [name])
+def _answer(
+    registry: Registry, name: str, rdtype: str, together: Collection[str] = ()
+) -> dns.message.Message:
+    views = registry.read(view_zones, together or [name])
     query = read_query(dns.message.make_query(name, rdtype).to_wire())
-    return dns.message.from_wire(answer(query, views.get(name), over_tcp=True).wire)
+    return dns.message.from_wire(answer(query, views, over_tcp=True).wire)
 
 
 @pytest.mark.parametrize("name", [CHILD, f"shop.{CHILD}", f"deep.shop.{CHILD}"])
@@ -54,3 +58,30 @@ def test_the_parent_goes_on_answering_for_what_is_its_own(registry: Registry) ->
 def test_a_zone_alone_on_a_primary_is_refused(registry: Registry) -> None:
     registry.add_domain("alone.test", primary="main")
     assert _answer(registry, "shop.alone.test", "A").rcode() == dns.rcode.REFUSED
+
+
+@pytest.mark.parametrize("together", [[CHILD], [CHILD, f"shop.{CHILD}", "example.test"]])
+def test_ds_of_a_nested_zone_is_answered_by_the_zone_above(registry: Registry, together: list[str]) -> None:
+    """RFC 4035, section 3.1.4.1; the other records of the apex are the nested zone's."""
+    registry.add_domain(CHILD)
+    found = _answer(registry, CHILD, "DS", together)
+    assert (found.rcode(), found.flags & dns.flags.AA, found.answer) == (dns.rcode.NOERROR, dns.flags.AA, [])
+    assert [each.name.to_text() for each in found.authority] == ["example.test."]
+    assert [each.name.to_text() for each in _answer(registry, CHILD, "SOA", together).answer] == [f"{CHILD}."]
+    assert [each.name.to_text() for each in _answer(registry, CHILD, "MX", together).authority] == [
+        f"{CHILD}."
+    ]
+
+
+def test_ds_of_a_zone_below_a_zone_on_a_primary_is_answered_by_itself(registry: Registry) -> None:
+    """The parent is not ours to answer for, and its own parent could only refer to it."""
+    registry.add_domain(CHILD, primary="main")
+    registry.add_domain(f"deep.{CHILD}")
+    found = _answer(registry, f"deep.{CHILD}", "DS")
+    assert (found.rcode(), found.flags & dns.flags.AA, found.answer) == (dns.rcode.NOERROR, dns.flags.AA, [])
+    assert [each.name.to_text() for each in found.authority] == [f"deep.{CHILD}."]
+
+
+def test_ds_of_the_highest_zone_is_answered_by_itself(registry: Registry) -> None:
+    found = _answer(registry, "example.test", "DS")
+    assert [each.name.to_text() for each in found.authority] == ["example.test."]

@@ -36,7 +36,6 @@ def test_a_ticket_opens_with_its_first_message(house: House) -> None:
         subject="A question",
         requester_email="ann@example.org",
         subdomain=None,
-        archived=False,
         created_at=START,
         last_message_at=START,
         updated_at=START,

@@ -5,10 +5,7 @@ from pathlib import Path
 import pytest
 
 from sublet.dns.types import Record
-from sublet.errors import (
-    PlatformDomainNotFound,
-    SubdomainUnavailable,
-)
+from sublet.errors import PlatformDomainNotFound, SubdomainUnavailable
 from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
 from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
@@ -17,7 +14,7 @@ from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.store import list_names_held
 from support.operator_registry import Registry, small_registry
 
-DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
+DOMAIN = "example.test"
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.errors import (
-    Conflict,
-)
+from sublet.errors import Conflict
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import derive_status
@@ -14,7 +12,7 @@ from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.suspend import suspend, unsuspend
 from support.operator_registry import Registry, small_registry
 
-DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
+ALPHA, BETA = "alpha.example.test", "beta.example.test"
 
 
 @pytest.fixture

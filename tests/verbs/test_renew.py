@@ -5,9 +5,7 @@ from datetime import timedelta
 import pytest
 
 from sublet.credits.model import Outcome, Payable
-from sublet.errors import (
-    RenewalNotAvailable,
-)
+from sublet.errors import RenewalNotAvailable
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.lifecycle import renewal_available

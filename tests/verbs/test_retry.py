@@ -4,10 +4,7 @@ from typing import Any
 
 from sublet.credits.model import Outcome
 from sublet.dns.types import GlueInput
-from sublet.errors import (
-    NameserverRequired,
-    RetryNotAvailable,
-)
+from sublet.errors import NameserverRequired, RetryNotAvailable
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.retry import retry
@@ -34,6 +31,7 @@ def _delegated(registry: Registry) -> Subdomain:
 
 
 def test_a_retry_needs_a_nameserver_then_a_failure(registry: Registry) -> None:
+    registry.move()
     held = registry.register(SHOP)
     with registry.refuses(NameserverRequired):
         registry.write(retry, registry.actor(), SHOP)

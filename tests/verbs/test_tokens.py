@@ -7,10 +7,7 @@ import pytest
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.model import SCOPES
 from sublet.accounts.tokens import issue_token, revoke_token
-from sublet.errors import (
-    TokenExpired,
-    TokenRevoked,
-)
+from sublet.errors import TokenExpired, TokenRevoked
 from support.operator_registry import ANNA, Registry, small_registry
 
 

@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
-from sublet.errors import (
-    AccountSuspended,
-)
+from sublet.errors import AccountSuspended
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from support.operator_registry import ANNA, Registry, small_registry
 
-DOMAIN, ALPHA, BETA = "example.test", "alpha.example.test", "beta.example.test"
+DOMAIN = "example.test"
 
 
 @pytest.fixture

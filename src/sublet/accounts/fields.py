@@ -18,8 +18,8 @@ def normalise_email(text: str) -> str:
 def check_email(text: str) -> tuple[str, list[FieldError]]:
     """Return an address as it is stored, and the error in it if it is invalid.
 
-    Valid: one `@`, printable characters without spaces before it, a host name after it, lengths as in RFC 5321. Quoted local parts are
-    refused. Not checked: whether mail arrives there.
+    Valid: one `@`, printable characters without spaces before it, a host name after it, and the lengths of RFC 5321. Quoted local
+    parts are refused. Not checked: whether mail arrives there.
     """
     email = normalise_email(text)
     local, at, domain = email.rpartition("@")
@@ -46,15 +46,11 @@ def check_text(
     if not line:
         return line, [FieldError(field, "required", "Give a text that is not blank.")]
     if len(line) > length_max:
-        return line, [
-            FieldError(field, "too_long", f"This has {len(line):,} characters; give at most {length_max}.")
-        ]
+        message = f"This has {len(line):,} characters. Give at most {length_max}."
+        return line, [FieldError(field, "too_long", message)]
     if not line.isprintable():
-        return line, [
-            FieldError(
-                field, "value_invalid", f"`{shown(line)}` has characters that don't print. Leave them out."
-            )
-        ]
+        message = f"`{shown(line)}` has characters that can't be printed. Remove them."
+        return line, [FieldError(field, "value_invalid", message)]
     return line, []
 
 
@@ -67,12 +63,6 @@ def check_reason(reason: str | None, *, required: bool = False) -> tuple[str | N
 
 def check_free_quota(free_quota: int | None) -> list[FieldError]:
     """Return the error in a user's own free quota, if any. None means the quota of the setting."""
-    if free_quota is not None and not 0 <= free_quota <= 1_000_000:
-        return [
-            FieldError(
-                "free_quota",
-                "value_invalid",
-                "A free quota is 0 to 1,000,000 names. Give a number in that range.",
-            )
-        ]
-    return []
+    if free_quota is None or 0 <= free_quota <= 1_000_000:
+        return []
+    return [FieldError("free_quota", "value_invalid", "Give a free quota of 0 to 1,000,000 names.")]

@@ -47,20 +47,33 @@ def find_member(tx: Tx, user_id: int) -> Member:
     return Member(user, organization)
 
 
-def lock_acting_user(tx: Tx, actor: Actor) -> User:
-    """Return the user who sent the request, and lock the row, so that changes of one user run one after the other.
-
-    Every verb of a registrant that changes something calls this first.
+def lock_requesting_user(tx: Tx, actor: Actor) -> User:
+    """Return the user who sent the request, also a suspended one, and lock the row.
 
     Raises:
         NotFound: the actor is not a user.
-        AccountSuspended: the user is suspended, and may only read and open tickets.
     """
     user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
         raise NotFound("There is no such user. Check the token.")
+    return user
+
+
+def lock_acting_user(tx: Tx, actor: Actor) -> User:
+    """Return the user who sent the request, and lock the row. Every verb of a registrant calls this first, except `open_ticket`.
+
+    Raises, in this order:
+        NotFound: the actor is not a user.
+        AccountSuspended: the user is suspended, and may only read and open tickets.
+    """
+    user = lock_requesting_user(tx, actor)
+    refuse_suspended(user)
+    return user
+
+
+def refuse_suspended(user: User) -> None:
+    """Raise `AccountSuspended` if a user is suspended, and so may only read and open tickets."""
     if user.suspended_at is not None:
         raise AccountSuspended(
             "This account is suspended: it may read and open tickets, nothing else. Open a ticket to ask why."
         )
-    return user

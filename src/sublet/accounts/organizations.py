@@ -57,14 +57,8 @@ def add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
     if errors:
         raise validation_failed(errors)
     organization = store.insert_organization(tx, name, _free_slug(tx, slug_of(name)))
-    audit.record(
-        tx,
-        actor,
-        "organization.add",
-        "organization",
-        organization.id,
-        after={"name": organization.name, "slug": organization.slug},
-    )
+    after = {"name": organization.name, "slug": organization.slug}
+    audit.record(tx, actor, "organization.add", organization.id, after=after)
     return organization
 
 

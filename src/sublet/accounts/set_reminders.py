@@ -23,13 +23,6 @@ def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa
         raise validation_failed([FieldError("enabled", "required", "Send true or false.")])
     if enabled != user.reminders:
         store.update_user(tx, user.id, reminders=enabled)
-        audit.record(
-            tx,
-            actor,
-            "user.set_reminders",
-            "user",
-            user.id,
-            before={"reminders": user.reminders},
-            after={"reminders": enabled},
-        )
+        before, after = {"reminders": user.reminders}, {"reminders": enabled}
+        audit.record(tx, actor, "user.set_reminders", user.id, before=before, after=after)
     return find_member(tx, user.id)

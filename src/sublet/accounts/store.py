@@ -66,29 +66,9 @@ tokens = Table(
     sqlite_autoincrement=True,
 )
 
-_USER = (
-    users.c.id,
-    users.c.email,
-    users.c.name,
-    users.c.organization_id,
-    users.c.free_quota,
-    users.c.suspended_at,
-    users.c.suspended_reason,
-    users.c.created_at,
-    users.c.reminders,
-)
-_ORGANIZATION = (organizations.c.id, organizations.c.name, organizations.c.slug, organizations.c.created_at)
-_TOKEN = (
-    tokens.c.id,
-    tokens.c.user_id,
-    tokens.c.name,
-    tokens.c.scopes,
-    tokens.c.expires_at,
-    tokens.c.revoked_at,
-    tokens.c.last_used_at,
-    tokens.c.created_at,
-)
-# Built once, because they run at every request: building a statement takes longer than running it.
+_USER = tuple(users.c[name] for name in User.__slots__)
+_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
+_TOKEN = tuple(tokens.c[name] for name in Token.__slots__)
 _BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
 _USER_BY_ID = Prepared(_BY_ID)
 # FOR NO KEY UPDATE, as for all our row locks. A transaction that writes a row which refers to this one takes FOR KEY SHARE on it,
@@ -115,12 +95,8 @@ def _user(row: Sequence[Any] | None) -> User | None:
 def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
     if not rows:
         return None
-    users_end = len(_USER)
-    organization_end = users_end + len(_ORGANIZATION)
-    (row,) = rows
-    return Registrant(
-        User(*row[:users_end]), Organization(*row[users_end:organization_end]), _token(row[organization_end:])
-    )
+    (row,), middle, last = rows, len(_USER), len(_USER) + len(_ORGANIZATION)
+    return Registrant(User(*row[:middle]), Organization(*row[middle:last]), _token(row[last:]))
 
 
 REGISTRANT_BY_DIGEST = Query(
@@ -133,7 +109,7 @@ REGISTRANT_BY_DIGEST = Query(
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
-    """Return the user with this id and lock the row, so that changes of one user run one after the other (SQLite has one writer anyway)."""
+    """Return the user with this id, or None, and lock the row, so that changes of one user run one after the other."""
     return _user(_USER_LOCKED.one_or_none(tx, user_id=user_id))
 
 
@@ -169,15 +145,10 @@ def insert_user(tx: Tx, email: str, name: str, organization_id: int, free_quota:
     Raises:
         Conflict: another transaction added this address first (`uq_users_email`).
     """
-    added = insert(users).values(
-        email=email,
-        name=name,
-        organization_id=organization_id,
-        free_quota=free_quota,
-        created_at=tx.now,
-    )
+    row = {"email": email, "name": name, "organization_id": organization_id, "free_quota": free_quota}
+    added = insert(users).values(**row, created_at=tx.now).returning(users.c.id)
     try:
-        return int(tx.connection.execute(added.returning(users.c.id)).scalar_one())
+        return int(tx.connection.execute(added).scalar_one())
     except IntegrityError as error:
         if violates(error, "uq_users_email"):
             raise Conflict(
@@ -193,25 +164,18 @@ def update_user(tx: Tx, user_id: int, **values: object) -> None:
 
 def find_organization(tx: Tx, organization_id: int) -> Organization | None:
     """Return the organization with this id, or None."""
-    row = tx.connection.execute(
-        select(*_ORGANIZATION).where(organizations.c.id == organization_id)
-    ).one_or_none()
+    query = select(*_ORGANIZATION).where(organizations.c.id == organization_id)
+    row = tx.connection.execute(query).one_or_none()
     return Organization(*row) if row is not None else None
 
 
 def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
     """Return the organizations with this name or slug, in any case. On SQLite, non-ASCII letters match only in the case as stored."""
     wanted = text.lower()
-    rows = tx.connection.execute(
-        select(*_ORGANIZATION)
-        .where(
-            (organizations.c.name == text)
-            | (func.lower(organizations.c.name) == wanted)
-            | (organizations.c.slug == wanted)
-        )
-        .order_by(organizations.c.id)
-    )
-    return [Organization(*row) for row in rows]
+    name, slug = organizations.c.name, organizations.c.slug
+    matches = (name == text) | (func.lower(name) == wanted) | (slug == wanted)
+    query = select(*_ORGANIZATION).where(matches).order_by(organizations.c.id)
+    return [Organization(*row) for row in tx.connection.execute(query)]
 
 
 def is_slug_taken(tx: Tx, slug: str) -> bool:
@@ -228,30 +192,23 @@ def list_organizations(tx: Tx) -> dict[int, Organization]:
 
 def insert_organization(tx: Tx, name: str, slug: str) -> Organization:
     """Add an organization. The database keeps slugs unique (`uq_organizations_slug`)."""
-    organization_id = tx.connection.execute(
-        insert(organizations).values(name=name, slug=slug, created_at=tx.now).returning(organizations.c.id)
-    ).scalar_one()
-    return Organization(organization_id, name, slug, tx.now)
+    added = insert(organizations).values(name=name, slug=slug, created_at=tx.now).returning(*_ORGANIZATION)
+    return Organization(*tx.connection.execute(added).one())
 
 
 def insert_token(
-    tx: Tx, user_id: int, name: str, token_digest: str, scopes: tuple[str, ...], expires_at: datetime | None
-) -> int:
-    """Add a token's digest, and return the token's id."""
-    return int(
-        tx.connection.execute(
-            insert(tokens)
-            .values(
-                user_id=user_id,
-                name=name,
-                digest=token_digest,
-                scopes=list(scopes),
-                expires_at=expires_at,
-                created_at=tx.now,
-            )
-            .returning(tokens.c.id)
-        ).scalar_one()
-    )
+    tx: Tx, user_id: int, name: str, digest: str, scopes: Sequence[str], expires_at: datetime | None
+) -> Token:
+    """Add a token by its digest."""
+    row = {
+        "user_id": user_id,
+        "name": name,
+        "digest": digest,
+        "scopes": list(scopes),
+        "expires_at": expires_at,
+    }
+    added = insert(tokens).values(**row, created_at=tx.now).returning(*_TOKEN)
+    return _token(tx.connection.execute(added).one())
 
 
 def find_token(tx: Tx, token_id: int) -> Token | None:
@@ -266,9 +223,10 @@ def list_tokens(tx: Tx, user_id: int) -> list[Token]:
     return [_token(row) for row in rows]
 
 
-def revoke_token(tx: Tx, token_id: int) -> None:
-    """Mark a token as revoked."""
-    tx.connection.execute(update(tokens).where(tokens.c.id == token_id).values(revoked_at=tx.now))
+def revoke_token(tx: Tx, token_id: int) -> Token:
+    """Mark a token as revoked, and return it."""
+    changed = update(tokens).where(tokens.c.id == token_id).values(revoked_at=tx.now).returning(*_TOKEN)
+    return _token(tx.connection.execute(changed).one())
 
 
 _TOUCHED = Prepared(update(tokens).where(tokens.c.id == bindparam("of")).values(last_used_at=bindparam("at")))

@@ -44,20 +44,19 @@ class Secrets:
     digests: frozenset[str]
 
 
-_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-
-
-def _base62(number: int) -> str:
-    """Return a number as six base62 digits. Works in pairs of digits, because each request's token is checked."""
-    rest, last = divmod(number, 3844)
-    first, middle = divmod(rest, 3844)
-    return _PAIRS[first] + _PAIRS[middle] + _PAIRS[last]
+def _checksum(secret: str) -> str:
+    """Return the CRC-32 of a token's secret as six base62 digits."""
+    number, digits = zlib.crc32(secret.encode()), ""
+    for _ in range(_CHECK_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits = _ALPHABET[digit] + digits
+    return digits
 
 
 def new_token() -> Secret:
     """Return a new token: the prefix, 32 random base62 characters (190 bits), and six of their CRC-32."""
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH))
-    return Secret(PREFIX + secret + _base62(zlib.crc32(secret.encode())))
+    return Secret(PREFIX + secret + _checksum(secret))
 
 
 def is_well_formed(text: str) -> bool:
@@ -65,7 +64,7 @@ def is_well_formed(text: str) -> bool:
     if len(text) != len(PREFIX) + _SECRET_LENGTH + _CHECK_LENGTH or not text.startswith(PREFIX):
         return False
     secret, check = text[len(PREFIX) : -_CHECK_LENGTH], text[-_CHECK_LENGTH:]
-    return secret.isascii() and secret.isalnum() and _base62(zlib.crc32(secret.encode())) == check
+    return secret.isascii() and secret.isalnum() and _checksum(secret) == check
 
 
 def digest(text: str) -> str:
@@ -87,11 +86,11 @@ def check_token(token: Token | None, now: datetime) -> Token:
         TokenExpired: it has expired.
     """
     if token is None:
-        raise TokenInvalid("This token was never issued here; ask the operator for one.")
+        raise TokenInvalid("This token was never issued here. Ask the operator for one.")
     if token.revoked_at is not None:
-        raise TokenRevoked("This token was revoked; ask the operator for a new one.")
+        raise TokenRevoked("This token was revoked. Ask the operator for a new one.")
     if token.expires_at is not None and token.expires_at <= now:
-        raise TokenExpired("This token has expired; ask the operator for a new one.")
+        raise TokenExpired("This token has expired. Ask the operator for a new one.")
     return token
 
 
@@ -118,8 +117,8 @@ def issue_token(
 ) -> IssuedToken:
     """Issue a token to a user. A suspended user's token can only read and open tickets.
 
-    No `scopes` means all of them; without `expires_in_days` the token doesn't expire. Only the secret's digest is stored, and the audit has
-    neither.
+    No `scopes` means all of them. Without `expires_in_days` the token doesn't expire. Only the digest is stored, and the audit
+    doesn't have it.
 
     Raises, in this order:
         NotFound: there is no such user.
@@ -139,22 +138,10 @@ def issue_token(
     secret = new_token()
     allowed = tuple(scope for scope in SCOPES if scope in scopes) if scopes else SCOPES
     expires_at = tx.now + timedelta(days=expires_in_days) if expires_in_days is not None else None
-    token_id = store.insert_token(tx, user.id, name, digest(secret.reveal()), allowed, expires_at)
-    audit.record(
-        tx,
-        actor,
-        "token.issue",
-        "token",
-        token_id,
-        after={
-            "user_id": user.id,
-            "name": name,
-            "scopes": list(allowed),
-            "expires_at": expires_at.isoformat() if expires_at else None,
-        },
-    )
-    token = store.find_token(tx, token_id)
-    assert token is not None  # noqa: S101 - just added
+    token = store.insert_token(tx, user.id, name, digest(secret.reveal()), allowed, expires_at)
+    after = {"user_id": user.id, "name": name, "scopes": list(allowed)}
+    after["expires_at"] = expires_at.isoformat() if expires_at else None
+    audit.record(tx, actor, "token.issue", token.id, after=after)
     return IssuedToken(secret, token, user)
 
 
@@ -170,15 +157,6 @@ def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
         raise NotFound(f"There is no token {token_id}. See `sublet token list`.")
     if token.revoked_at is not None:
         raise Conflict(f"The token {token_id} was revoked already. No action needed.")
-    store.revoke_token(tx, token_id)
-    audit.record(
-        tx,
-        actor,
-        "token.revoke",
-        "token",
-        token_id,
-        after={"user_id": token.user_id, "name": token.name, "revoked_at": tx.now.isoformat()},
-    )
-    revoked = store.find_token(tx, token_id)
-    assert revoked is not None  # noqa: S101 - tokens are never deleted
-    return revoked
+    after = {"user_id": token.user_id, "name": token.name, "revoked_at": tx.now.isoformat()}
+    audit.record(tx, actor, "token.revoke", token_id, after=after)
+    return store.revoke_token(tx, token_id)

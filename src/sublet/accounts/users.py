@@ -24,8 +24,8 @@ def add_user(
 ) -> Member:
     """Add a user to an organization that exists, or to a new one.
 
-    `organization` is a name, slug or id; if none matches, a new organization gets this name. Without it, a new organization is named after
-    the e-mail address.
+    `organization` is a name, slug or id; if none matches, a new organization gets this name. Without it, the new organization is
+    named after the e-mail address.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
@@ -48,14 +48,8 @@ def add_user(
         else find_or_add_organization(tx, actor, organization)
     )
     user_id = store.insert_user(tx, email, name, joined.id, free_quota)
-    audit.record(
-        tx,
-        actor,
-        "user.add",
-        "user",
-        user_id,
-        after={"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota},
-    )
+    after = {"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota}
+    audit.record(tx, actor, "user.add", user_id, after=after)
     return find_member(tx, user_id)
 
 
@@ -93,7 +87,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
     if before:
         after = {name: values[name] for name in before}
         store.update_user(tx, user.id, **after)
-        audit.record(tx, actor, "user.edit", "user", user.id, before=before, after=after)
+        audit.record(tx, actor, "user.edit", user.id, before=before, after=after)
     return find_member(tx, user.id)
 
 
@@ -138,14 +132,8 @@ def suspend_user(tx: Tx, actor: Actor, identifier: str, reason: str | None = Non
             f"{user.email} is suspended already, since {user.suspended_at:%Y-%m-%d %H:%M} UTC. No action needed."
         )
     store.update_user(tx, user.id, suspended_at=tx.now, suspended_reason=reason)
-    audit.record(
-        tx,
-        actor,
-        "user.suspend",
-        "user",
-        user.id,
-        after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
-    )
+    after = {"suspended_at": tx.now.isoformat(), "suspended_reason": reason}
+    audit.record(tx, actor, "user.suspend", user.id, after=after)
     return find_member(tx, user.id)
 
 
@@ -160,12 +148,6 @@ def unsuspend_user(tx: Tx, actor: Actor, identifier: str) -> Member:
     if user.suspended_at is None:
         raise Conflict(f"{user.email} is not suspended. No action needed.")
     store.update_user(tx, user.id, suspended_at=None, suspended_reason=None)
-    audit.record(
-        tx,
-        actor,
-        "user.unsuspend",
-        "user",
-        user.id,
-        before={"suspended_at": user.suspended_at.isoformat(), "suspended_reason": user.suspended_reason},
-    )
+    before = {"suspended_at": user.suspended_at.isoformat(), "suspended_reason": user.suspended_reason}
+    audit.record(tx, actor, "user.unsuspend", user.id, before=before)
     return find_member(tx, user.id)

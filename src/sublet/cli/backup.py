@@ -1,48 +1,100 @@
 """`sublet backup` and `sublet restore`: checked copies of a registry on SQLite."""
 
 import os
-from datetime import UTC
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from sublet.cli.examine import Contents, embedded_path, examine
-from sublet.cli.output import Answer, as_instant, as_object
+from sublet import audit
+from sublet.accounts.store import count_users
+from sublet.cli.output import Answer, as_instant, as_object, facts
 from sublet.cli.session import Session, new_app, question, refuse_missing
+from sublet.counted import counted
 from sublet.db import utc_now
-from sublet.errors import Conflict, NotFound
-from sublet.service.exit_codes import REFUSED
+from sublet.doctor.checks import check_copy
+from sublet.doctor.model import Violation
+from sublet.errors import REFUSED, Conflict, NotFound
+from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
 from sublet.sqlite_file import (
     BESIDE,
     copy_file,
     copy_online,
     give_name,
+    opened,
+    refuse_broken,
     refuse_unfinished,
     replace_database,
     serve_lock,
+    sqlite_path,
     unfinished,
 )
+from sublet.subdomains.sweep.store import count_names
 
 backup_app = new_app()
 restore_app = new_app()
 
 
+SHOWN_MAX = 5
+"""How many broken invariants the lines show; --json has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of a copy. `violations` is None if the schema is older: then the doctor can't check it."""
+
+    schema: str
+    names: int
+    users: int
+    newest_change_at: datetime | None
+    size_bytes: int
+    violations: list[Violation] | None
+
+    @property
+    def is_older(self) -> bool:
+        """True if `sublet migrate` must upgrade the copy before it can be used."""
+        return self.schema in known_revisions()[:-1]
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the contents as lines of text."""
+        if self.violations is None:
+            found = f"whole; of the older schema {self.schema}, so its invariants were not checked"
+        elif self.violations:
+            found = (
+                f"whole; broken: {counted(len(self.violations), 'invariant')}, as in the original registry"
+            )
+        else:
+            found = "whole; no invariant is broken"
+        return (
+            *facts(
+                names=self.names,
+                users=self.users,
+                newest_change=self.newest_change_at and as_instant(self.newest_change_at),
+                size=f"{self.size_bytes:,} bytes",
+                schema=self.schema,
+                checked=found,
+            ),
+            *(f"  {each}" for each in (self.violations or ())[:SHOWN_MAX]),
+        )
+
+
 @question(backup_app, "backup")
 def backup(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The path of the new backup.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    file: Annotated[Path, Argument(metavar="FILE", help="The path of the new backup.")],
+    force: Annotated[bool, Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> Answer:
-    """Copy the registry on SQLite into one file and check the copy; the service may run and write."""
-    database = embedded_path(session, "use pg_dump, or base backups with archived WAL")
+    """Copy the registry on SQLite into one file and check the copy. The service may run and write."""
+    database = _database_path(session, "use pg_dump, or base backups with archived WAL")
     refuse_missing(session.settings.database_url)
     _refuse_own(file, database)
     _refuse_existing(file, force)
     refuse_unfinished(file)
     with unfinished(file) as copy:
         copy_online(database, copy)
-        contents = examine(copy, database, free_quota=session.settings.free_quota)
+        contents = _examine(copy, database, free_quota=session.settings.free_quota)
         _refuse_existing(file, force)
         give_name(copy, file)
     value = {"file": str(file), **as_object(contents)}
@@ -66,17 +118,17 @@ def _refuse_existing(file: Path, force: bool) -> None:
 @question(restore_app, "restore")
 def restore(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="The backup.")],
     force: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--force",
-            help="Also if there is a registry, which is kept under another name, or if the backup breaks an invariant.",
+            help="Even if there is a registry, which is kept under another name, or if the backup breaks an invariant.",
         ),
     ] = False,
 ) -> Answer:
-    """Check a backup and make it the registry on SQLite; refused while a process has the registry open."""
-    database = embedded_path(session, "use pg_restore, or a base backup with archived WAL")
+    """Check a backup and make it the registry on SQLite. Refused while a process has the registry open."""
+    database = _database_path(session, "use pg_restore, or a base backup with archived WAL")
     if not file.is_file():
         raise NotFound(f"There is no file {file}. Check the path.")
     replaced = database.exists()
@@ -90,12 +142,11 @@ def restore(
     refuse_unfinished(file)
     with unfinished(database) as copy, serve_lock(database):
         copy_file(file, copy)
-        contents = examine(copy, file, free_quota=session.settings.free_quota)
+        contents = _examine(copy, file, free_quota=session.settings.free_quota)
         if contents.violations and not force:
-            first = contents.violations[0]
             raise Conflict(
-                f"{file} is whole, but breaks {len(contents.violations)} invariants, the first {first.invariant} at "
-                f"{first.object_type} {first.object_id}: {first.message}. Give --force to restore it as it is."
+                f"{file} is whole, but breaks {counted(len(contents.violations), 'invariant')}. The first is "
+                f"{contents.violations[0]}. Give --force to restore it as it is."
             )
         replace_database(copy, database, kept)
     shown = str(kept) if replaced else None
@@ -118,3 +169,44 @@ def _next_steps(contents: Contents, kept: str | None) -> list[str]:
     if kept:
         lines.insert(0, f"The replaced registry is kept as {kept}.")
     return lines
+
+
+def _database_path(session: Session, otherwise: str) -> Path:
+    """Return the path of the registry's SQLite file.
+
+    Raises:
+        Conflict: the registry is on PostgreSQL; `otherwise` says what to do there instead.
+    """
+    path = sqlite_path(session.settings.database_url)
+    if path is None:
+        raise Conflict(
+            f"The registry is on PostgreSQL: {otherwise}. See docs/operating/backup-and-restore.md, PostgreSQL."
+        )
+    return path
+
+
+def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
+    """Read and check a whole copy, and return its contents. `name` is its name in error messages.
+
+    Raises:
+        Conflict: it is damaged, isn't a registry, or is from a newer version of sublet.
+    """
+    refuse_broken(path, name)
+    with opened(path, utc_now()) as tx:
+        revision = find_revision(tx)
+        if revision is None:
+            raise Conflict(f"{name} is an SQLite database, but no registry. Give the file of a registry.")
+        usable = is_usable(tx, revision)
+        if not usable and revision not in known_revisions():
+            raise Conflict(
+                f"{name} has the schema {revision}, of a newer version of sublet; this one knows it up to "
+                f"{needed_revision()}. Use that version."
+            )
+        return Contents(
+            schema=revision,
+            names=count_names(tx),
+            users=count_users(tx),
+            newest_change_at=audit.newest_at(tx),
+            size_bytes=path.stat().st_size,
+            violations=check_copy(tx, free_quota=free_quota) if usable else None,
+        )

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
 from sublet.cli.options import Limit, OnlyDomain, ReasonForUser, User
-from sublet.cli.output import Answer, Columns, as_object, table_of
+from sublet.cli.output import Answer, Column, as_object, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits import store
@@ -35,10 +35,10 @@ def _answer(movement: Movement) -> Answer:
 def grant(
     session: Session,
     user: User,
-    credit_count: Annotated[int, typer.Argument(metavar="CREDITS", help="How many to give.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the user reads it too.")],
+    credit_count: Annotated[int, Argument(metavar="CREDITS", help="How many credits to add.")],
+    reason: Annotated[str, Option(metavar="TEXT", help="Why; the user reads it too.")],
 ) -> Answer:
-    """Give credits to a user."""
+    """Grant credits to a user."""
     return _answer(session.write(grant_credits, user, credit_count, reason))
 
 
@@ -47,61 +47,53 @@ def adjust(
     session: Session,
     user: User,
     credit_count: Annotated[
-        int, typer.Argument(metavar="CREDITS", help="How many to add; below 0, to take (-5).")
+        int, Argument(metavar="CREDITS", help="How many credits to add, or a negative number to deduct (-5).")
     ],
     reason: ReasonForUser = None,
 ) -> Answer:
-    """Correct a user's balance, up or down."""
+    """Correct a user's balance: add or deduct credits."""
     return _answer(session.write(adjust_credits, user, credit_count, reason))
 
 
 @change(credits_app, "refund")
 def refund(
     session: Session,
-    transfer_id: Annotated[
-        int, typer.Argument(metavar="ID", help="The charge; see `sublet credits history`.")
-    ],
+    transfer_id: Annotated[int, Argument(metavar="ID", help="The charge; see `sublet credits history`.")],
     credit_count: Annotated[
-        int | None, typer.Option("--credits", metavar="N", help="A part of it; default: all of it.")
+        int | None, Option("--credits", metavar="N", help="How many credits; default: the whole charge.")
     ] = None,
     reason: ReasonForUser = None,
 ) -> Answer:
-    """Give back what was charged, or a part of it; once."""
+    """Refund a charge, or a part of it. A charge is refunded once."""
     return _answer(session.write(refund_charge, transfer_id, credit_count, reason))
 
 
 @question(credits_app, "history")
 def history(session: Session, user: User, limit: Limit = 100) -> Answer:
-    """Show what moved a user's balance, newest first."""
+    """List the movements of a user's balance, newest first."""
 
     def ask(tx: Tx) -> tuple[FoundUser, int, list[Payment]]:
         found = find_user(tx, user)
         return found, store.find_balance(tx, found.id), store.list_payments(tx, found.id, limit, None)
 
     found, balance, payments = session.read(ask)
-    columns = {
-        "id": "id",
-        "at": "created_at",
-        "kind": "kind",
-        "credits": "credits",
-        "balance": "balance_after",
-        "description": "description",
-        "reference": "reference",
-    }
+    columns = (
+        "id", ("at", "created_at"), "kind", "credits", ("balance", "balance_after"), "description", "reference",
+    )  # fmt: skip
     value = {"email": found.email, "balance": balance, "payments": payments}
     lines = (f"{found.email}: {counted(balance, 'credit')}",)
-    return Answer(value, lines, table_of(payments, columns, "Nothing moved it yet."))
+    return Answer(value, lines, table_of(payments, columns, "There are no movements."))
 
 
-Amount = Annotated[str, typer.Option(metavar="AMOUNT", help="Such as 9.90.")]
-Currency = Annotated[str, typer.Option(metavar="CODE", help="Such as EUR (ISO 4217).")]
+Amount = Annotated[str, Option(metavar="AMOUNT", help="Such as 9.90.")]
+Currency = Annotated[str, Option(metavar="CODE", help="Such as EUR (ISO 4217).")]
 
 
 @change(package_app, "add")
 def add_package_(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The package's name.")],
-    credit_count: Annotated[int, typer.Option("--credits", metavar="N", help="How many credits it holds.")],
+    name: Annotated[str, Argument(metavar="NAME", help="The package's name.")],
+    credit_count: Annotated[int, Option("--credits", metavar="N", help="How many credits the buyer gets.")],
     price: Amount,
     currency: Currency,
 ) -> Answer:
@@ -113,25 +105,18 @@ def add_package_(
 
 @question(package_app, "list")
 def list_packages(
-    session: Session, retired: Annotated[bool, typer.Option("--retired", help="Retired ones too.")] = False
+    session: Session, retired: Annotated[bool, Option("--retired", help="List retired packages too.")] = False
 ) -> Answer:
     """List the packages that are offered."""
     packages = session.read(store.list_packages, retired=retired)
-    columns = {
-        "id": "id",
-        "name": "name",
-        "credits": "credits",
-        "price": "price",
-        "currency": "currency",
-        "retired": "retired_at",
-    }
+    columns = ("id", "name", "credits", "price", "currency", "retired_at")
     return Answer(packages, table=table_of(packages, columns, "There are no packages."))
 
 
 @change(package_app, "retire")
 def retire_package_(
     session: Session,
-    package_id: Annotated[int, typer.Argument(metavar="ID", help="See `sublet package list`.")],
+    package_id: Annotated[int, Argument(metavar="ID", help="See `sublet package list`.")],
 ) -> Answer:
     """Stop offering a package."""
     package = session.write(retire_package, package_id)
@@ -147,17 +132,17 @@ def payment() -> None:
 def record(
     session: Session,
     user: User,
-    reference: Annotated[str, typer.Option(metavar="REF", help="Of the payment outside; it counts once.")],
-    package: Annotated[
-        int | None, typer.Option(metavar="ID", help="The package that was bought; or else:")
-    ] = None,
+    reference: Annotated[
+        str, Option(metavar="REF", help="The payment's reference, which can be recorded once.")
+    ],
+    package: Annotated[int | None, Option(metavar="ID", help="The package that was bought.")] = None,
     credit_count: Annotated[
-        int | None, typer.Option("--credits", metavar="N", help="How many credits were bought.")
+        int | None, Option("--credits", metavar="N", help="How many credits were bought.")
     ] = None,
-    amount: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Such as 9.90.")] = None,
-    currency: Annotated[str | None, typer.Option(metavar="CODE", help="Such as EUR (ISO 4217).")] = None,
+    amount: Annotated[str | None, Option(metavar="AMOUNT", help="Such as 9.90.")] = None,
+    currency: Annotated[str | None, Option(metavar="CODE", help="Such as EUR (ISO 4217).")] = None,
 ) -> Answer:
-    """Record a payment: of a package, or of --credits for --amount and --currency."""
+    """Record a payment for a package, or for --credits at --amount and --currency."""
     made = PaymentMade(reference, package, credit_count, amount, currency)
     return _answer(session.write(record_payment, user, made))
 
@@ -168,26 +153,27 @@ _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
 @change(coupon_app, "add")
 def add_coupon_(
     session: Session,
-    code: Annotated[str, typer.Argument(metavar="CODE", help="What the user sends; in any case.")],
-    percent: Annotated[int | None, typer.Option(metavar="N", help="Percent off, rounded down.")] = None,
-    fixed: Annotated[int | None, typer.Option(metavar="CREDITS", help="Credits off.")] = None,
-    max_uses: Annotated[int | None, typer.Option(metavar="N", help="In all.")] = None,
+    code: Annotated[str, Argument(metavar="CODE", help="The code that users send, in any case.")],
+    percent: Annotated[int | None, Option(metavar="N", help="Percent off, rounded down.")] = None,
+    fixed: Annotated[int | None, Option(metavar="CREDITS", help="Credits off.")] = None,
+    max_uses: Annotated[int | None, Option(metavar="N", help="How often it may be used in total.")] = None,
     max_uses_per_user: Annotated[
-        int | None, typer.Option(metavar="N", help="How often each user may use it.")
+        int | None, Option(metavar="N", help="How often each user may use it.")
     ] = None,
-    valid_from: Annotated[datetime | None, typer.Option(formats=_FORMATS, help="In UTC.")] = None,
+    valid_from: Annotated[
+        datetime | None, Option(formats=_FORMATS, help="The first instant, in UTC.")
+    ] = None,
     valid_until: Annotated[
-        datetime | None, typer.Option(formats=_FORMATS, help="In UTC; no longer valid then.")
+        datetime | None,
+        Option(formats=_FORMATS, help="The first instant at which it is no longer valid, in UTC."),
     ] = None,
     action: Annotated[
-        str | None, typer.Option(metavar="ACTION", help=f"Only for: {', '.join(COUPON_ACTIONS)}.")
+        str | None, Option(metavar="ACTION", help=f"Only for: {', '.join(COUPON_ACTIONS)}.")
     ] = None,
     domain: OnlyDomain = None,
-    mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help=f"Only for: {', '.join(COUPON_MODES)}.")
-    ] = None,
+    mode: Annotated[str | None, Option(metavar="MODE", help=f"Only for: {', '.join(COUPON_MODES)}.")] = None,
 ) -> Answer:
-    """Add a coupon that takes percent or credits off."""
+    """Add a coupon for a discount in percent or credits."""
     terms = CouponTerms(
         percent=percent,
         fixed_credits=fixed,
@@ -207,22 +193,23 @@ def add_coupon_(
 def list_coupons(session: Session) -> Answer:
     """List all coupons, newest first."""
     coupons = session.read(store.list_coupons)
-    columns: Columns = {
-        "code": "code",
-        "takes off": lambda each: (
-            f"{each.value} %" if each.kind == "percent" else counted(each.value, "credit")
+    columns: list[Column] = [
+        "code",
+        (
+            "discount",
+            lambda each: f"{each.value} %" if each.kind == "percent" else counted(each.value, "credit"),
         ),
-        "used": lambda each: each.uses if each.max_uses is None else f"{each.uses} of {each.max_uses}",
-        "valid from": "valid_from",
-        "until": "valid_until",
-        "retired": "retired_at",
-    }
+        ("used", lambda each: each.uses if each.max_uses is None else f"{each.uses} of {each.max_uses}"),
+        "valid_from",
+        "valid_until",
+        "retired_at",
+    ]
     return Answer(coupons, table=table_of(coupons, columns, "There are no coupons."))
 
 
 @change(coupon_app, "retire")
 def retire_coupon_(
-    session: Session, code: Annotated[str, typer.Argument(metavar="CODE", help="See `sublet coupon list`.")]
+    session: Session, code: Annotated[str, Argument(metavar="CODE", help="See `sublet coupon list`.")]
 ) -> Answer:
     """Stop accepting a coupon."""
     coupon = session.write(retire_coupon, code)

@@ -1,19 +1,15 @@
 """`sublet init`, `migrate`, `copy` and `grants`: create, upgrade and move the registry's database, and its PostgreSQL roles."""
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from sublet import audit
-from sublet.cli.output import Answer, Columns, table_of
+from sublet.cli.output import Answer, Column, table_of
 from sublet.cli.session import Session, change, new_app, question, refuse_missing
 from sublet.counted import counted
-from sublet.db import Tx
-from sublet.doctor.model import Violation
-from sublet.errors import Unavailable
+from sublet.errors import REFUSED, Unavailable
 from sublet.schema_revision import why_unusable
-from sublet.service.exit_codes import REFUSED
+from sublet.secret import without_secrets
 
 if TYPE_CHECKING:
     from sublet.migrations import Plan
@@ -26,7 +22,7 @@ grants_app = new_app()
 
 @change(init_app, "init")
 def init(session: Session) -> Answer:
-    """Create the registry's database, or upgrade it; asks nothing and may be repeated."""
+    """Create the registry's database, or upgrade it. It may be repeated."""
     from sublet.migrations import upgrade  # noqa: PLC0415 - Alembic is needed by few commands
 
     before, after = upgrade(session.settings.database_url)
@@ -43,15 +39,13 @@ def _upgraded(before: str, after: str) -> str:
 @change(migrate_app, "migrate")
 def migrate(
     session: Session,
-    check: Annotated[
-        bool, typer.Option("--check", help="Say what would be done, and change nothing.")
-    ] = False,
+    check: Annotated[bool, Option("--check", help="Say what would be done, and change nothing.")] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also beside running processes that can't work with the new schema."),
+        Option("--force", help="Even if running processes can't work with the new schema."),
     ] = False,
 ) -> Answer:
-    """Upgrade the registry to the newest schema. Refused beside running processes that can't work with it."""
+    """Upgrade the registry to the newest schema. Refused if running processes can't work with it."""
     from sublet.migrations import plan_of, upgrade  # noqa: PLC0415 - as above
 
     url = session.settings.database_url
@@ -90,30 +84,19 @@ def copy(
     session: Session,
     source: Annotated[
         str,
-        typer.Option(
-            "--from", metavar="ADDRESS", help="The database with the registry, as in `database_url`."
-        ),
+        Option("--from", metavar="ADDRESS", help="The database with the registry, as in `database_url`."),
     ],
     target: Annotated[
         str,
-        typer.Option(
-            "--to", metavar="ADDRESS", help="An empty database, or one that has this registry already."
-        ),
+        Option("--to", metavar="ADDRESS", help="An empty database, or one with this registry."),
     ],
-    force: Annotated[bool, typer.Option("--force", help="Also a registry that breaks an invariant.")] = False,
+    force: Annotated[bool, Option("--force", help="Copy a registry even if it breaks an invariant.")] = False,
 ) -> Answer:
-    """Copy a whole registry from one database into another and check it; all of it or nothing. It may be repeated."""
-    from sublet.doctor.checks import check_all  # noqa: PLC0415 - Alembic and every store are needed by few commands
-    from sublet.registry.copy import copy_registry  # noqa: PLC0415
+    """Copy a whole registry from one database into another in one transaction, and check it. It may be repeated."""
+    from sublet.registry.copy import copy_registry  # noqa: PLC0415 - Alembic and every store are needed by few commands
 
-    def check(tx: Tx) -> list[Violation]:
-        # As of its newest change, as for a backup: nothing became due since.
-        newest = audit.newest_at(tx)
-        as_of = Tx(tx.connection, min(tx.now, newest or tx.now))
-        return check_all(as_of, free_quota=session.settings.free_quota)
-
-    copied = copy_registry(source, target, check, force=force)
-    shown_source, shown_target = shown_address(source), shown_address(target)
+    copied = copy_registry(source, target, free_quota=session.settings.free_quota, force=force)
+    shown_source, shown_target = without_secrets(source), without_secrets(target)
     value = {
         "from": shown_source,
         "to": shown_target,
@@ -128,34 +111,25 @@ def copy(
         lines = [
             f"Copied {counted(rows, 'row')} from {shown_source} to {shown_target}, and read them back: equal.",
             f"Broken invariants: {len(copied.violations) or 'none'}.",
-            *(
-                f"  {each.invariant}: {each.object_type} {each.object_id}: {each.message}"
-                for each in copied.violations
-            ),
+            *(f"  {each}" for each in copied.violations),
         ]
-    columns: Columns = {
-        "table": "table",
-        "rows on both sides": lambda each: f"{each.rows:,}",
-        "digest (SHA-256)": lambda each: each.digest[:16],
-    }
+    columns: list[Column] = [
+        "table",
+        ("rows on both sides", lambda each: f"{each.rows:,}"),
+        ("digest (SHA-256)", lambda each: each.digest[:16]),
+    ]
     exit_code = REFUSED if copied.violations else 0
     return Answer(value, tuple(lines), table_of(copied.tables, columns), exit_code)
-
-
-def shown_address(url: str) -> str:
-    """Return an address without its password, which may stand before the host or among the options."""
-    hidden = re.sub(r"^(\w+://[^:/?@]*):.*@", r"\1@", url)
-    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1…", hidden)
 
 
 @question(grants_app, "grants")
 def grants(session: Session) -> Answer:
     """Print the SQL that creates a PostgreSQL role for each part of the service, with the fewest privileges."""
-    from sublet.registry.copy_store import list_copied, list_numbered, list_other  # noqa: PLC0415 - loads every store
+    from sublet.registry.copy_store import list_copied, list_other, list_sequences  # noqa: PLC0415 - loads every store
     from sublet.registry.privileges import grant_statements  # noqa: PLC0415
 
     _ = session
     tables = [each.name for each in (*list_copied(), *list_other())]
-    numbered = [each.name for each in list_numbered()]
+    numbered = [each.name for each in list_sequences()]
     lines = grant_statements([*tables, "alembic_version"], numbered)
     return Answer({"statements": lines}, tuple(lines))

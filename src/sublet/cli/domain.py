@@ -1,16 +1,15 @@
 """`sublet domain …`: the platform domains, their settings, offers and grants."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from sublet.accounts import store as account_store
-from sublet.accounts.model import Organization
 from sublet.cli.options import Domain, invalid_option, parse_secondary
-from sublet.cli.output import Answer, Columns, facts, members, table_of
+from sublet.cli.output import Answer, Column, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, parameter, question
 from sublet.config import Settings
 from sublet.counted import counted
@@ -37,7 +36,7 @@ BUILT_IN = "built-in"
 """The value of --primary for the built-in name server."""
 
 GrantedOrganization = Annotated[
-    str, typer.Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")
+    str, Argument(metavar="ORGANIZATION", help="The organization's name, slug or id.")
 ]
 
 
@@ -52,7 +51,7 @@ def _option(name: str, setting: Setting) -> Any:
     elif kind is not str:
         kind = list[str]
     return Annotated[
-        kind | None, typer.Option("/".join(f"--{word}" for word in words), metavar=setting.metavar, help=text)
+        kind | None, Option("/".join(f"--{word}" for word in words), metavar=setting.metavar, help=text)
     ]
 
 
@@ -82,25 +81,15 @@ def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, 
     return given
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    platform_domain: PlatformDomain
-    offers: list[Offer]
-    organizations: list[Organization]
-
-    def members(self) -> dict[str, Any]:
-        return members(self.platform_domain, PlatformDomain.__struct_fields__)
-
-    def describe(self) -> dict[str, Any]:
-        modes = [_describe_offer(each) for each in self.offers]
-        return {**self.members(), "modes": modes, "granted_to": self.organizations}
-
-
-def _look_up(tx: Tx, platform_domain: PlatformDomain) -> _Found:
+def _describe(tx: Tx, platform_domain: PlatformDomain) -> dict[str, Any]:
     organizations = account_store.list_organizations(tx)
     offers = sorted(store.list_offers(tx, platform_domain.id), key=lambda each: MODES.index(each.mode))
     granted = store.list_granted_organization_ids(tx, platform_domain.id)
-    return _Found(platform_domain, offers, [organizations[each] for each in granted])
+    return {
+        **members(platform_domain, PlatformDomain.__struct_fields__),
+        "modes": [_describe_offer(each) for each in offers],
+        "granted_to": [organizations[each] for each in granted],
+    }
 
 
 def _describe_offer(offer: Offer) -> dict[str, Any]:
@@ -111,9 +100,9 @@ def _describe_offer(offer: Offer) -> dict[str, Any]:
 def add(
     session: Session,
     /,
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="The name to let subdomains of.")],
+    domain: Annotated[str, Argument(metavar="DOMAIN", help="The domain whose subdomains users register.")],
     zone_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Adopt the records of this zone file.")
+        Path | None, Option(metavar="FILE", help="Adopt the records of this zone file.")
     ] = None,
     **options: Any,
 ) -> Answer:
@@ -121,11 +110,11 @@ def add(
     settings = _settings_from(session.settings, options)
     text = _read(zone_file) if zone_file is not None else None
     added = session.write(add_platform_domain, domain, settings, names_held=list_names_held, zone_file=text)
-    found = _Found(added.platform_domain, list(added.offers), [])
+    found = session.read(_describe, added.platform_domain)
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]
     if zone_file is not None:
         lines.append(f"Adopted {counted(added.adopted_records, 'record')}; their names can't be registered.")
-    return Answer({**found.describe(), "adopted_records": added.adopted_records}, tuple(lines))
+    return Answer({**found, "adopted_records": added.adopted_records}, tuple(lines))
 
 
 def _read(path: Path) -> str:
@@ -143,50 +132,38 @@ def edit(
     domain: Domain,
     force: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--force",
-            help="Even if names would go to the trash or be purged at once, or adopted records be lost.",
+            help="Even if names would go to the trash or be purged at once, or adopted records would be lost.",
         ),
     ] = False,
     **options: Any,
 ) -> Answer:
-    """Change a platform domain; names that are held stay visible, changeable and renewable."""
+    """Change a platform domain. Registered names stay visible, changeable and renewable."""
     settings = _settings_from(session.settings, options)
     edited = session.write(edit_zone_settings, domain, settings, force=force)
-    found = session.read(_look_up, edited)
-    return Answer(found.describe(), (f"The platform domain {edited.domain} is saved.",))
+    return Answer(session.read(_describe, edited), (f"The platform domain {edited.domain} is saved.",))
 
 
 @question(app, "list")
 def list_domains(session: Session) -> Answer:
     """List all platform domains, hidden ones too, newest first."""
-    found = session.read(lambda tx: [_look_up(tx, each) for each in store.list_platform_domains(tx)])
-    domains = [each.describe() for each in found]
-    columns: Columns = {
-        "id": "id",
-        "domain": "domain",
-        "public name": "public_name",
-        "hidden": "hidden",
-        "restricted": "restricted",
-        "open": "registration_open",
-        "modes": lambda each: [mode["mode"] for mode in each["modes"] if mode["withdrawn_at"] is None],
-    }
+    domains = session.read(lambda tx: [_describe(tx, each) for each in store.list_platform_domains(tx)])
+    columns: list[Column] = [
+        *("id", "domain", "public_name", "hidden", "restricted", ("open", "registration_open")),
+        ("modes", lambda each: [mode["mode"] for mode in each["modes"] if mode["withdrawn_at"] is None]),
+    ]
     return Answer(domains, table=table_of(domains, columns, "There are no platform domains."))
 
 
 @question(app, "show")
 def show(session: Session, domain: Domain) -> Answer:
     """Show a platform domain with its settings, offers and grants."""
-    found = session.read(lambda tx: _look_up(tx, find_platform_domain(tx, domain)))
-    lines = facts(**found.members(), granted_to=[each.name for each in found.organizations])
-    columns = {
-        "mode": "mode",
-        "price": "price_credits",
-        "renewal price": "renewal_price_credits",
-        "days": "period_days",
-        "withdrawn": "withdrawn_at",
-    }
-    return Answer(found.describe(), lines, table_of(found.offers, columns))
+    found = session.read(lambda tx: _describe(tx, find_platform_domain(tx, domain)))
+    shown = {**found, "granted_to": [each.name for each in found["granted_to"]]}
+    lines = facts(**{name: value for name, value in shown.items() if name != "modes"})
+    columns = ("mode", "price_credits", "renewal_price_credits", "period_days", "withdrawn_at")
+    return Answer(found, lines, table_of(found["modes"], columns))
 
 
 @change(app, "grant")
@@ -199,7 +176,7 @@ def grant(session: Session, domain: Domain, organization: GrantedOrganization) -
 
 @change(app, "revoke")
 def revoke(session: Session, domain: Domain, organization: GrantedOrganization) -> Answer:
-    """Revoke a grant; names that the organization's users hold stay."""
+    """Revoke a grant. The names of the organization's users stay."""
     revoked = session.write(revoke_platform_domain, domain, organization)
     line = f"{revoked.platform_domain.domain} is no longer granted to {revoked.organization.name}."
     return Answer(_describe_grant(revoked), (line,))
@@ -218,14 +195,16 @@ def _describe_grant(grant: PlatformDomainGrant) -> dict[str, Any]:
 def offer(
     session: Session,
     domain: Domain,
-    mode: Annotated[str, typer.Option(metavar="MODE", help=f"One of {', '.join(MODES)}.")],
-    price: Annotated[int | None, typer.Option(metavar="CREDITS", help="The price of a registration.")] = None,
+    mode: Annotated[str, Option(metavar="MODE", help=f"One of {', '.join(MODES)}.")],
+    price: Annotated[int | None, Option(metavar="CREDITS", help="The price of a registration.")] = None,
     renewal_price: Annotated[
-        int | None, typer.Option(metavar="CREDITS", help="The price of a renewal; at first as --price.")
+        int | None, Option(metavar="CREDITS", help="The price of a renewal; default at first: --price.")
     ] = None,
-    period_days: Annotated[int | None, typer.Option(metavar="N", help="The term; at first 365.")] = None,
+    period_days: Annotated[
+        int | None, Option(metavar="N", help="The term in days; default at first: 365.")
+    ] = None,
     withdraw: Annotated[
-        bool, typer.Option("--withdraw", help="End new registrations in this mode; renewals go on.")
+        bool, Option("--withdraw", help="End new registrations in this mode; renewals stay possible.")
     ] = False,
 ) -> Answer:
     """Offer a mode at a price, change its offer, or withdraw it. Terms that are not given stay as they are."""
@@ -238,7 +217,7 @@ def offer(
         )
         return Answer(_describe_offer(offered), (line,))
     if any(value is not None for value in terms.values()):
-        raise typer.BadParameter("--withdraw takes no price and no period")
+        raise typer.BadParameter("Give --withdraw without a price and a period.")
     withdrawn = session.write(withdraw_offer, domain, mode)
-    line = f"The mode {mode} is withdrawn; names held in it are still renewed."
+    line = f"The mode {mode} is withdrawn. Names registered in it can still be renewed."
     return Answer(_describe_offer(withdrawn), (line,))

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sublet.accounts.store import list_organizations
 from sublet.cli.options import Domain, OnlyDomain
-from sublet.cli.output import Answer, Columns, table_of
+from sublet.cli.output import Answer, Column, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
 from sublet.errors import validation_failed
@@ -17,13 +17,11 @@ from sublet.platform_domains.labels import describe_label, set_label, unset_labe
 from sublet.platform_domains.model import LABEL_CLASSES, Label, LabelPattern
 from sublet.subdomains.matching_names import list_matching
 
-app = new_app("Labels in a class of their own (premium, special, reserved), and patterns that are blocked.")
+app = new_app("Labels listed in a class (premium, special, reserved), and blocked patterns.")
 
-LabelName = Annotated[str, typer.Argument(metavar="LABEL", help="The label, without the domain.")]
-PatternText = Annotated[
-    str, typer.Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")
-]
-Price = Annotated[int | None, typer.Option(metavar="CREDITS", help="Instead of the offer's.")]
+LabelName = Annotated[str, Argument(metavar="LABEL", help="The label, without the domain.")]
+PatternText = Annotated[str, Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")]
+Price = Annotated[int | None, Option(metavar="CREDITS", help="Instead of the price of the offer.")]
 
 
 @change(app, "set")
@@ -32,15 +30,13 @@ def set_(
     domain: Domain,
     label: LabelName,
     label_class: Annotated[
-        str, typer.Option("--class", metavar="CLASS", help=f"One of {', '.join(LABEL_CLASSES)}.")
+        str, Option("--class", metavar="CLASS", help=f"One of {', '.join(LABEL_CLASSES)}.")
     ],
     price: Price = None,
     renewal_price: Price = None,
     grant: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ORGANIZATION", help="Repeated: an organization that may register a special label."
-        ),
+        Option(metavar="ORGANIZATION", help="Repeated: an organization that may register a special label."),
     ] = None,
 ) -> Answer:
     """List a label in a class, replacing an earlier entry."""
@@ -65,38 +61,35 @@ def unset(session: Session, domain: Domain, label: LabelName) -> Answer:
 
 @question(app, "list")
 def list_labels(session: Session, domain: Domain) -> Answer:
-    """List the labels of a platform domain that are in a class of their own."""
+    """List the labels of a platform domain that are listed in a class."""
 
     def ask(tx: Tx) -> tuple[list[Label], dict[int, str]]:
         names = {each.id: each.name for each in list_organizations(tx).values()}
         return store.list_labels(tx, find_platform_domain(tx, domain).id), names
 
     labels, names = session.read(ask)
-    columns: Columns = {
-        "label": "label",
-        "class": "label_class",
-        "price": "price_credits",
-        "renewal price": "renewal_price_credits",
-        "granted to": lambda each: [names[organization_id] for organization_id in each.organization_ids],
-    }
+    columns: list[Column] = [
+        *("label", ("class", "label_class"), "price_credits", "renewal_price_credits"),
+        ("granted to", lambda each: [names[organization_id] for organization_id in each.organization_ids]),
+    ]
     table = table_of(labels, columns, "No label is listed.")
     return Answer([describe_label(each) for each in labels], table=table)
 
 
 @change(app, "block")
 def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
-    """Block the labels of a pattern: * is any characters, ? is one. Names that are held stay."""
+    """Block the labels that match a pattern: * is any characters, ? is one. Registered names stay."""
     added = session.write(block_labels, pattern, domain)
     held = len(session.read(list_matching, (added.pattern,), domain))
     lines = [f"{added.pattern} is blocked {'under ' + domain if domain else 'everywhere'}."]
     if held:
-        lines.append(f"Held names that match: {held}. See `sublet label matches`.")
+        lines.append(f"Registered names that match: {held}. See `sublet label matches`.")
     return Answer(session.read(_describe_pattern, added), tuple(lines))
 
 
 @change(app, "unblock")
 def unblock(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
-    """Let the labels of a pattern be registered again."""
+    """Allow the labels that match a pattern again."""
     removed = session.write(unblock_labels, pattern, domain)
     line = f"{removed.pattern} is no longer blocked."
     return Answer(session.read(_describe_pattern, removed), (line,))
@@ -106,11 +99,11 @@ def unblock(session: Session, pattern: PatternText, domain: OnlyDomain = None) -
 def blocked(session: Session) -> Answer:
     """List the patterns of blocked labels."""
     found = session.read(lambda tx: [_describe_pattern(tx, each) for each in store.list_patterns(tx)])
-    columns: Columns = {
-        "pattern": "pattern",
-        "under": lambda each: each["domain"] or "all",
-        "since": "created_at",
-    }
+    columns: list[Column] = [
+        "pattern",
+        ("under", lambda each: each["domain"] or "all"),
+        ("since", "created_at"),
+    ]
     return Answer(found, table=table_of(found, columns, "No pattern is blocked."))
 
 
@@ -118,18 +111,18 @@ def blocked(session: Session) -> Answer:
 def matches(
     session: Session,
     pattern: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="One to try, instead of those blocked.")
+        str | None, Option(metavar="PATTERN", help="A pattern to try, instead of the blocked ones.")
     ] = None,
     domain: OnlyDomain = None,
 ) -> Answer:
-    """List the names that are held and match a pattern: one to try, or those that are blocked."""
+    """List the registered names that match a pattern: one to try, or the blocked ones."""
     if pattern is not None:
         pattern, errors = parse_pattern(pattern)
         if errors:
             raise validation_failed(errors)
     found = session.read(list_matching, (pattern,) if pattern is not None else None, domain)
-    columns = {"id": "id", "name": "fqdn", "shown as": "unicode", "user": "email", "patterns": "patterns"}
-    return Answer(found, table=table_of(found, columns, "No name that is held matches."))
+    columns = ("id", ("name", "fqdn"), ("shown as", "unicode"), ("user", "email"), "patterns")
+    return Answer(found, table=table_of(found, columns, "No registered name matches."))
 
 
 def _describe_pattern(tx: Tx, pattern: LabelPattern) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.cli.options import Limit, OnlyUser
@@ -16,17 +16,14 @@ from sublet.mail.store import list_mails
 
 app = new_app("List mails, and send them again.")
 
-_MEMBERS = (
-    "id", "reference", "user_id", "recipient", "subject", "state", "attempts", "next_attempt_at", "error", "sent_at",
-    "logged_at", "given_up_at", "created_at",
-)  # fmt: skip
-"""What --json shows of a mail: not its text, which only the user is to read."""
+_MEMBERS = (*(name for name in Mail.__slots__ if name != "text"), "state")
+"""The members of a mail for --json, without the text, which is confidential."""
 
 
 @question(app, "list")
 def list_(
     session: Session,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Only those that wait to be sent.")] = False,
+    waiting: Annotated[bool, Option("--waiting", help="Only mails that wait to be sent.")] = False,
     user: OnlyUser = None,
     limit: Limit = 100,
 ) -> Answer:
@@ -37,24 +34,16 @@ def list_(
         return list_mails(tx, waiting=waiting, user_id=user_id, limit=limit)
 
     mails: list[dict[str, Any]] = [members(each, _MEMBERS) for each in session.read(ask)]
-    columns = {
-        "id": "id",
-        "created": "created_at",
-        "to": "recipient",
-        "subject": "subject",
-        "state": "state",
-        "attempts": "attempts",
-        "error": "error",
-    }
+    columns = ("id", "created_at", ("to", "recipient"), "subject", "state", "attempts", "error")
     return Answer(mails, table=table_of(mails, columns, "There are no such mails."))
 
 
 @change(app, "retry")
 def retry(
     session: Session,
-    mail: Annotated[int, typer.Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
+    mail: Annotated[int, Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
 ) -> Answer:
-    """Send a mail now instead of at its next attempt; also one that was logged or given up."""
+    """Send a mail now, also one that was logged or given up."""
     found = session.write(retry_verb, mail)
-    line = f"The mail {found.id} is sent as soon as the service runs."
+    line = f"The mail {found.id} is due now; the running service sends it."
     return Answer(members(found, _MEMBERS), (line,))

@@ -1,7 +1,7 @@
 """The console script `sublet`. It imports only the module of the command that is called.
 
 Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the database can't be
-used (missing, not initialised, of another version, locked).
+used (missing, not initialised, of another version, locked, damaged); 4 `serve` has ended because its SQLite files were changed.
 """
 
 from functools import cache
@@ -11,13 +11,14 @@ from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 NOUNS = {
-    "serve": "serve:app",
-    "api": "api:app",
-    "worker": "worker:app",
-    "dns": "dns:app",
+    "serve": "serve:serve_app",
+    "api": "serve:api_app",
+    "worker": "serve:worker_app",
+    "dns": "serve:dns_app",
     "status": "status:status_app",
     "init": "database:init_app",
     "migrate": "database:migrate_app",
@@ -42,7 +43,6 @@ NOUNS = {
     "settings": "status:settings_app",
 }
 """The commands in the order of `sublet --help`, each with its module in this folder and the app there."""
-_COMPLETION = ("install_completion", "show_completion")
 
 
 class Nouns(TyperGroup):
@@ -61,8 +61,6 @@ class Nouns(TyperGroup):
 def _noun(name: str) -> Any:
     """Return the command of a noun. Cached for processes that run several commands, such as the demo."""
     command = typer.main.get_command(resolve_name(f"sublet.cli.{NOUNS[name]}"))
-    # typer adds these options to each `app`, because it takes it for the top level.
-    command.params = [each for each in command.params if each.name not in _COMPLETION]
     command.name = name
     command.short_help = command.help  # the list of nouns shows all of it, where typer would cut it off
     return command
@@ -77,7 +75,7 @@ app = typer.Typer(
     help=(
         "Sublet lets subdomains: the registry's server and its operator's commands. Each command takes --json, which makes "
         "stdout one JSON value, and --config. Exit codes: 0 done, 1 refused (nothing was changed), 2 wrong command line or "
-        "settings, 3 the database can't be used."
+        "settings, 3 the database can't be used, 4 its files were changed while it was served."
     ),
 )
 
@@ -92,13 +90,13 @@ def _print_version(value: bool) -> None:
 def root(
     ctx: typer.Context,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The settings file (TOML).")
+        Path | None, Option("--config", metavar="FILE", help="The settings file (TOML).")
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Store the global options for the command."""
+    """Store the path of the settings file for the command."""
     _ = version
     ctx.obj = config
 

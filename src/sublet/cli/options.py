@@ -3,27 +3,25 @@
 from ipaddress import ip_address
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from sublet.config import SettingsError, parse_listen
 from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.types import Secondary
 from sublet.errors import FieldError, ValidationFailed, validation_failed
 
-Domain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
+Domain = Annotated[str, Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
 OnlyDomain = Annotated[
-    str | None, typer.Option("--domain", metavar="DOMAIN", help="Only under this platform domain.")
+    str | None, Option("--domain", metavar="DOMAIN", help="Only this platform domain: name or id.")
 ]
-User = Annotated[str, typer.Argument(metavar="USER", help="The user's e-mail address or id.")]
+User = Annotated[str, Argument(metavar="USER", help="The user's e-mail address or id.")]
 OnlyUser = Annotated[
-    str | None, typer.Option("--user", metavar="USER", help="Only of this user: e-mail address or id.")
+    str | None, Option("--user", metavar="USER", help="Only this user: e-mail address or id.")
 ]
-SubdomainName = Annotated[str, typer.Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Most rows.")]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the audit stores it.")]
-ReasonForUser = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; the user reads it too.")
-]
+SubdomainName = Annotated[str, Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
+Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="The most rows to list.")]
+Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the audit stores it.")]
+ReasonForUser = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the user reads it too.")]
 
 
 def invalid_option(field: str, sentence: str) -> ValidationFailed:

@@ -3,15 +3,15 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sublet.errors import FieldError
 
-Columns = Mapping[str, str | Callable[[Any], object]]
-"""The columns of a table: each heading with the member of a value that it shows, or a function of the value."""
+Column = str | tuple[str, str | Callable[[Any], object]]
+"""A member of a value, which also gives the heading; or a heading, and the member or function of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,21 @@ class Answer:
     exit_code: int = 0
 
 
-def table_of(values: Iterable[Any], columns: Columns, empty: str = "None.") -> Table:
+def table_of(values: Iterable[Any], columns: Iterable[Column], empty: str = "None.") -> Table:
     """Return a table with a row for each value (an object, or a dict); `empty` is printed if there are none."""
-    rows = tuple(tuple(_cell(value, each) for each in columns.values()) for value in values)
-    return Table(tuple(columns), rows, empty)
+    pairs = [(_heading(each), each) if isinstance(each, str) else each for each in columns]
+    rows = tuple(tuple(_cell(value, source) for _, source in pairs) for value in values)
+    return Table(tuple(heading for heading, _ in pairs), rows, empty)
 
 
-def _cell(value: Any, column: str | Callable[[Any], object]) -> object:
-    if not isinstance(column, str):
-        return column(value)
-    return value[column] if isinstance(value, dict) else getattr(value, column)
+def _heading(member: str) -> str:
+    return member.removesuffix("_at").removesuffix("_credits").replace("_", " ")
+
+
+def _cell(value: Any, source: str | Callable[[Any], object]) -> object:
+    if not isinstance(source, str):
+        return source(value)
+    return value[source] if isinstance(value, dict) else getattr(value, source)
 
 
 def members(value: Any, names: Iterable[str]) -> dict[str, Any]:

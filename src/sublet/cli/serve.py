@@ -1,15 +1,80 @@
-"""`sublet serve`: start everything in one process."""
+"""`sublet serve`, `api`, `worker` and `dns`: the commands that run until SIGTERM or SIGINT."""
 
-from sublet.cli.foreground import serve_until_signal
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from typer import Option
+
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, new_app, question
+from sublet.config import Settings
 
-app = new_app()
+serve_app = new_app()
+api_app = new_app()
+worker_app = new_app()
+dns_app = new_app()
+WORKERS_MAX = 64
+Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 
-@question(app, "serve")
+@question(serve_app, "serve")
 def serve(session: Session) -> Answer:
-    """Serve API, worker and name server in one process until SIGTERM; the first line of the log says where."""
+    """Serve API, worker and name server in one process until SIGTERM. The first line of the log has the addresses."""
     from sublet.service.roles import run_service  # noqa: PLC0415 - loaded by a server only
 
-    return serve_until_signal(session.settings, run_service)
+    return _run(session.settings, run_service)
+
+
+@question(api_app, "api")
+def api(
+    session: Session,
+    *,
+    workers: Annotated[
+        int, Option(metavar="N", min=1, max=WORKERS_MAX, help="How many processes answer requests.")
+    ] = 1,
+) -> Answer:
+    """Serve the API in processes of its own until SIGTERM, beside other processes; needs PostgreSQL. SIGHUP replaces them."""
+    from sublet.service.api_parent import run_api  # noqa: PLC0415 - as above
+
+    return _run(session.settings, lambda settings, stop: run_api(settings, stop, workers, session.config))
+
+
+@question(worker_app, "worker")
+def worker(session: Session) -> Answer:
+    """Publish, sweep, mail and watch until SIGTERM, beside processes that serve the API; needs PostgreSQL."""
+    from sublet.service.roles import run_worker  # noqa: PLC0415 - as above
+
+    return _run(session.settings, run_worker)
+
+
+@question(dns_app, "dns")
+def dns(session: Session) -> Answer:
+    """Serve the zones on the built-in name server until SIGTERM, beside other processes; needs PostgreSQL."""
+    from sublet.service.roles import run_dns  # noqa: PLC0415 - as above
+
+    return _run(session.settings, run_dns)
+
+
+def _run(settings: Settings, role: Role) -> Answer:
+    from sublet.service.event_loop import run_event_loop  # noqa: PLC0415 - as above
+    from sublet.service.logs import configure_logs  # noqa: PLC0415
+
+    configure_logs(settings)
+    run_event_loop(_until_signal(settings, role))
+    return Answer({"stopped": True})
+
+
+async def _until_signal(settings: Settings, role: Role) -> None:
+    from sublet.service.systemd import notify  # noqa: PLC0415
+
+    stop = asyncio.Event()
+
+    def end() -> None:
+        notify("STOPPING=1")
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    await role(settings, stop)

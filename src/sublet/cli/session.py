@@ -20,9 +20,8 @@ from sublet.cli.options import Reason
 from sublet.cli.output import Answer, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
-from sublet.errors import Refusal, Unavailable
+from sublet.errors import FILES_CHANGED, REFUSED, UNAVAILABLE, USAGE, FilesChanged, Refusal, Unavailable
 from sublet.schema_revision import is_missing, refuse_unusable
-from sublet.service.exit_codes import REFUSED, UNAVAILABLE, USAGE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,11 +37,7 @@ class Session:
     """The settings file that the command line names, if any."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function in one read-only transaction, and return its result.
-
-        Raises:
-            Refusal: as the function; Unavailable as `write`.
-        """
+        """Run a function in one read-only transaction, and return its result; raises as `write`."""
         return self.use(lambda database: database.read(lambda tx: fn(tx, *args, **kwargs)))
 
     def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,11 +50,7 @@ class Session:
         return self.use(lambda database: database.write(lambda tx: verb(tx, self.actor, *args, **kwargs)))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
-        """Run a function that uses the network between its own transactions, and return its result.
-
-        Raises:
-            Refusal: as the function; Unavailable as `write`.
-        """
+        """Run a function that uses the network between its own transactions, and return its result; raises as `write`."""
         return asyncio.run(_use(self.settings, fn))
 
 
@@ -91,11 +82,13 @@ def operator_name() -> str:
 
 
 def new_app(about: str | None = None) -> typer.Typer:
-    """Return an app without commands. `about` describes a noun with several verbs; one verb has its docstring.
+    """Return an app without commands. `about` describes a noun with several verbs; a single command has its docstring.
 
     Help is plain text, because the tables of `rich` cut off names and values at 80 columns.
     """
-    return typer.Typer(help=about, no_args_is_help=about is not None, rich_markup_mode=None)
+    return typer.Typer(
+        help=about, no_args_is_help=about is not None, add_completion=False, rich_markup_mode=None
+    )
 
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
@@ -180,6 +173,12 @@ def _command(
     return register
 
 
+def _exit_code(refusal: Refusal) -> int:
+    if isinstance(refusal, FilesChanged):
+        return FILES_CHANGED
+    return UNAVAILABLE if isinstance(refusal, Unavailable) else REFUSED
+
+
 def _run_guarded(
     run: Callable[[Session], Answer], config: Path | None, reason: str | None, *, json_only: bool
 ) -> None:
@@ -197,7 +196,7 @@ def _run_guarded(
         raise typer.Exit(USAGE) from None
     except Refusal as refusal:
         print_refusal(refusal.code, refusal.message, refusal.errors, json_too=json_only)
-        raise typer.Exit(UNAVAILABLE if isinstance(refusal, Unavailable) else REFUSED) from None
+        raise typer.Exit(_exit_code(refusal)) from None
     print_answer(answer, json_only=json_only)
     if answer.exit_code:
         raise typer.Exit(answer.exit_code)

@@ -3,13 +3,13 @@
 from dataclasses import fields
 from typing import Any
 
-from sublet.cli.output import Answer, table_of
+from sublet.cli.output import Answer, members, table_of
 from sublet.cli.session import Session, new_app, question
 from sublet.config import DESCRIPTIONS, Settings
 from sublet.db import Tx
 from sublet.processes import store
 from sublet.processes.leases import is_over
-from sublet.processes.processes import is_there
+from sublet.processes.processes import is_running
 from sublet.secret import without_secrets
 
 status_app = new_app()
@@ -18,21 +18,11 @@ settings_app = new_app()
 
 @question(status_app, "status")
 def status(session: Session) -> Answer:
-    """Show the processes of the service that share the registry, and which of them has which zone now."""
+    """Show the processes of the service that share the registry, and the leases of each."""
     processes = session.read(_list_processes)
-    columns = {
-        "role": "role",
-        "host": "host",
-        "pid": "pid",
-        "version": "version",
-        "schema": "schema",
-        "started": "started_at",
-        "there": "there",
-        "leases": "leases",
-    }
-    return Answer(
-        {"processes": processes}, table=table_of(processes, columns, "No process of the service runs.")
-    )
+    columns = ("role", "host", "pid", "version", "schema", "started_at", "there", "leases")
+    table = table_of(processes, columns, "No process of the service runs.")
+    return Answer({"processes": processes}, table=table)
 
 
 def _list_processes(tx: Tx) -> list[dict[str, Any]]:
@@ -40,15 +30,9 @@ def _list_processes(tx: Tx) -> list[dict[str, Any]]:
     held = [each for each in store.list_leases(tx) if not is_over(each, now)]
     return [
         {
-            "id": each.id,
-            "role": each.role,
-            "host": each.host,
-            "pid": each.pid,
-            "version": each.version,
+            **members(each, ("id", "role", "host", "pid", "version", "started_at", "seen_at")),
             "schema": each.revision,
-            "started_at": each.started_at,
-            "seen_at": each.seen_at,
-            "there": is_there(each, now),
+            "there": is_running(each, now),
             "leases": [lease.name for lease in held if lease.holder == each.id],
         }
         for each in store.list_processes(tx)
@@ -69,11 +53,5 @@ def settings(session: Session) -> Answer:
         for field in fields(Settings)
         for value in (getattr(session.settings, field.name),)
     ]
-    columns = {
-        "setting": "name",
-        "value": "value",
-        "default": "default",
-        "variable": "variable",
-        "meaning": "description",
-    }
+    columns = (("setting", "name"), "value", "default", "variable", ("meaning", "description"))
     return Answer(found, table=table_of(found, columns))

@@ -3,15 +3,15 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.store import list_users
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
-from sublet.cli.output import Answer, facts, table_of
+from sublet.cli.output import Answer, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
-from sublet.errors import FieldError, validation_failed
+from sublet.errors import check_one_of, validation_failed
 from sublet.platform_domains.find import find_platform_domain
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import auto_renew_at, derive_status, provisioning_status, restorable_until
@@ -22,36 +22,25 @@ from sublet.subdomains.store import list_all
 from sublet.subdomains.suspend import suspend as suspend_verb
 from sublet.subdomains.suspend import unsuspend as unsuspend_verb
 
-app = new_app("Registered names: look, suspend, restore, purge.")
+app = new_app("List, show, suspend, restore and purge registered names.")
+
+
+_STORED = (
+    "id", "fqdn", "domain", "registration_type", "registration_source", "provision_error", "generation",
+    "published_generation", "registered_at", "expires_at", "auto_renew_max_credits", "auto_renew_tried_at",
+    "suspended_at", "suspended_reason", "trashed_at", "purged_at", "released_at",
+)  # fmt: skip
 
 
 def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> dict[str, Any]:
     return {
-        "id": subdomain.id,
-        "fqdn": subdomain.fqdn,
-        "domain": subdomain.domain,
+        **members(subdomain, _STORED),
+        **members(subdomain.delegation, ("nameservers", "glue", "ds_records")),
         "email": emails.get(subdomain.user_id),
         "status": derive_status(subdomain, now),
-        "registration_type": subdomain.registration_type,
-        "registration_source": subdomain.registration_source,
-        "nameservers": subdomain.delegation.nameservers,
-        "glue": subdomain.delegation.glue,
-        "ds_records": subdomain.delegation.ds_records,
         "provisioning_status": provisioning_status(subdomain),
-        "provision_error": subdomain.provision_error,
-        "generation": subdomain.generation,
-        "published_generation": subdomain.published_generation,
-        "registered_at": subdomain.registered_at,
-        "expires_at": subdomain.expires_at,
-        "auto_renew_max_credits": subdomain.auto_renew_max_credits,
         "auto_renew_at": auto_renew_at(subdomain),
-        "auto_renew_tried_at": subdomain.auto_renew_tried_at,
-        "suspended_at": subdomain.suspended_at,
-        "suspended_reason": subdomain.suspended_reason,
-        "trashed_at": subdomain.trashed_at,
         "restorable_until": restorable_until(subdomain),
-        "purged_at": subdomain.purged_at,
-        "released_at": subdomain.released_at,
     }
 
 
@@ -68,18 +57,15 @@ def list_subdomains(
     session: Session,
     user: OnlyUser = None,
     domain: OnlyDomain = None,
-    status: Annotated[
-        str | None, typer.Option(metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")
-    ] = None,
+    status: Annotated[str | None, Option(metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")] = None,
     containing: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Part of the name, in Unicode too.")
+        str | None, Option(metavar="TEXT", help="Part of the name, as ASCII or Unicode.")
     ] = None,
     limit: Limit = 100,
 ) -> Answer:
     """List registered names, newest first; those in the trash with --status trashed."""
-    if status is not None and status not in STATUSES:
-        message = f"Give one of {', '.join(STATUSES)}."
-        raise validation_failed([FieldError("status", "value_invalid", message)])
+    if errors := check_one_of("status", status, STATUSES):
+        raise validation_failed(errors)
 
     def ask(tx: Tx) -> list[dict[str, Any]]:
         wanted = SubdomainFilter(
@@ -90,15 +76,10 @@ def list_subdomains(
         return [_describe(each, emails, tx.now) for each in list_all(tx, wanted, limit, user_id=user_id)]
 
     found = session.read(ask)
-    columns = {
-        "id": "id",
-        "name": "fqdn",
-        "user": "email",
-        "status": "status",
-        "mode": "registration_type",
-        "expires": "expires_at",
-        "error": "provision_error",
-    }
+    columns = (
+        "id", ("name", "fqdn"), ("user", "email"), "status", ("mode", "registration_type"), "expires_at",
+        ("error", "provision_error"),
+    )  # fmt: skip
     return Answer(found, table=table_of(found, columns, "There are no such names."))
 
 
@@ -126,14 +107,14 @@ def suspend(session: Session, name: SubdomainName, reason: ReasonForUser = None)
 
 @change(app, "unsuspend")
 def unsuspend(session: Session, name: SubdomainName) -> Answer:
-    """End a name's suspension: it returns to the DNS as it is stored."""
+    """End a name's suspension: it returns to the DNS as stored."""
     unsuspended = session.write(unsuspend_verb, name)
     return _answer(session, unsuspended, f"{unsuspended.fqdn} is no longer suspended.")
 
 
 @change(app, "restore")
 def restore(session: Session, name: SubdomainName) -> Answer:
-    """Restore a name from the trash for its user, as it was, with the same expiry."""
+    """Restore a name from the trash for its user, with the same expiry."""
     restored = session.write(operator_restore, name)
     return _answer(
         session, restored, f"{restored.fqdn} is back; it expires on {restored.expires_at:%Y-%m-%d}."
@@ -146,12 +127,10 @@ def purge(
     name: SubdomainName,
     release: Annotated[
         bool,
-        typer.Option(
-            "--release", "--now", help="End the cooling-off too: the name can be registered at once."
-        ),
+        Option("--release", "--now", help="Skip the cooling-off: the name can be registered at once."),
     ] = False,
 ) -> Answer:
-    """Purge a name from the trash: it can't be restored any more. It then cools off."""
+    """Purge a name from the trash: it can't be restored any more, and cools off."""
     purged = session.write(purge_verb, name, release=release)
     line = f"{purged.fqdn} is free." if release else f"{purged.fqdn} is purged and cools off."
     return _answer(session, purged, line)

@@ -42,7 +42,7 @@ def _lines(found: dict[str, Any]) -> tuple[str, ...]:
     elif found["running"]:
         state = "running"
     else:
-        state = "not running: no worker has looked at the names lately"
+        state = "not running: no worker has run it in the last five minutes"
     shown = {name: found[name] for name in ("seen_at", "stopped_at", "stopped_reason", "names")}
     if found["clock_implausible"] is not None:
         shown["registrations"] = f"refused; {found['clock_implausible']}"
@@ -65,7 +65,7 @@ def _answer(session: Session, *lines: str) -> Answer:
 
 @question(app, "status")
 def status(session: Session) -> Answer:
-    """Show whether the sweep runs, or why not, and how many names will go to the trash or be purged, by their dates."""
+    """Show whether the sweep runs or why not, and how many names will go to the trash or be purged by their dates."""
     return _answer(session)
 
 
@@ -78,8 +78,6 @@ def stop(session: Session) -> Answer:
 
 @change(app, "resume")
 def resume(session: Session) -> Answer:
-    """Resume the sweep: confirm that the clock is right, and that the names it stopped before may be lost. Registrations resume too."""
+    """Resume the sweep: confirm that the clock is right, and that the names which the brake held back may be lost."""
     session.write(resume_sweep)
-    return _answer(
-        session, "The worker resumes the sweep at its next look; see `sublet sweep status` in a minute."
-    )
+    return _answer(session, "The worker resumes the sweep within a second. See `sublet sweep status`.")

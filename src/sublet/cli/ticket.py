@@ -4,13 +4,13 @@ import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sublet.cli.options import Limit, SubdomainName
 from sublet.cli.output import Answer, facts, members, shown_cell, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.dns.names import shown
-from sublet.errors import FieldError, validation_failed
+from sublet.errors import FieldError, check_one_of, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.store import find_by_reference
 from sublet.subdomains.naming import canonical_domain
@@ -29,17 +29,17 @@ from sublet.tickets.store import list_tickets
 
 app = new_app("Open, read, answer, edit and close tickets.")
 
-TicketName = Annotated[str, typer.Argument(metavar="TICKET", help="The ticket's number (T-000123) or id.")]
-Message = Annotated[str | None, typer.Option(metavar="TEXT", help="The message; default: read from stdin.")]
-Author = Annotated[str, typer.Option(metavar="NAME", help="The author that the user sees.")]
+TicketName = Annotated[str, Argument(metavar="TICKET", help="The ticket's number (T-000123) or id.")]
+Message = Annotated[str | None, Option(metavar="TEXT", help="The message; default: read from stdin.")]
+Author = Annotated[str, Option(metavar="NAME", help="The author that the user sees.")]
 MessageFormat = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
+    str | None, Option("--format", metavar="FORMAT", help=f"One of {', '.join(MESSAGE_FORMATS)}.")
 ]
 _PRIORITIES = f"One of {', '.join(PRIORITIES)}"
 AUTHOR_NAME = "Support"
 
 
-_MEMBERS = [name for name in Ticket.__slots__ if name not in ("id", "messages")]
+_MEMBERS = (*Ticket.__slots__[1:-1], "archived")
 
 
 def _describe(ticket: Ticket) -> dict[str, Any]:
@@ -70,22 +70,18 @@ def _mailed(session: Session, ticket: Ticket) -> tuple[str, ...]:
 def list_(
     session: Session,
     status: Annotated[
-        str | None, typer.Option(metavar="STATUS", help=f"One of {', '.join(TICKET_STATUSES)}.")
+        str | None, Option(metavar="STATUS", help=f"One of {', '.join(TICKET_STATUSES)}.")
     ] = None,
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
+        str | None, Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = None,
     subdomain: Annotated[
-        str | None, typer.Option(metavar="NAME", help="About this name, with any of its holders.")
+        str | None, Option(metavar="NAME", help="About this name, also of former holders.")
     ] = None,
     limit: Limit = 100,
 ) -> Answer:
     """List tickets of all users, those with the newest message first."""
-    errors = [
-        FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}.")
-        for field, text, allowed in (("status", status, TICKET_STATUSES), ("type", type_, TICKET_TYPES))
-        if text is not None and text not in allowed
-    ]
+    errors = [*check_one_of("status", status, TICKET_STATUSES), *check_one_of("type", type_, TICKET_TYPES)]
     fqdn = canonical_domain(subdomain) if subdomain is not None else None
     if subdomain is not None and fqdn is None:
         message = f"`{shown(subdomain)}` is not a full name. Give it with its domain."
@@ -93,16 +89,10 @@ def list_(
     if errors:
         raise validation_failed(errors)
     tickets = session.read(list_tickets, TicketFilter(status=status, type=type_, subdomain=fqdn), limit)
-    columns = {
-        "number": "number",
-        "status": "status",
-        "priority": "priority",
-        "type": "type",
-        "from": "requester_email",
-        "about": "subdomain",
-        "subject": "subject",
-        "last message": "last_message_at",
-    }
+    columns = (
+        "number", "status", "priority", "type", ("from", "requester_email"), ("about", "subdomain"), "subject",
+        "last_message_at",
+    )  # fmt: skip
     found = [_describe(each) for each in tickets]
     return Answer(found, table=table_of(found, columns, "There are no such tickets."))
 
@@ -132,19 +122,19 @@ def show(session: Session, ticket: TicketName) -> Answer:
 def open_(
     session: Session,
     name: SubdomainName,
-    subject: Annotated[str, typer.Option(metavar="TEXT", help="One line.")],
+    subject: Annotated[str, Option(metavar="TEXT", help="One line.")],
     message: Message = None,
     type_: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
+        str, Option("--type", metavar="TYPE", help=f"One of {', '.join(TICKET_TYPES)}.")
     ] = "abuse",
     priority: Annotated[
         str | None,
-        typer.Option(metavar="PRIORITY", help=f"{_PRIORITIES}; default: the type's."),
+        Option(metavar="PRIORITY", help=f"{_PRIORITIES}; default: the type's."),
     ] = None,
     author: Author = AUTHOR_NAME,
     message_format: MessageFormat = None,
 ) -> Answer:
-    """Open a ticket about a name with the user who holds it and reads all of it; about abuse, unless --type says otherwise."""
+    """Open a ticket about a name with its user, who can read all of it; by default about abuse."""
     done = session.write(
         staff_open,
         name,
@@ -178,14 +168,14 @@ def reply(
 def edit(
     session: Session,
     ticket: TicketName,
-    priority: Annotated[str, typer.Option(metavar="PRIORITY", help=f"{_PRIORITIES}.")],
+    priority: Annotated[str, Option(metavar="PRIORITY", help=f"{_PRIORITIES}.")],
 ) -> Answer:
-    """Change a ticket's priority; its user sees it and gets no mail."""
+    """Change a ticket's priority. The user can see it, and gets no mail."""
     done = session.write(set_priority, ticket, priority)
     return _answer(session, done.id, lambda found: f"has the priority {found.priority}.", mailed=False)
 
 
 @change(app, "close")
 def close(session: Session, ticket: TicketName) -> Answer:
-    """Close a ticket; that is final."""
+    """Close a ticket permanently."""
     return _answer(session, session.write(close_verb, ticket).id, lambda _: "is closed.")

@@ -2,16 +2,16 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
-from sublet.accounts.model import SCOPES, Member, Token
+from sublet.accounts.model import SCOPES, Member, User
 from sublet.accounts.tokens import issue_token, revoke_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
-from sublet.cli.options import User
-from sublet.cli.output import Answer, Columns, facts, members, table_of
+from sublet.cli.options import User as UserName
+from sublet.cli.output import Answer, Column, as_object, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
@@ -24,25 +24,14 @@ token_app = new_app("Issue and revoke the users' tokens.")
 
 Organization = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Name, slug or id of an organization; a new name adds one."),
+    Option(metavar="NAME", help="Name, slug or id of an organization. A new name adds one."),
 ]
 FreeQuota = Annotated[
-    int | None, typer.Option(metavar="N", help="How many free names, instead of the setting's.")
+    int | None, Option(metavar="N", help="How many free names the user may have, instead of the setting.")
 ]
-Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")
-]
+Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit and for staff.")]
 
-_MEMBERS = (
-    "id",
-    "email",
-    "name",
-    "free_quota",
-    "reminders",
-    "suspended_at",
-    "suspended_reason",
-    "created_at",
-)
+_MEMBERS = tuple(name for name in User.__slots__ if name != "organization_id")
 
 
 def _describe(member: Member) -> dict[str, Any]:
@@ -52,12 +41,12 @@ def _describe(member: Member) -> dict[str, Any]:
 @change(user_app, "add")
 def add(
     session: Session,
-    email: Annotated[str, typer.Argument(metavar="EMAIL", help="The user's e-mail address.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="The user's name.")],
+    email: Annotated[str, Argument(metavar="EMAIL", help="The user's e-mail address.")],
+    name: Annotated[str, Option(metavar="NAME", help="The user's name.")],
     organization: Organization = None,
     free_quota: FreeQuota = None,
 ) -> Answer:
-    """Add a user; without --organization with a new one named after the e-mail address."""
+    """Add a user. Without --organization, a new organization is named after the e-mail address."""
     member = session.write(add_user, email, name, organization, free_quota=free_quota)
     line = f"Added the user {member.user.email} (id {member.user.id}) in {member.organization.name}."
     return Answer(_describe(member), (line,))
@@ -66,17 +55,15 @@ def add(
 @change(user_app, "edit")
 def edit(
     session: Session,
-    user: User,
-    email: Annotated[str | None, typer.Option(metavar="EMAIL", help="The new e-mail address.")] = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The user's name.")] = None,
+    user: UserName,
+    email: Annotated[str | None, Option(metavar="EMAIL", help="The new e-mail address.")] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="The user's name.")] = None,
     organization: Organization = None,
     free_quota: FreeQuota = None,
     default_free_quota: Annotated[
-        bool, typer.Option("--default-free-quota", help="Go back to the setting's quota.")
+        bool, Option("--default-free-quota", help="Use the setting's quota again.")
     ] = False,
-    reminders: Annotated[
-        bool | None, typer.Option(help="Whether the user gets mail before dates of its names.")
-    ] = None,
+    reminders: Annotated[bool | None, Option(help="Send reminders about expiring names, or don't.")] = None,
 ) -> Answer:
     """Change a user's e-mail address, name, organization, free quota or reminders."""
     wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
@@ -93,18 +80,13 @@ def list_users(session: Session) -> Answer:
         return [_describe(Member(user, organizations[user.organization_id])) for user in store.list_users(tx)]
 
     users = session.read(ask)
-    columns: Columns = {
-        "id": "id",
-        "e-mail": "email",
-        "name": "name",
-        "organization": lambda each: each["organization"].name,
-        "suspended": "suspended_at",
-    }
+    organization: Column = ("organization", lambda each: each["organization"].name)
+    columns = ("id", "email", "name", organization, "suspended_at")
     return Answer(users, table=table_of(users, columns, "There are no users."))
 
 
 @question(user_app, "show")
-def show(session: Session, user: User) -> Answer:
+def show(session: Session, user: UserName) -> Answer:
     """Show a user, with balance and free names."""
 
     def ask(tx: Tx) -> tuple[Member, int, int]:
@@ -133,21 +115,23 @@ def show(session: Session, user: User) -> Answer:
 @change(user_app, "suspend")
 def suspend(
     session: Session,
-    user: User,
+    user: UserName,
     with_names: Annotated[
-        bool, typer.Option("--with-names", help="Suspend all its names too: they leave the DNS.")
+        bool, Option("--with-names", help="Suspend the user's names too: they leave the DNS.")
     ] = False,
     reason: Reason = None,
 ) -> Answer:
-    """Suspend a user: it may read and open tickets, nothing else. Its names stay in the DNS, unless they are suspended too."""
+    """Suspend a user, who may then only read and open tickets. The names stay in the DNS unless they are suspended too."""
     if not with_names:
         member = session.write(suspend_user, user, reason)
         value = {**_describe(member), "names": []}
-        return Answer(value, (f"The user {member.user.email} is suspended; its names stay in the DNS.",))
+        return Answer(
+            value, (f"The user {member.user.email} is suspended. The user's names stay in the DNS.",)
+        )
     done = session.write(suspend_with_names, user, reason)
     email, number = done.member.user.email, len(done.names)
     lines = (
-        f"The user {email} is suspended, and {counted(number, 'name')} with it. The DNS follows now.",
+        f"The user {email} is suspended, and {counted(number, 'name')} with the user. The DNS follows now.",
         f"The audit keeps what was published: sublet user evidence {email}",
     )
     return Answer({**_describe(done.member), "names": done.names}, lines)
@@ -156,93 +140,77 @@ def suspend(
 @change(user_app, "unsuspend")
 def unsuspend(
     session: Session,
-    user: User,
+    user: UserName,
     keep_names: Annotated[
         bool,
-        typer.Option("--keep-names", help="Leave the names suspended that were suspended with the user."),
+        Option("--keep-names", help="Leave the user's names suspended."),
     ] = False,
 ) -> Answer:
-    """End a user's suspension; the names that were suspended with it return to the DNS as they are stored."""
+    """End a user's suspension. The names that were suspended with the user return to the DNS as stored."""
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
-    line = f"The user {done.member.user.email} is no longer suspended; back into the DNS: {counted(len(done.names), 'name')}."
+    line = f"The user {done.member.user.email} is no longer suspended; back in the DNS: {counted(len(done.names), 'name')}."
     return Answer({**_describe(done.member), "names": done.names}, (line,))
 
 
 @question(user_app, "evidence")
-def evidence(session: Session, user: User) -> Answer:
-    """Show the audit of suspensions of a user and its names: by whom, when, why, and what was published then."""
+def evidence(session: Session, user: UserName) -> Answer:
+    """Show the audit of the suspensions of a user and the user's names: operator, time, reason, and what was published then."""
 
     def ask(tx: Tx) -> tuple[str, list[AuditEvent]]:
         found = find_user(tx, user)
         return found.email, list_suspensions(tx, found.id)
 
     email, events = session.read(ask)
-    columns: Columns = {
-        "at": "at",
-        "by": "actor_name",
-        "what": lambda each: each.action.partition(".")[2],
-        "whom": lambda each: email if each.object_type == "user" else _suspended_name(each),
-        "status then": lambda each: (each.before or {}).get("status"),
-        "nameservers then": lambda each: (each.before or {}).get("nameservers"),
-        "why": "reason",
-    }
-    return Answer(events, table=table_of(events, columns, f"{email} and its names were never suspended."))
+    columns: list[Column] = [
+        "at",
+        ("by", "actor_name"),
+        ("what", lambda each: each.action.partition(".")[2]),
+        ("user or name", lambda each: email if each.object_type == "user" else _suspended_name(each)),
+        ("status then", lambda each: (each.before or {}).get("status")),
+        ("nameservers then", lambda each: (each.before or {}).get("nameservers")),
+        "reason",
+    ]
+    return Answer(
+        events, table=table_of(events, columns, f"{email} and the user's names were never suspended.")
+    )
 
 
 def _suspended_name(event: AuditEvent) -> object:
     return (event.before or {}).get("fqdn", f"name {event.object_id}")
 
 
-_TOKEN_MEMBERS = ("id", "user_id", "name", "scopes", "expires_at", "revoked_at", "last_used_at", "created_at")
-
-
-def _describe_token(token: Token) -> dict[str, Any]:
-    """Return a token for --json, without secret and digest."""
-    return members(token, _TOKEN_MEMBERS)
-
-
 @change(token_app, "issue")
 def issue(
     session: Session,
-    user: User,
-    name: Annotated[str, typer.Option(metavar="NAME", help="What the token is for.")],
+    user: UserName,
+    name: Annotated[str, Option(metavar="NAME", help="What the token is for.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help=f"Repeated; without it all: {', '.join(SCOPES)}."),
+        Option(metavar="SCOPE", help=f"Repeated; default: all. One of {', '.join(SCOPES)}."),
     ] = None,
     expires_in_days: Annotated[
-        int | None, typer.Option(metavar="N", help="Without it, it does not expire.")
+        int | None, Option(metavar="N", help="The token expires after this many days; default: never.")
     ] = None,
 ) -> Answer:
-    """Issue a token and show it; this is the only time that it can be seen."""
+    """Issue a token and show it. It can't be shown again."""
     issued = session.write(issue_token, user, name, scopes=scope or (), expires_in_days=expires_in_days)
     secret = issued.secret.reveal()
-    value = {"token": secret, "email": issued.user.email, **_describe_token(issued.token)}
+    value = {"token": secret, "email": issued.user.email, **as_object(issued.token)}
     return Answer(value, (secret,))  # alone on stdout, for scripts
 
 
 @question(token_app, "list")
-def list_tokens(session: Session, user: User) -> Answer:
+def list_tokens(session: Session, user: UserName) -> Answer:
     """List a user's tokens, without their secrets."""
-    tokens = [
-        _describe_token(each)
-        for each in session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
-    ]
-    columns = {
-        "id": "id",
-        "name": "name",
-        "scopes": "scopes",
-        "expires": "expires_at",
-        "revoked": "revoked_at",
-        "last used": "last_used_at",
-    }
+    tokens = session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
+    columns = ("id", "name", "scopes", "expires_at", "revoked_at", "last_used_at")
     return Answer(tokens, table=table_of(tokens, columns, "There are no tokens."))
 
 
 @change(token_app, "revoke")
 def revoke(
-    session: Session, token_id: Annotated[int, typer.Argument(metavar="ID", help="See `sublet token list`.")]
+    session: Session, token_id: Annotated[int, Argument(metavar="ID", help="See `sublet token list`.")]
 ) -> Answer:
-    """Revoke a token; the API refuses it from the next request on."""
+    """Revoke a token. The API refuses it from the next request on."""
     token = session.write(revoke_token, token_id)
-    return Answer(_describe_token(token), (f"The token {token.id} ({token.name}) is revoked.",))
+    return Answer(token, (f"The token {token.id} ({token.name}) is revoked.",))

@@ -11,7 +11,7 @@ from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.model import AppliedCoupon, Coupon
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import Conflict, FieldError, NotFound, validation_failed
+from sublet.errors import Conflict, FieldError, NotFound, check_one_of, validation_failed
 from sublet.platform_domains.find import find_platform_domain
 
 
@@ -38,15 +38,12 @@ def coupon_problem(
 ) -> FieldError | None:
     """Return the reason why a coupon can't be used here, or None if it can.
 
-    Checked in this order: it exists and is not retired, its time, its limits in total and per user (`coupon_invalid`); then operation,
-    platform domain, mode, and that there is a price to reduce (`coupon_not_applicable`).
+    Checked in this order: it exists and is not retired, its time, its limits in total and per user (`coupon_invalid`); then
+    operation, platform domain, mode, and that there is a price to reduce (`coupon_not_applicable`).
     """
     if coupon is None or coupon.retired_at is not None:
-        return FieldError(
-            "coupon_code",
-            "coupon_invalid",
-            "There is no such coupon. Check the code, or send the request without it.",
-        )
+        message = "There is no such coupon. Check the code, or send the request without it."
+        return FieldError("coupon_code", "coupon_invalid", message)
     invalid = _time_or_limit_problem(coupon, now, uses_by_user)
     if invalid:
         return FieldError("coupon_code", "coupon_invalid", invalid)
@@ -116,7 +113,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
     platform_domain = find_platform_domain(tx, terms.domain) if terms.domain is not None else None
     if store.lock_coupon(tx, code) is not None:
         raise Conflict(f"A coupon {code} exists, or existed. Take another code.")
-    coupon_id = store.insert_coupon(
+    coupon = store.insert_coupon(
         tx,
         code=code,
         kind="percent" if terms.percent is not None else "fixed",
@@ -129,9 +126,7 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
         platform_domain_id=platform_domain.id if platform_domain else None,
         registration_mode=terms.registration_mode,
     )
-    coupon = store.find_coupon_by_id(tx, coupon_id)
-    assert coupon is not None  # noqa: S101 - just added
-    audit.record(tx, actor, "coupon.add", "coupon", coupon_id, after=_described(coupon))
+    audit.record(tx, actor, "coupon.add", coupon.id, after=_described(coupon))
     return coupon
 
 
@@ -145,19 +140,10 @@ def _errors(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
         if value is not None and not 1 <= value <= USES_MAX:
             errors.append(FieldError(field, "value_invalid", "Give 1 or more; leave it out for no limit."))
     if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
-        errors.append(
-            FieldError(
-                "valid_until",
-                "value_invalid",
-                "The coupon would end before it begins. Give a later valid_until.",
-            )
-        )
-    for field, text, allowed in (
-        ("action", terms.action, COUPON_ACTIONS),
-        ("registration_mode", terms.registration_mode, COUPON_MODES),
-    ):
-        if text is not None and text not in allowed:
-            errors.append(FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}."))
+        message = "The coupon would end before it begins. Give a later valid_until."
+        errors.append(FieldError("valid_until", "value_invalid", message))
+    errors += check_one_of("action", terms.action, COUPON_ACTIONS)
+    errors += check_one_of("registration_mode", terms.registration_mode, COUPON_MODES)
     return errors
 
 
@@ -192,8 +178,5 @@ def retire_coupon(tx: Tx, actor: Actor, code: str) -> Coupon:
         raise NotFound(f"There is no coupon `{shown(code)}`. See `sublet coupon list`.")
     if coupon.retired_at is not None:
         raise Conflict(f"The coupon {coupon.code} is retired already. No action needed.")
-    store.retire_coupon(tx, coupon.id)
-    audit.record(tx, actor, "coupon.retire", "coupon", coupon.id, after={"retired_at": tx.now.isoformat()})
-    retired = store.find_coupon_by_id(tx, coupon.id)
-    assert retired is not None  # noqa: S101 - coupons are never deleted
-    return retired
+    audit.record(tx, actor, "coupon.retire", coupon.id, after={"retired_at": tx.now.isoformat()})
+    return store.retire_coupon(tx, coupon.id)

@@ -1,7 +1,7 @@
 """Checks of what the operator enters for credits, money and payments (rules; no SQL)."""
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from sublet.dns.names import shown
 from sublet.errors import FieldError
@@ -15,23 +15,18 @@ _REFERENCE = re.compile(r"[!-~]{1,100}")
 
 def check_credits(field: str, credit_count: int, *, least: int = 1) -> list[FieldError]:
     """Return the error in a number of credits to move or sell, if any."""
-    if not least <= credit_count <= CREDITS_MAX:
-        return [
-            FieldError(field, "value_invalid", f"Give a whole number of credits, {least} to {CREDITS_MAX}.")
-        ]
-    return []
+    if least <= credit_count <= CREDITS_MAX:
+        return []
+    return [FieldError(field, "value_invalid", f"Give a whole number of credits, {least} to {CREDITS_MAX}.")]
 
 
 def check_amount(field: str, text: str) -> tuple[str, list[FieldError]]:
     """Return an amount of money as a decimal string with at least two places, and the error in it."""
     plain = text.strip()
-    try:
-        amount = Decimal(plain) if _AMOUNT.fullmatch(plain) else None
-    except InvalidOperation:
-        amount = None
-    if amount is None:
+    if not _AMOUNT.fullmatch(plain):
         message = f"`{shown(text)}` is not an amount. Give one such as 9.90."
         return plain, [FieldError(field, "value_invalid", message)]
+    amount = Decimal(plain)
     places = max(2, -int(amount.as_tuple().exponent))
     return f"{amount:.{places}f}", []
 

@@ -34,22 +34,9 @@ def move(tx: Tx, actor: Actor, user: User, action: str, entry: Entry) -> Movemen
     transfer_id = store.post(tx, entry)
     payment = store.find_payment(tx, transfer_id)
     assert payment is not None  # noqa: S101 - just posted
-    audit.record(
-        tx,
-        actor,
-        action,
-        "transfer",
-        transfer_id,
-        after={
-            "user_id": user.id,
-            "credits": payment.credits,
-            "balance_after": payment.balance_after,
-            "amount": payment.amount,
-            "currency": payment.currency,
-            "description": payment.description,
-            "reference": payment.reference,
-        },
-    )
+    stored = ("user_id", "credits", "balance_after", "amount", "currency", "description", "reference")
+    after = {name: getattr(payment, name) for name in stored}
+    audit.record(tx, actor, action, transfer_id, object_type="transfer", after=after)
     return Movement(payment, user.email)
 
 
@@ -200,7 +187,7 @@ def _bought(tx: Tx, made: PaymentMade) -> tuple[_Bought | None, list[FieldError]
         if package is None:
             raise NotFound(f"There is no package {made.package_id}. See `sublet package list`.")
         errors = [
-            FieldError(field, "value_invalid", "The package says this already; leave one of them out.")
+            FieldError(field, "value_invalid", "The package determines this. Leave it out.")
             for field, value in alone.items()
             if value is not None
         ]

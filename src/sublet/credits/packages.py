@@ -22,17 +22,9 @@ def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, 
     errors = [*errors, *check_credits("credits", credit_count), *price_errors, *currency_errors]
     if errors:
         raise validation_failed(errors)
-    package_id = store.insert_package(tx, name, credit_count, price, currency)
-    audit.record(
-        tx,
-        actor,
-        "package.add",
-        "package",
-        package_id,
-        after={"name": name, "credits": credit_count, "price": price, "currency": currency},
-    )
-    package = store.find_package(tx, package_id)
-    assert package is not None  # noqa: S101 - just added
+    package = store.insert_package(tx, name, credit_count, price, currency)
+    after = {"name": name, "credits": credit_count, "price": price, "currency": currency}
+    audit.record(tx, actor, "package.add", package.id, after=after)
     return package
 
 
@@ -48,8 +40,5 @@ def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
         raise NotFound(f"There is no package {package_id}. See `sublet package list`.")
     if package.retired_at is not None:
         raise Conflict(f"The package {package.name} is retired already. No action needed.")
-    store.retire_package(tx, package_id)
-    audit.record(tx, actor, "package.retire", "package", package_id, after={"retired_at": tx.now.isoformat()})
-    retired = store.find_package(tx, package_id)
-    assert retired is not None  # noqa: S101 - packages are never deleted
-    return retired
+    audit.record(tx, actor, "package.retire", package_id, after={"retired_at": tx.now.isoformat()})
+    return store.retire_package(tx, package_id)

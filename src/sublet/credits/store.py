@@ -1,5 +1,7 @@
 """All SQL of credits: the ledger with its transfers, coupons and their uses, packages."""
 
+from dataclasses import asdict
+
 from sqlalchemy import (
     CheckConstraint,
     Column,
@@ -10,6 +12,7 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    case,
     func,
     insert,
     select,
@@ -63,7 +66,6 @@ transfers = Table(
 )
 
 
-# Built once, because they run at nearly every request: building a statement takes longer than running it.
 _OF_USER = select(ledger_accounts.c.balance).where(ledger_accounts.c.user_id == bindparam("of"))
 _BALANCE = Prepared(_OF_USER)
 _BALANCE_LOCKED = Prepared(_OF_USER.with_for_update(key_share=True))
@@ -115,20 +117,11 @@ def post(tx: Tx, entry: Entry) -> int:
         balance_after = _MOVED_TO_BALANCE.value(tx, account_id=user_account_id, moved=entry.credits)
         _MOVED.run(tx, account_id=house_account_id, moved=-entry.credits)
         gives = entry.credits > 0
-        row = {
-            "reference": entry.reference,
-            "kind": entry.kind,
+        row = asdict(entry) | {
             "debit_account_id": house_account_id if gives else user_account_id,
             "credit_account_id": user_account_id if gives else house_account_id,
             "credits": abs(entry.credits),
-            "user_id": entry.user_id,
             "balance_after": balance_after,
-            "amount": entry.amount,
-            "currency": entry.currency,
-            "description": entry.description,
-            "subdomain_id": entry.subdomain_id,
-            "subdomain": entry.subdomain,
-            "refunded_transfer_id": entry.refunded_transfer_id,
             "created_at": tx.now,
         }
         return int(_ADDED.value(tx, **row))
@@ -146,65 +139,34 @@ def post(tx: Tx, entry: Entry) -> int:
         raise
 
 
-_PAYMENT = (
-    transfers.c.id,
-    transfers.c.user_id,
-    transfers.c.kind,
-    transfers.c.credits,
-    transfers.c.balance_after,
-    transfers.c.amount,
-    transfers.c.currency,
-    transfers.c.description,
-    transfers.c.reference,
-    transfers.c.subdomain,
-    transfers.c.created_at,
-    ledger_accounts.c.user_id.label("credited_user_id"),
-)
-_PAYMENTS = transfers.join(ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id)
-
-
-def _payment(row: tuple[object, ...]) -> Payment:
-    *values, credited_user_id = row
-    if credited_user_id is None:
-        values[3] = -values[3]  # type: ignore[operator] # deducted from the user
-    return Payment(*values)  # type: ignore[arg-type]
-
-
-_OWN = Pages(
-    select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.user_id == bindparam("of")),
-    transfers.c.created_at,
-    transfers.c.id,
-)
+# The house's account is credited with what is deducted from the user.
+_SIGNED = case((ledger_accounts.c.user_id.is_(None), -transfers.c.credits), else_=transfers.c.credits)
+_PAYMENTS = select(
+    *(_SIGNED if name == "credits" else transfers.c[name] for name in Payment.__slots__)
+).join_from(transfers, ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id)
+_OWN = Pages(_PAYMENTS.where(transfers.c.user_id == bindparam("of")), transfers.c.created_at, transfers.c.id)
 
 
 def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
     """Return the movements of a user's balance, the newest first."""
-    return [_payment(row) for row in _OWN.rows(tx, limit, after, of=user_id)]
+    return [Payment(*row) for row in _OWN.rows(tx, limit, after, of=user_id)]
 
 
 def find_payment(tx: Tx, transfer_id: int) -> Payment | None:
     """Return the movement with this id, or None."""
-    row = tx.connection.execute(
-        select(*_PAYMENT).select_from(_PAYMENTS).where(transfers.c.id == transfer_id)
-    ).one_or_none()
-    return _payment(tuple(row)) if row is not None else None
+    row = tx.connection.execute(_PAYMENTS.where(transfers.c.id == transfer_id)).one_or_none()
+    return Payment(*row) if row is not None else None
 
 
 def has_reference(tx: Tx, reference: str) -> bool:
     """True if a transfer has this reference."""
-    return (
-        tx.connection.execute(select(transfers.c.id).where(transfers.c.reference == reference)).first()
-        is not None
-    )
+    query = select(transfers.c.id).where(transfers.c.reference == reference)
+    return tx.connection.execute(query).first() is not None
 
 
 def count_movements(tx: Tx, user_id: int, kind: str) -> int:
     """Return the number of a user's movements of this kind."""
-    query = (
-        select(func.count())
-        .select_from(transfers)
-        .where((transfers.c.user_id == user_id) & (transfers.c.kind == kind))
-    )
+    query = select(func.count()).where((transfers.c.user_id == user_id) & (transfers.c.kind == kind))
     return int(tx.connection.execute(query).scalar_one())
 
 
@@ -256,15 +218,8 @@ _COUPON = tuple(coupons.c[name] for name in Coupon.__slots__)
 
 def lock_coupon(tx: Tx, code: str) -> Coupon | None:
     """Return the coupon with this code, or None, and lock it, so that its uses are counted one after the other."""
-    row = tx.connection.execute(
-        select(*_COUPON).where(coupons.c.code == code).with_for_update(key_share=True)
-    ).one_or_none()
-    return Coupon(*row) if row is not None else None
-
-
-def find_coupon_by_id(tx: Tx, coupon_id: int) -> Coupon | None:
-    """Return the coupon with this id, or None."""
-    row = tx.connection.execute(select(*_COUPON).where(coupons.c.id == coupon_id)).one_or_none()
+    query = select(*_COUPON).where(coupons.c.code == code).with_for_update(key_share=True)
+    row = tx.connection.execute(query).one_or_none()
     return Coupon(*row) if row is not None else None
 
 
@@ -275,13 +230,8 @@ def list_coupons(tx: Tx) -> list[Coupon]:
 
 def count_uses_by_user(tx: Tx, coupon_id: int, user_id: int) -> int:
     """Return how often a user has used a coupon."""
-    return int(
-        tx.connection.execute(
-            select(func.count())
-            .select_from(coupon_uses)
-            .where((coupon_uses.c.coupon_id == coupon_id) & (coupon_uses.c.user_id == user_id))
-        ).scalar_one()
-    )
+    uses = (coupon_uses.c.coupon_id == coupon_id) & (coupon_uses.c.user_id == user_id)
+    return int(tx.connection.execute(select(func.count()).where(uses)).scalar_one())
 
 
 def insert_coupon_use(
@@ -289,30 +239,27 @@ def insert_coupon_use(
 ) -> None:
     """Count and record one use of a coupon. The CHECK `ck_coupons_uses` enforces the limit."""
     tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(uses=coupons.c.uses + 1))
-    tx.connection.execute(
-        insert(coupon_uses).values(
-            coupon_id=coupon_id,
-            user_id=user_id,
-            subdomain_id=subdomain_id,
-            transfer_id=transfer_id,
-            discount_credits=discount_credits,
-            created_at=tx.now,
-        )
-    )
+    row = {
+        "coupon_id": coupon_id,
+        "user_id": user_id,
+        "subdomain_id": subdomain_id,
+        "transfer_id": transfer_id,
+        "discount_credits": discount_credits,
+        "created_at": tx.now,
+    }
+    tx.connection.execute(insert(coupon_uses), row)
 
 
-def insert_coupon(tx: Tx, **values: object) -> int:
-    """Add a coupon, and return its id. The database keeps codes unique (`uq_coupons_code`)."""
-    return int(
-        tx.connection.execute(
-            insert(coupons).values(uses=0, created_at=tx.now, **values).returning(coupons.c.id)
-        ).scalar_one()
-    )
+def insert_coupon(tx: Tx, **values: object) -> Coupon:
+    """Add a coupon. The database keeps codes unique (`uq_coupons_code`)."""
+    added = insert(coupons).values(uses=0, created_at=tx.now, **values).returning(*_COUPON)
+    return Coupon(*tx.connection.execute(added).one())
 
 
-def retire_coupon(tx: Tx, coupon_id: int) -> None:
-    """Mark a coupon as retired."""
-    tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(retired_at=tx.now))
+def retire_coupon(tx: Tx, coupon_id: int) -> Coupon:
+    """Mark a coupon as retired, and return it."""
+    changed = update(coupons).where(coupons.c.id == coupon_id).values(retired_at=tx.now)
+    return Coupon(*tx.connection.execute(changed.returning(*_COUPON)).one())
 
 
 packages = Table(
@@ -330,8 +277,6 @@ packages = Table(
 )
 
 _PACKAGE = tuple(packages.c[name] for name in Package.__slots__)
-
-
 _NEWEST_FIRST = select(*_PACKAGE).order_by(packages.c.id.desc())
 _ALL = Prepared(_NEWEST_FIRST)
 _ON_SALE = Prepared(_NEWEST_FIRST.where(packages.c.retired_at.is_(None)))
@@ -348,17 +293,13 @@ def find_package(tx: Tx, package_id: int) -> Package | None:
     return Package(*row) if row is not None else None
 
 
-def insert_package(tx: Tx, name: str, credit_count: int, price: str, currency: str) -> int:
-    """Add a package, and return its id."""
-    return int(
-        tx.connection.execute(
-            insert(packages)
-            .values(name=name, credits=credit_count, price=price, currency=currency, created_at=tx.now)
-            .returning(packages.c.id)
-        ).scalar_one()
-    )
+def insert_package(tx: Tx, name: str, credit_count: int, price: str, currency: str) -> Package:
+    """Add a package."""
+    row = {"name": name, "credits": credit_count, "price": price, "currency": currency, "created_at": tx.now}
+    return Package(*tx.connection.execute(insert(packages).values(**row).returning(*_PACKAGE)).one())
 
 
-def retire_package(tx: Tx, package_id: int) -> None:
-    """Mark a package as retired."""
-    tx.connection.execute(update(packages).where(packages.c.id == package_id).values(retired_at=tx.now))
+def retire_package(tx: Tx, package_id: int) -> Package:
+    """Mark a package as retired, and return it."""
+    changed = update(packages).where(packages.c.id == package_id).values(retired_at=tx.now)
+    return Package(*tx.connection.execute(changed.returning(*_PACKAGE)).one())

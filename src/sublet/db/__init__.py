@@ -6,6 +6,7 @@ functions over a `Tx`; only the edges await. There are two engines: `sqlite.py`,
 
 from pathlib import Path
 
+from sublet.db.file_watch import is_damage
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.pages import Pages
@@ -23,6 +24,7 @@ __all__ = (
     "SqliteDatabase",
     "Tx",
     "commit_marks",
+    "is_damage",
     "is_lost",
     "open_database",
     "sqlite_engine",

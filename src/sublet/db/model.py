@@ -21,6 +21,16 @@ Clock = Callable[[], datetime]
 log = structlog.get_logger()
 
 
+class Problem(msgspec.Struct, frozen=True):
+    """Why a database refuses writes until the operator acts, and what to do; the message is for the operator.
+
+    `ends`: a process can't go on with it, because its files were changed.
+    """
+
+    message: str
+    ends: bool
+
+
 class Tx(msgspec.Struct, frozen=True):
     """One transaction: its connection, and the one instant that everything in it happens at."""
 
@@ -80,6 +90,9 @@ class Database(Protocol):
 
     async def changed(self, timeout_seconds: float) -> bool:
         """Wait until something was committed, by this process or another; False if the time runs out first."""
+
+    def problem(self) -> Problem | None:
+        """Return why writes are refused until the operator acts, or None; always None on PostgreSQL."""
 
     async def close(self) -> None:
         """Finish the running writes and close the connections."""

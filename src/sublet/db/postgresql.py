@@ -1,6 +1,6 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Verbs take row locks in one order: the user, the coupon, the ledger (`subdomains/publishing.py` has the publisher's order). Transactions
+Verbs take row locks in one order: the user, the coupon, the ledger (`primaries/publishing.py` has the publisher's order). Transactions
 that meet a conflict or lose their connection are retried, a bounded number of times or seconds. A write is retried behind its mark
 (`marks.py`), so that it takes effect once.
 """
@@ -26,7 +26,7 @@ from sublet.db.connect import WARNINGS, LosesWrites, Session, libpq_address, pos
 from sublet.db.faults import READ_ONLY, Fault, fault_of, sqlstate
 from sublet.db.fetching import Fetching
 from sublet.db.marks import CommittedBefore, Lost, Mark
-from sublet.db.model import Clock, Tx, unavailable, utc_now
+from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
 
@@ -236,6 +236,9 @@ class PostgresqlDatabase:
         if not self._announcements.is_listening:
             timeout_seconds = min(timeout_seconds, UNHEARD_SECONDS)
         return await self._changes.wait(timeout_seconds)
+
+    def problem(self) -> Problem | None:
+        return None
 
     async def close(self) -> None:
         self._is_closing = True  # no transaction begins from here on; the threads finish the running ones

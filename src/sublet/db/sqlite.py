@@ -10,9 +10,12 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from urllib.parse import quote
 
 import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -21,7 +24,8 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from sublet.db.changes import Changes
-from sublet.db.model import Clock, Tx, unavailable, utc_now
+from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damaged, is_damage
+from sublet.db.model import Clock, Problem, Tx, unavailable, utc_now
 from sublet.db.statements import Query, for_driver
 
 P = ParamSpec("P")
@@ -32,6 +36,8 @@ GROUP_MAX = 256
 READERS = 2
 """How many reading transactions run at once: a slow one delays no other. More threads only wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
+FAULTS_MAX = 3
+"""Most faults of a damaged file that the log names."""
 BEGIN_WRITE = "BEGIN IMMEDIATE"
 """Takes the write lock at once: a transaction that reads first is refused when another process has written meanwhile."""
 
@@ -82,8 +88,12 @@ class SqliteDatabase:
         self._clock = clock
         self._engine = sqlite_engine(url, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
         self._path = str(make_url(url).database)
+        self._files = FileWatch(self._path)
+        event.listen(self._engine, "do_connect", lambda *_: self._files.open())
+        event.listen(self._engine, "connect", lambda *_: self._files.open())
         self._fetching: sqlite3.Connection | None = None
         self._writing: Connection | None = None
+        self._checking: sqlite3.Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._changes = Changes()
@@ -98,7 +108,7 @@ class SqliteDatabase:
                     transaction.rollback()
                     return result
             except DatabaseError as error:
-                raise _refusal_or_fault(error) from error.orig
+                raise self._refusal_or_fault(error) from error.orig
 
         return await asyncio.get_running_loop().run_in_executor(self._readers, once)
 
@@ -106,12 +116,13 @@ class SqliteDatabase:
         asked = for_driver(query.statement, self._engine.dialect)
         try:
             if self._fetching is None:
+                self._files.open()
                 self._fetching = sqlite3.connect(
                     self._path, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False, isolation_level=None
                 )
             rows = self._fetching.execute(*asked.call(parameters)).fetchall()
         except sqlite3.DatabaseError as error:
-            raise _refusal_or_fault(error) from error
+            raise self._refusal_or_fault(error) from error
         return query.read(asked.rows(rows))
 
     def now(self) -> datetime:
@@ -125,6 +136,19 @@ class SqliteDatabase:
     async def changed(self, timeout_seconds: float) -> bool:
         return await self._changes.wait(timeout_seconds)
 
+    def problem(self) -> Problem | None:
+        return self._files.problem
+
+    async def quick_check(self) -> None:
+        """Run SQLite's `PRAGMA quick_check` on a thread and a connection of its own; a damage that it finds refuses writes."""
+        try:
+            await asyncio.to_thread(self._run_quick_check)
+        except asyncio.CancelledError:
+            if self._checking is not None:
+                with suppress(sqlite3.ProgrammingError):  # it has just ended
+                    self._checking.interrupt()
+            raise
+
     async def close(self) -> None:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -132,12 +156,25 @@ class SqliteDatabase:
         if self._fetching is not None:
             self._fetching.close()
         self._engine.dispose()
+        self._files.close()
+
+    def _run_quick_check(self) -> None:
+        address = f"file:{quote(str(Path(self._path).absolute()))}?mode=ro"
+        try:
+            with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as self._checking:
+                faults = [row[0] for row in self._checking.execute(f"PRAGMA quick_check({FAULTS_MAX})")]
+        except sqlite3.DatabaseError as error:
+            faults = [str(error)] if is_damage(error) else ["ok"]  # it was interrupted, or can't be read now
+        finally:
+            self._checking = None
+        if faults != ["ok"]:
+            self._files.note_damage("; ".join(faults))
 
     def _write_loop(self) -> None:
         open_for_more = True
         while open_for_more:
             group: list[_Job] = []
-            job = self._jobs.get()
+            job = self._first_job()
             while job is not None:
                 group.append(job)
                 if len(group) == GROUP_MAX or self._jobs.empty():
@@ -148,17 +185,30 @@ class SqliteDatabase:
                 try:
                     self._commit_group(group)
                 except Exception as error:  # noqa: BLE001 - every waiting caller must get it, whatever it is
+                    refusal = damaged() if self._is_damage(error) else unavailable(error)
                     for each in group:
-                        each.error = unavailable(error)
+                        each.error = refusal
                 self._answer(group)
         if self._writing is not None:
             self._writing.close()
 
+    def _first_job(self) -> _Job | None:
+        """Wait for a job, and check the files meanwhile."""
+        while True:
+            try:
+                return self._jobs.get(timeout=CHECK_SECONDS)
+            except queue.Empty:
+                self._files.check()
+
     def _commit_group(self, group: list[_Job]) -> None:
-        """Run a group's jobs, each in a savepoint, and commit what they did."""
+        """Run a group's jobs, each in a savepoint, and commit what they did.
+
+        The files are compared after the commit: a change before it is seen, and one that comes later finds the writes in the file.
+        """
         if self._writing is None:
             self._writing = self._engine.connect().execution_options(begin_immediate=True)
         connection = self._writing
+        self._files.refuse_write()
         try:
             with connection.begin():
                 driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
@@ -171,7 +221,7 @@ class SqliteDatabase:
                     except Exception as error:
                         if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
                             raise
-                        job.error = _refusal_or_fault(error)
+                        job.error = self._refusal_or_fault(error)
                         driver.execute("ROLLBACK TO job")
                     driver.execute("RELEASE job")
         except BaseException:
@@ -180,6 +230,7 @@ class SqliteDatabase:
             connection.invalidate()
             connection.close()
             raise
+        self._files.refuse_acknowledgement()
 
     def _answer(self, group: list[_Job]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
@@ -200,12 +251,21 @@ class SqliteDatabase:
         if any(job.has_changed and job.error is None for job in jobs):
             self._changes.tell()
 
+    def _refusal_or_fault(self, error: Exception) -> BaseException:
+        """Return `Unavailable` for an error of the database file, and any other error as it is."""
+        if self._is_damage(error):
+            return damaged()
+        cause = getattr(error, "orig", error)
+        # These two classes mean that the file can't be read or written. Except a statement that SQLite can't compile ("no such
+        # table"): that is a fault of ours, and trying again doesn't help.
+        is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)
+        is_fault = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        return unavailable(error) if is_about_file and not is_fault else error
 
-def _refusal_or_fault(error: Exception) -> BaseException:
-    """Return `Unavailable` for an error of the database file, and any other error as it is."""
-    cause = getattr(error, "orig", error)
-    # These two classes mean that the file can't be read or written. Except a statement that SQLite can't compile ("no such table"):
-    # that is a fault of ours, and trying again doesn't help.
-    is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)
-    is_fault = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-    return unavailable(error) if is_about_file and not is_fault else error
+    def _is_damage(self, error: Exception) -> bool:
+        """True if SQLite found the database malformed; then also refuse all writes from now on."""
+        cause = getattr(error, "orig", error)
+        if not is_damage(cause):
+            return False
+        self._files.note_damage(str(cause))
+        return True

@@ -1,12 +1,12 @@
 """What the built-in name server answers: one query and a view of the zone in, one response out. Pure.
 
 The server is authoritative only and the zone is unsigned (no RRSIG, no NSEC): it is for the first minute and for small
-installations, see `nameserver.py`. Not done: DNAME, zone transfers, cookies, TSIG, CNAME targets (the resolver asks for
-them itself), and wildcards that own NS records, which RFC 4592, section 4.2, leaves undefined: nothing is made from them.
+installations, see `nameserver.py`. Not done: DNAME, zone transfers, cookies, TSIG keys, and wildcards that own NS records, which
+RFC 4592, section 4.2, leaves undefined: nothing is made from them.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import dns.rcode
 import dns.rdataclass
@@ -35,9 +35,11 @@ _RRsets = dict[int, RRset]
 def refusal(query: Query) -> dns.rcode.Rcode | None:
     """The rcode of a query that is answered without looking at any zone, or None.
 
-    In this order: FORMERR (not exactly one question, RFC 9619), BADVERS (EDNS version above 0, RFC 6891, section 6.1.3),
-    REFUSED (another class than IN; AXFR or IXFR).
+    In this order: NOTAUTH (signed, and we have no keys: RFC 8945, section 5.2.1), FORMERR (not exactly one question, RFC 9619),
+    BADVERS (EDNS version above 0, RFC 6891, section 6.1.3), REFUSED (another class than IN; AXFR or IXFR).
     """
+    if query.tsig_reply:
+        return dns.rcode.NOTAUTH
     if not query.question:
         return dns.rcode.FORMERR
     if query.edns_version > 0:
@@ -47,28 +49,71 @@ def refusal(query: Query) -> dns.rcode.Rcode | None:
     return None
 
 
-def answer(query: Query, view: ZoneView | None, *, over_tcp: bool = False) -> Response:
+def answer(query: Query, views: Mapping[str, ZoneView], *, over_tcp: bool = False) -> Response:
     """The authoritative response to a query, small enough for its transport.
 
-    `view` is what the zone holds around the query's name, None when no zone of ours holds that name (REFUSED). Over UDP the
-    response is at most what the client announced (512 bytes without EDNS) and at most `UDP_PAYLOAD_BYTES`; what must
-    be in it and does not fit sets TC and leaves the sections empty, so that the client asks again over TCP.
+    `views` has what the zones hold around the query's name and around the targets of its aliases, by these names. A name that no
+    zone of ours holds is left out: REFUSED. Over UDP the response is at most what the client announced (512 bytes without EDNS)
+    and at most `UDP_PAYLOAD_BYTES`; what must be in it and does not fit sets TC and leaves the sections empty, so that the
+    client asks again over TCP.
 
     - A name at or below a delegation gets the highest one's referral (RFC 1034, section 4.3.2), with DS records
       if DO is set (RFC 4035, section 3.1.4) and with glue, of which that at or below the delegated name must fit (RFC 9471).
-      DS asked for exactly at the delegation is answered here, with authority (RFC 4035, section 3.1.4.1).
+      DS asked for exactly at the delegation is answered here, with authority (RFC 4035, section 3.1.4.1); so is DS at the apex
+      of a zone below another zone of ours.
+    - Aliases are followed; the rcode is that of the last target (RFC 6604, section 3), AA that of the query's name.
     - NXDOMAIN and NODATA carry the SOA for the time that they may be kept (RFC 2308, section 3).
     - Wildcards: RFC 4592. ANY gives one RRset of those there are (RFC 8482, section 4.1).
 
-    Not checked: that the view is of the query's name, and that its records are valid; a record that dnspython can't read raises.
+    Not checked: that the views are of these names, and that their records are valid; a record that dnspython can't read raises.
     """
     rcode = refusal(query)
     if rcode is not None:
         return bare_response(query, rcode)
-    below = _names_below(query.labels, view.apex.zone) if view is not None else None
-    if view is None or below is None:
+    content = _look_up(views.get(query.name), query.labels, query)
+    if content is None:
         return bare_response(query, dns.rcode.REFUSED)
-    return fitted_response(query, _find(view, query, below), over_tcp=over_tcp)
+    return fitted_response(query, _follow(views, content, query), over_tcp=over_tcp)
+
+
+def alias_targets(view: ZoneView) -> set[str]:
+    """Return the names that aliases around a query name lead to, as `ZoneView` writes names."""
+    return {
+        record.rdata.removesuffix(".").lower()
+        for records in view.records.values()
+        for record in records
+        if record.type == "CNAME"
+    }
+
+
+def _follow(views: Mapping[str, ZoneView], content: Content, query: Query) -> Content:
+    """Append what the zones hold at the target of an alias, and at its target, as far as `views` has them."""
+    first, found, followed = content, content.answer, {query.name}
+    while query.rdtype not in (_CNAME, _ANY) and content.answer and content.answer[0].rdtype == _CNAME:
+        (target,) = content.answer[0].rdatas[0].parts
+        if isinstance(target, bytes) or name_of(target) in followed:
+            break
+        followed.add(name_of(target))
+        further = _look_up(views.get(name_of(target)), target, query)
+        if further is None:
+            break
+        content = further
+        found += content.answer
+    return content._replace(authoritative=first.authoritative, answer=found, wildcard=first.wildcard)
+
+
+def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | None:
+    """Return what a zone holds for a name, or None if the name is not in the zone. DS at the apex is looked up in the zone above."""
+    below = _names_below(labels, view.apex.zone) if view is not None else None
+    if view is None or below is None:
+        return None
+    if query.rdtype == _DS and below == 0:
+        content = _look_up(view.parent, labels, query)
+        if (
+            content is not None and content.authoritative
+        ):  # else a zone in between has the DS records, and is not ours
+            return content
+    return _find(view, labels, below, query)
 
 
 def _names_below(labels: Labels, zone: str) -> int | None:
@@ -79,23 +124,24 @@ def _names_below(labels: Labels, zone: str) -> int | None:
     return None
 
 
-def _find(view: ZoneView, query: Query, below: int) -> Content:
+def _find(view: ZoneView, labels: Labels, below: int, query: Query) -> Content:
     """The algorithm of RFC 1034, section 4.3.2, with what RFC 4035 and RFC 4592 made of it."""
-    labels, rdtype = query.labels, query.rdtype
+    rdtype = query.rdtype
     for depth in range(below - 1, -1, -1):
         held = _rrsets_at(view, labels[depth:])
         if _NS in held:
             if rdtype == _DS and depth == 0:
                 return _from_rrsets(view, held, rdtype)
             return _referral(view, held, wants_dnssec=query.wants_dnssec)
-    if _exists(view, query.name):
+    if _exists(view, name_of(labels)):
         return _from_rrsets(view, _rrsets_at(view, labels), rdtype)
     encloser = next(name for name, _ in labels[1:] if _exists(view, name))
     wildcard = f"*.{encloser}"
     made = _rrsets_at(view, labels, at=wildcard)
     if not _exists(view, wildcard) or _NS in made:
         return Content(dns.rcode.NXDOMAIN, authority=(_negative_soa(view.apex),))
-    return _from_rrsets(view, made, rdtype)
+    content = _from_rrsets(view, made, rdtype)
+    return content._replace(wildcard=wildcard) if content.answer else content
 
 
 def _exists(view: ZoneView, name: str) -> bool:

@@ -1,7 +1,7 @@
 """The built-in authoritative name server: UDP and TCP, answering from what is published. What it answers is in `answer.py`.
 
-For the first minute and for small installations; larger ones publish to a real primary. It keeps no state: each query, or some that
-came together, asks the reader that it was made with, after it has come. Bound to 0.0.0.0 on a host with several addresses, the kernel chooses the address that a UDP
+For the first minute and for small installations; larger ones publish to a real primary. It keeps nothing of a zone: each query, or some
+that came together, asks the reader that it was made with, after it has come. Bound to 0.0.0.0 on a host with several addresses, the kernel chooses the address that a UDP
 response comes from; give such a host's addresses one by one.
 """
 
@@ -11,16 +11,17 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
+from itertools import zip_longest
 from typing import Any, cast
 
-import dns.message
 import dns.opcode
 import dns.rcode
 import structlog
 
-from sublet.dns.answer import answer, refusal
+from sublet.dns.answer import alias_targets, answer, refusal
 from sublet.dns.query import Query, read_query
-from sublet.dns.response import Response, bare_response
+from sublet.dns.response import Response, bare_response, truncated_response
+from sublet.dns.response_limit import ResponseLimit
 from sublet.dns.types import ZoneView
 from sublet.dns.wire import HEADER_BYTES
 
@@ -51,6 +52,9 @@ CONNECTIONS_PER_CLIENT = 50
 UDP_QUERIES_MAX = 1000
 """How many queries are worked on at once; what comes above is dropped, and resolvers ask again."""
 
+ALIASES_MAX = 8
+"""How many aliases in a row are followed; the client asks for the rest itself."""
+
 _READ_BYTES = 16384
 _SENT_BYTES = 2 + 65535
 """How much a TCP client is sent before it has to have taken it: one response as long as can be, or shorter ones."""
@@ -66,12 +70,21 @@ class _Nonsense(Exception):  # noqa: N818 - it says what came
 class NameServer:
     """A name server on any number of addresses.
 
-    `on_answer` is called with the code of every response ("NOERROR", "NXDOMAIN", ...), for counting.
+    `on_answer` is called with the code of every response ("NOERROR", "NXDOMAIN", ...), and `on_limited` for every
+    response that the limit truncates, for counting.
     """
 
-    def __init__(self, read_zones: ReadZones, *, on_answer: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        read_zones: ReadZones,
+        *,
+        on_answer: Callable[[str], None] = lambda _rcode: None,
+        on_limited: Callable[[], None] = lambda: None,
+    ) -> None:
         self._read_zones = read_zones
         self._on_answer = on_answer
+        self._on_limited = on_limited
+        self._limit = ResponseLimit()
         self._udp: list[_UdpEndpoint] = []
         self._tcp: list[asyncio.Server] = []
         self._connections: dict[asyncio.Task[None], _Connection] = {}
@@ -177,27 +190,54 @@ class NameServer:
         await asyncio.sleep(0)
         return None not in responses
 
-    async def _reply(self, wires: Sequence[bytes], *, over_tcp: bool) -> list[bytes | None]:
-        """The responses' octets; None for what gets none: a response (it could loop), or less than a header."""
+    async def _reply(
+        self, wires: Sequence[bytes], *, over_tcp: bool, hosts: Sequence[str] = ()
+    ) -> list[bytes | None]:
+        """The responses' octets; None for what gets none: a response (it could loop), or less than a header.
+
+        `hosts` are the addresses that queries over UDP came from, in their order; without them nothing is limited.
+        """
         queries = [_read(wire) for wire in wires]
         names = {each.name for each in queries if isinstance(each, Query) and refusal(each) is None}
         views = await self._view(names) if names else {}
         replies: list[bytes | None] = []
-        for query in queries:
-            response = _answered(query, views, over_tcp=over_tcp) if isinstance(query, Query) else query
-            if response is not None and self._on_answer is not None:
+        for query, host in zip_longest(queries, hosts):
+            response: Response | None
+            if isinstance(query, Query):
+                response = _answered(query, views, over_tcp=over_tcp)
+                if host is not None and self._is_limited(host, response):
+                    response = truncated_response(query, response)
+                    self._on_limited()
+            else:
+                response = query
+            if response is not None:
                 self._on_answer(dns.rcode.to_text(response.rcode))
             replies.append(response.wire if response is not None else None)
         return replies
 
+    def _is_limited(self, host: str, response: Response) -> bool:
+        """Count a response over UDP, and return True if it must be truncated. One without records is no longer than its query."""
+        now_seconds = asyncio.get_running_loop().time()
+        return bool(response.about) and self._limit.is_exceeded(
+            host, response.rcode, response.about, now_seconds
+        )
+
     async def _view(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
-        """The zones around names; None where they can't be read."""
+        """The zones around names and around the targets of their aliases; None where they can't be read."""
+        views: dict[str, ZoneView] = {}
+        wanted = set(names)
         try:
             async with asyncio.timeout(READ_SECONDS):
-                return await self._read_zones(names)
+                for _ in range(1 + ALIASES_MAX):
+                    found = await self._read_zones(wanted)
+                    views |= found
+                    wanted = {name for view in found.values() for name in alias_targets(view)} - views.keys()
+                    if not wanted:
+                        break
         except Exception:
             log.exception("nameserver_query_failed", names=sorted(names))
             return None
+        return views
 
 
 @dataclass(slots=True, eq=False)
@@ -252,7 +292,8 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
         if queries is self._coming:
             self._coming = []  # what comes from now on is for another task
         try:
-            responses = await self._reply([wire for wire, _ in queries], over_tcp=False)
+            wires, hosts = [wire for wire, _ in queries], [address[0] for _, address in queries]
+            responses = await self._reply(wires, over_tcp=False, hosts=hosts)
         finally:
             self._query_count -= len(queries)
         for response, (_, address) in zip(responses, queries, strict=True):
@@ -308,8 +349,6 @@ def _read(wire: bytes) -> Query | Response | None:
         return _bare_header(wire, dns.rcode.FORMERR)
     try:
         return read_query(wire)
-    except dns.message.UnknownTSIGKey:
-        return _bare_header(wire, dns.rcode.NOTAUTH)  # RFC 8945, section 5.2.1: we have no keys
     except Exception:  # noqa: BLE001 - whatever strangers send, it is their form that is wrong
         return _bare_header(wire, dns.rcode.FORMERR)
 
@@ -319,7 +358,7 @@ def _answered(query: Query, views: Mapping[str, ZoneView] | None, *, over_tcp: b
     if views is None and refusal(query) is None:
         return bare_response(query, dns.rcode.SERVFAIL)
     try:
-        return answer(query, (views or {}).get(query.name), over_tcp=over_tcp)
+        return answer(query, views or {}, over_tcp=over_tcp)
     except Exception:
         log.exception("nameserver_query_failed", names=[query.name])
         return bare_response(query, dns.rcode.SERVFAIL)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import dns.flags
 import dns.message
+import dns.rcode
+import dns.rrset
 
 from sublet.dns.rrsets import Labels, labels_of, name_of
 from sublet.dns.wire import HEADER_BYTES
@@ -21,7 +23,8 @@ class Query(NamedTuple):
     """A query, as far as it is looked at.
 
     `question` is the one question as it was sent, uncompressed and with its case; empty where there isn't exactly one. `payload_bytes` is
-    what EDNS announces, None without EDNS (RFC 6891).
+    what EDNS announces, None without EDNS (RFC 6891). `tsig_reply` is the TSIG record that answers a signed query; an unsigned
+    query has none.
     """
 
     id: int
@@ -33,6 +36,7 @@ class Query(NamedTuple):
     payload_bytes: int | None = None
     edns_version: int = 0
     wants_dnssec: bool = False
+    tsig_reply: bytes = b""
 
     @property
     def name(self) -> str:
@@ -43,13 +47,14 @@ class Query(NamedTuple):
 def read_query(wire: bytes) -> Query:
     """Return what a message of opcode QUERY asks.
 
-    Raises what dnspython raises for what is no message, or has a signature (we have no keys).
+    Raises what dnspython raises for a malformed message. Not checked: signatures, because we have no keys, and the data of
+    EDNS options, because we ignore all of them (RFC 6891, section 6.1.2).
     """
     return _read_usual(wire) or _read_by_dnspython(wire)
 
 
 def _read_usual(wire: bytes) -> Query | None:
-    """Return a query of one plain question, with at most an OPT record of version 0 without options behind it; None for any other."""
+    """Return a query of one plain question and at most an OPT record; None for any other message."""
     if wire[4:10] != _ONE_QUESTION:
         return None
     labels = []
@@ -64,12 +69,12 @@ def _read_usual(wire: bytes) -> Query | None:
         return None
     end = at + 5
     behind = wire[end:]
-    payload_bytes, wants_dnssec = None, False
+    payload_bytes, version, wants_dnssec = None, 0, False
     if at + 1 - HEADER_BYTES > _NAME_BYTES_MAX or len(wire) < end:
         return None
-    if wire[10:12] == b"\0\1" and len(behind) == 11 and behind.startswith(_OPT_START):
+    if wire[10:12] == b"\0\1" and len(behind) >= 11 and behind.startswith(_OPT_START):
         payload_bytes, _, version, flags, options_bytes = struct.unpack_from("!HBBHH", behind, 3)
-        if version or options_bytes:
+        if len(behind) != 11 + options_bytes or not _are_options(behind[11:]):
             return None
         wants_dnssec = bool(flags & _DO)
     elif behind or wire[10:12] != b"\0\0":
@@ -83,13 +88,21 @@ def _read_usual(wire: bytes) -> Query | None:
         rdtype,
         rdclass,
         payload_bytes,
-        0,
+        version,
         wants_dnssec,
     )
 
 
+def _are_options(octets: bytes) -> bool:
+    """True if these octets are whole EDNS options."""
+    at = 0
+    while at + 4 <= len(octets):
+        at += 4 + int.from_bytes(octets[at + 2 : at + 4], "big")
+    return at == len(octets)
+
+
 def _read_by_dnspython(wire: bytes) -> Query:
-    message = dns.message.from_wire(wire)
+    message = dns.message.from_wire(wire, keyring=False)
     query = Query(message.id, bool(message.flags & dns.flags.RD), b"")
     if message.edns >= 0:
         query = query._replace(
@@ -97,6 +110,8 @@ def _read_by_dnspython(wire: bytes) -> Query:
             edns_version=message.edns,
             wants_dnssec=bool(message.ednsflags & dns.flags.DO),
         )
+    if message.tsig is not None:
+        query = query._replace(tsig_reply=_bad_key(message.tsig, message.id))
     if len(message.question) != 1:
         return query
     asked = message.question[0]
@@ -108,3 +123,12 @@ def _read_by_dnspython(wire: bytes) -> Query:
         rdtype=int(asked.rdtype),
         rdclass=int(asked.rdclass),
     )
+
+
+def _bad_key(tsig: dns.rrset.RRset, query_id: int) -> bytes:
+    """Return the TSIG record that says that the key is unknown: error BADKEY and no MAC (RFC 8945, section 5.3.2)."""
+    name = tsig.name.to_wire()
+    answered = tsig[0].replace(original_id=query_id, mac=b"", error=dns.rcode.BADKEY, other=b"")
+    rdata: bytes = answered.to_wire()
+    assert name is not None  # noqa: S101 - as above
+    return name + struct.pack("!HHIH", tsig.rdtype, tsig.rdclass, 0, len(rdata)) + rdata

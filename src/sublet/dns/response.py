@@ -10,7 +10,7 @@ import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.query import Query
-from sublet.dns.rrsets import Labels, RRset
+from sublet.dns.rrsets import Labels, RRset, name_of
 from sublet.dns.wire import HEADER_BYTES
 
 UDP_PAYLOAD_BYTES = 1232
@@ -30,7 +30,10 @@ _Places = dict[str, bytes]
 
 
 class Content(NamedTuple):
-    """What a response says, before its size is looked at. `glue` must fit or be truncated, `extras` may be left out."""
+    """What a response says, before its size is looked at. `glue` must fit or be truncated, `extras` may be left out.
+
+    `wildcard` is the owner of the records that the answer was made from, empty if no wildcard was used.
+    """
 
     rcode: dns.rcode.Rcode = dns.rcode.NOERROR
     authoritative: bool = True
@@ -38,21 +41,34 @@ class Content(NamedTuple):
     authority: tuple[RRset, ...] = ()
     glue: tuple[RRset, ...] = ()
     extras: tuple[RRset, ...] = ()
+    wildcard: str = ""
 
 
 class Response(NamedTuple):
-    """A response's code, and its octets."""
+    """A response's code, its octets, and the name that its records are about.
+
+    `about` is the owner of the answer, the delegation, or the zone of a negative answer. It is empty if the response has no records: then it
+    is no longer than the query.
+    """
 
     rcode: dns.rcode.Rcode
     wire: bytes
+    about: str = ""
 
 
 def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Response:
     """A response with a code and no records; the question is repeated as it was sent (so with its case) if there is one.
 
-    An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225).
+    An OPT record answers an OPT record, with our payload size and the DO bit of the query (RFC 6891, RFC 3225). A TSIG record
+    answers a TSIG record, unless the response would be too long for any UDP client.
     """
     return _finished(query, rcode, flags, bytearray(HEADER_BYTES) + query.question, (0, 0, 0))
+
+
+def truncated_response(query: Query, response: Response) -> Response:
+    """The response with TC and no records: the client asks again over TCP."""
+    flags = int.from_bytes(response.wire[2:4], "big") & _AA
+    return bare_response(query, response.rcode, flags | _TC)
 
 
 def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Response:
@@ -74,7 +90,8 @@ def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Respon
             del message[before:]
             break
         counts[2] += count
-    return _finished(query, content.rcode, flags, message, counts)
+    about = content.wildcard or name_of((content.answer or content.authority)[0].owner)
+    return _finished(query, content.rcode, flags, message, counts)._replace(about=about)
 
 
 def _udp_bytes(query: Query) -> int:
@@ -88,9 +105,11 @@ def _finished(
     message: bytearray,
     counts: Sequence[int],
 ) -> Response:
-    """The response of which all but the header and the OPT record is written."""
+    """The response of which all but the header, the OPT record and the TSIG record is written."""
     flags |= _QR | (_RD if query.recursion_desired else 0) | (int(rcode) & 0xF)
-    opt = _opt(query, rcode)
+    behind = [each for each in (_opt(query, rcode), query.tsig_reply) if each]
+    if query.tsig_reply and len(message) + sum(map(len, behind)) > _PLAIN_UDP_BYTES:
+        behind.remove(query.tsig_reply)
     struct.pack_into(
         "!6H",
         message,
@@ -100,9 +119,9 @@ def _finished(
         1 if query.question else 0,
         counts[0],
         counts[1],
-        counts[2] + (1 if opt else 0),
+        counts[2] + len(behind),
     )
-    return Response(rcode, bytes(message + opt))
+    return Response(rcode, bytes(message) + b"".join(behind))
 
 
 def _opt(query: Query, rcode: dns.rcode.Rcode) -> bytes:

@@ -7,59 +7,34 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
-    Integer,
     Text,
-    and_,
     cast,
-    column,
     func,
     literal,
     or_,
     select,
-    table,
     text,
     true,
+    union_all,
 )
 
 from sublet.accounts.store import organizations, tokens, users
 from sublet.accounts.tokens import find_secrets
 from sublet.audit import audit_events
-from sublet.counted import counted
 from sublet.credits.store import coupons, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
 from sublet.platform_domains.store import offers, platform_domains
-from sublet.schema import APPEND_ONLY, STREAMED
+from sublet.schema import APPEND_ONLY, STREAMED, find_last_id, list_numbered
 from sublet.tickets.store import messages, tickets
-
-NUMBERED = {
-    "audit_events": None,
-    "coupon_uses": None,
-    "coupons": "coupon",
-    "label_patterns": "label_pattern",
-    "ledger_accounts": None,
-    "mails": None,
-    "messages": None,
-    "milestones": None,
-    "organizations": "organization",
-    "packages": "package",
-    "platform_domains": "platform_domain",
-    "subdomains": "subdomain",
-    "terms": None,
-    "tickets": "ticket",
-    "tokens": "token",
-    "transfers": "transfer",
-    "users": "user",
-}
-"""The tables whose ids the database assigns, with the object type of their events, if they have events."""
 
 MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
 """The actions that add a message each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A column with an instant at which each row has an event; null means no event.
+class Audited:
+    """A column with the instant of an event that each row must have. A row without an instant has no event.
 
     With `once` the event happens once in the life of a row. Without it, only the last of several is at that instant.
     """
@@ -75,26 +50,28 @@ class Told:
 _MOVEMENTS = ("payment.record", "credits.grant", "credits.adjust", "credits.refund")
 # Charges have the events of their terms (`lives.py`).
 _NO_CHARGE = transfers.c.kind != "charge"
-TOLD = (
-    Told("organization", organizations.c.id, organizations.c.created_at, ("organization.add",)),
-    Told("user", users.c.id, users.c.created_at, ("user.add",)),
-    Told("user", users.c.id, users.c.suspended_at, ("user.suspend",), once=False),
-    Told("token", tokens.c.id, tokens.c.created_at, ("token.issue",)),
-    Told("token", tokens.c.id, tokens.c.revoked_at, ("token.revoke",)),
-    Told("transfer", transfers.c.id, transfers.c.created_at, _MOVEMENTS, among=_NO_CHARGE),
-    Told("coupon", coupons.c.id, coupons.c.created_at, ("coupon.add",)),
-    Told("coupon", coupons.c.id, coupons.c.retired_at, ("coupon.retire",)),
-    Told("package", packages.c.id, packages.c.created_at, ("package.add",)),
-    Told("package", packages.c.id, packages.c.retired_at, ("package.retire",)),
-    Told("platform_domain", platform_domains.c.id, platform_domains.c.created_at, ("platform_domain.add",)),
-    Told(
+AUDITED = (
+    Audited("organization", organizations.c.id, organizations.c.created_at, ("organization.add",)),
+    Audited("user", users.c.id, users.c.created_at, ("user.add",)),
+    Audited("user", users.c.id, users.c.suspended_at, ("user.suspend",), once=False),
+    Audited("token", tokens.c.id, tokens.c.created_at, ("token.issue",)),
+    Audited("token", tokens.c.id, tokens.c.revoked_at, ("token.revoke",)),
+    Audited("transfer", transfers.c.id, transfers.c.created_at, _MOVEMENTS, among=_NO_CHARGE),
+    Audited("coupon", coupons.c.id, coupons.c.created_at, ("coupon.add",)),
+    Audited("coupon", coupons.c.id, coupons.c.retired_at, ("coupon.retire",)),
+    Audited("package", packages.c.id, packages.c.created_at, ("package.add",)),
+    Audited("package", packages.c.id, packages.c.retired_at, ("package.retire",)),
+    Audited(
+        "platform_domain", platform_domains.c.id, platform_domains.c.created_at, ("platform_domain.add",)
+    ),
+    Audited(
         "platform_domain",
         offers.c.platform_domain_id,
         offers.c.withdrawn_at,
         ("platform_domain.withdraw_offer",),
         once=False,
     ),
-    Told("ticket", tickets.c.id, tickets.c.created_at, ("ticket.open",)),
+    Audited("ticket", tickets.c.id, tickets.c.created_at, ("ticket.open",)),
 )
 
 _SQLITE_GUARDS = "SELECT lower(sql) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table"
@@ -102,8 +79,6 @@ _POSTGRESQL_GUARDS = (
     "SELECT lower(pg_get_triggerdef(t.oid)) FROM pg_trigger t WHERE t.tgrelid = to_regclass(:table) "
     "AND t.tgenabled IN ('O', 'A')"
 )
-_SQLITE_LAST = "SELECT seq FROM sqlite_sequence WHERE name = :table"
-_POSTGRESQL_LAST = "SELECT pg_sequence_last_value(to_regclass(pg_get_serial_sequence(:table, 'id')))"
 
 
 def check_audit(tx: Tx) -> Iterator[Violation]:
@@ -112,11 +87,11 @@ def check_audit(tx: Tx) -> Iterator[Violation]:
     yield from _ids_used_twice(tx)
     yield from _future_events(tx)
     yield from _secrets(tx)
-    for each in TOLD:
-        yield from _untold(tx, each)
-    for object_type, ids in {each.object_type: each.ids for each in TOLD if each.ids.name == "id"}.items():
-        yield from _rowless(tx, object_type, ids)
-    yield from _uncounted_messages(tx)
+    for each in AUDITED:
+        yield from _without_event(tx, each)
+    for object_type, ids in {each.object_type: each.ids for each in AUDITED if each.ids.name == "id"}.items():
+        yield from _without_row(tx, object_type, ids)
+    yield from _messages(tx)
 
 
 def _missing_guards(tx: Tx) -> Iterator[Violation]:
@@ -136,23 +111,16 @@ def _missing_guards(tx: Tx) -> Iterator[Violation]:
 
 def _ids_used_twice(tx: Tx) -> Iterator[Violation]:
     """Yield the tables whose next id may have been used before, judged by their rows and by the audit."""
-    sqlite = tx.connection.dialect.name == "sqlite"
-    last_query = text(_SQLITE_LAST if sqlite else _POSTGRESQL_LAST)
     events = audit_events.c
-    audited = {
-        str(object_type): int(greatest)
-        for object_type, greatest in tx.connection.execute(
-            select(events.object_type, func.max(events.object_id)).group_by(events.object_type)
-        )
-    }
-    for name, object_type in NUMBERED.items():
-        last = int(tx.connection.execute(last_query, {"table": name}).scalar_one_or_none() or 0)
-        greatest_row = select(func.max(column("id", Integer))).select_from(table(name))
-        rows = tx.connection.execute(greatest_row).scalar_one()
-        greatest = max(int(rows or 0), audited.get(object_type, 0) if object_type is not None else 0)
+    query = select(events.object_type, func.max(events.object_id)).group_by(events.object_type)
+    audited = {f"{object_type}s": int(greatest) for object_type, greatest in tx.connection.execute(query)}
+    for each in list_numbered():
+        last = find_last_id(tx.connection, each)
+        greatest_row = tx.connection.execute(select(func.max(each.c.id))).scalar_one()
+        greatest = max(int(greatest_row or 0), audited.get(each.name, 0))
         if greatest > last:
             sentence = f"the database last assigned the id {last}, but {greatest} is in use: it would be assigned again"
-            yield Violation("ids_are_new", "table", name, sentence)
+            yield Violation("ids_are_new", "table", each.name, sentence)
 
 
 def _future_events(tx: Tx) -> Iterator[Violation]:
@@ -189,61 +157,50 @@ def _secrets(tx: Tx) -> Iterator[Violation]:
                 )
 
 
-def _untold(tx: Tx, told: Told) -> Iterator[Violation]:
+def _without_event(tx: Tx, audited: Audited) -> Iterator[Violation]:
     """Yield the rows without an event at their instant; with `once` also the rows with several events."""
-    events = audit_events.c
+    events, at, once = audit_events.c, audited.at, audited.once
     found = (
         select(events.object_id, func.count().label("number"), func.max(events.at).label("at"))
-        .where((events.object_type == told.object_type) & events.action.in_(told.actions))
-        .group_by(events.object_id, *([] if told.once else [events.at]))
+        .where((events.object_type == audited.object_type) & events.action.in_(audited.actions))
+        .group_by(events.object_id, *([] if once else [events.at]))
         .subquery()
     )
-    same = (found.c.object_id == told.ids) & (true() if told.once else found.c.at == told.at)
-    wrong: ColumnElement[bool] = found.c.number.is_(None) | (found.c.at != told.at)
-    if told.once:
+    same = (found.c.object_id == audited.ids) & (true() if once else found.c.at == at)
+    wrong: ColumnElement[bool] = found.c.number.is_(None) | (found.c.at != at)
+    if once:
         wrong |= found.c.number != 1
     query = (
-        select(told.ids.label("id"), told.at.label("at"), func.coalesce(found.c.number, 0).label("number"))
-        .select_from(told.ids.table.outerjoin(found, same))
-        .where(told.at.is_not(None) & wrong & (true() if told.among is None else told.among))
+        select(audited.ids.label("id"), at.label("at"), func.coalesce(found.c.number, 0).label("number"))
+        .select_from(audited.ids.table.outerjoin(found, same))
+        .where(at.is_not(None) & wrong & (true() if audited.among is None else audited.among))
     )
-    sentence = f"it has {{number}} events {' or '.join(told.actions)} for its {told.at.name} {{at}}"
-    yield from broken(tx, "audited", told.object_type, query, sentence)
+    sentence = f"it has {{number}} events {' or '.join(audited.actions)} for its {at.name} {{at}}"
+    yield from broken(tx, "audited", audited.object_type, query, sentence)
 
 
-def _rowless(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
+def _without_row(tx: Tx, object_type: str, ids: Column[int]) -> Iterator[Violation]:
     events = audit_events.c
-    query = (
-        select(events.object_id.label("id"))
-        .distinct()
-        .where((events.object_type == object_type) & events.object_id.not_in(select(ids)))
-    )
+    gone = (events.object_type == object_type) & events.object_id.not_in(select(ids))
+    query = select(events.object_id.label("id")).distinct().where(gone)
     yield from broken(tx, "rows_stay", object_type, query, "the audit has events of it, but its row is gone")
 
 
-def _uncounted_messages(tx: Tx) -> Iterator[Violation]:
+def _messages(tx: Tx) -> Iterator[Violation]:
     """Yield the tickets that have more or fewer messages of an instant than events."""
-    events = audit_events.c
-    told = (
-        select(events.object_id, events.at, func.count().label("number"))
-        .where((events.object_type == "ticket") & events.action.in_(MESSAGES))
-        .group_by(events.object_id, events.at)
-        .subquery()
+    events, one, zero = audit_events.c, literal(1), literal(0)
+    is_message = (events.object_type == "ticket") & events.action.in_(MESSAGES)
+    rows = union_all(
+        select(events.object_id.label("id"), events.at, one.label("events"), zero.label("messages")).where(
+            is_message
+        ),
+        select(messages.c.ticket_id, messages.c.created_at, zero, one),
+    ).subquery()
+    event_count, message_count = func.sum(rows.c.events), func.sum(rows.c.messages)
+    query = (
+        select(rows.c.id, rows.c.at, event_count.label("events"), message_count.label("messages"))
+        .group_by(rows.c.id, rows.c.at)
+        .having(event_count != message_count)
     )
-    added = (
-        select(messages.c.ticket_id, messages.c.created_at, func.count().label("number"))
-        .group_by(messages.c.ticket_id, messages.c.created_at)
-        .subquery()
-    )
-    same = and_(told.c.object_id == added.c.ticket_id, told.c.at == added.c.created_at)
-    unsaid = select(told.c.object_id, told.c.at, told.c.number, added.c.number).select_from(
-        told.outerjoin(added, same)
-    )
-    untold = select(added.c.ticket_id, added.c.created_at, told.c.number, added.c.number).select_from(
-        added.outerjoin(told, same)
-    )
-    differing = added.c.number.is_(None) | (added.c.number != told.c.number)
-    for query in (unsaid.where(differing), untold.where(told.c.number.is_(None))):
-        for ticket_id, at, events_then, messages_then in tx.connection.execute(query):
-            sentence = f"{counted(messages_then or 0, 'message')} of {at.isoformat()}, but {counted(events_then or 0, 'event')}"
-            yield Violation("audited", "ticket", ticket_id, sentence)
+    sentence = "at {at} it has {messages} messages, but {events} events"
+    yield from broken(tx, "audited", "ticket", query, sentence)

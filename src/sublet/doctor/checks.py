@@ -1,29 +1,63 @@
 """All checks: of what is stored, and of what should be running."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import msgspec
+
+from sublet import audit
 from sublet.db import Tx
+from sublet.doctor.accounts import check_accounts
 from sublet.doctor.audit import check_audit
 from sublet.doctor.belonging import check_belonging
 from sublet.doctor.credits import check_credits
 from sublet.doctor.lives import check_lives, check_milestones
 from sublet.doctor.model import Violation
 from sublet.doctor.names import check_names
+from sublet.doctor.rows import check_rows
 from sublet.doctor.running import check_mail, check_sweep, check_watch
 from sublet.doctor.zones import check_zones
+
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
+"""The errors of a check that reads a value of the wrong type."""
 
 
 def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
     """Return every broken invariant of the stored data. `free_quota` is the setting, in names."""
     return [
-        *check_audit(tx),
-        *check_belonging(tx),
-        *check_credits(tx),
-        *check_names(tx, free_quota=free_quota),
-        *check_lives(tx),
-        *check_milestones(tx),
-        *check_zones(tx),
+        *_run(tx, "rows", check_rows),
+        *_run(tx, "audit", check_audit),
+        *_run(tx, "accounts", check_accounts),
+        *_run(tx, "belonging", check_belonging),
+        *_run(tx, "credits", check_credits),
+        *_run(tx, "names", partial(check_names, free_quota=free_quota)),
+        *_run(tx, "lives", check_lives),
+        *_run(tx, "milestones", check_milestones),
+        *_run(tx, "zones", check_zones),
     ]
+
+
+def check_copy(tx: Tx, *, free_quota: int) -> list[Violation]:
+    """Return every broken invariant of a copy, as of its newest change: nothing that waits there is late."""
+    newest = audit.newest_at(tx)
+    return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)
 
 
 def check_running(tx: Tx) -> list[Violation]:
     """Return what is late or stopped. Don't call this for a registry without a worker, such as a copy."""
-    return [*check_sweep(tx), *check_mail(tx), *check_watch(tx)]
+    return [
+        *_run(tx, "sweep", check_sweep),
+        *_run(tx, "mail", check_mail),
+        *_run(tx, "watch", check_watch),
+    ]
+
+
+def _run(tx: Tx, name: str, check: Callable[[Tx], Iterable[Violation]]) -> list[Violation]:
+    """Return what a check finds. A row that it can't read ends it, and is a violation too."""
+    found: list[Violation] = []
+    try:
+        found.extend(check(tx))
+    except _UNREADABLE as error:
+        sentence = f"it ended early at a row that it can't read ({type(error).__name__}: {error})"
+        found.append(Violation("rows_are_readable", "check", name, sentence))
+    return found

@@ -12,7 +12,7 @@ from sublet.credits.ledger import Posted, money_problem, movement_problem, price
 from sublet.credits.model import Coupon
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken
+from sublet.doctor.model import Violation, broken, repeated
 from sublet.schema import STREAMED
 from sublet.subdomains.charge import charge_reference
 from sublet.subdomains.store import subdomains, terms
@@ -24,7 +24,13 @@ def check_credits(tx: Tx) -> list[Violation]:
         *_balances(tx),
         *_histories(tx),
         *_transfers(tx),
-        *_references(tx),
+        *broken(
+            tx,
+            "references_are_unique",
+            "transfer",
+            repeated(transfers.c.reference),
+            "an earlier transfer has {value}",
+        ),
         *_refunds(tx),
         *_packages(tx),
         *_charges(tx),
@@ -63,7 +69,7 @@ def _sums(column: str) -> Subquery:
 def _histories(tx: Tx) -> Iterator[Violation]:
     """Yield the transfers whose `balance_after` isn't the sum of their user's transfers up to there."""
     signed = case((ledger_accounts.c.user_id.is_not(None), transfers.c.credits), else_=-transfers.c.credits)
-    told = (
+    history = (
         select(
             transfers.c.id,
             transfers.c.balance_after,
@@ -72,7 +78,7 @@ def _histories(tx: Tx) -> Iterator[Violation]:
         .select_from(transfers.join(ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id))
         .subquery()
     )
-    query = select(told).where(told.c.balance_after != told.c.balance)
+    query = select(history).where(history.c.balance_after != history.c.balance)
     sentence = "balance_after is {balance_after}, the transfers up to there sum to {balance}"
     yield from broken(tx, "history_is_whole", "transfer", query, sentence)
 
@@ -101,22 +107,6 @@ def _transfers(tx: Tx) -> Iterator[Violation]:
         ):
             if problem is not None:
                 yield Violation(invariant, "transfer", posted.id, problem)
-
-
-def _references(tx: Tx) -> Iterator[Violation]:
-    """Yield every transfer whose reference an earlier one has."""
-    first = select(transfers.c.reference, func.min(transfers.c.id).label("id")).group_by(
-        transfers.c.reference
-    )
-    repeated = first.having(func.count() > 1).subquery()
-    query = (
-        select(transfers.c.id, transfers.c.reference)
-        .join(repeated, repeated.c.reference == transfers.c.reference)
-        .where(transfers.c.id != repeated.c.id)
-    )
-    yield from broken(
-        tx, "references_are_unique", "transfer", query, "an earlier transfer has the reference {reference}"
-    )
 
 
 def _refunds(tx: Tx) -> Iterator[Violation]:

@@ -7,7 +7,7 @@ from sqlalchemy import Select, and_, exists, func, or_, select, tuple_
 
 from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken
+from sublet.doctor.model import Violation, broken, repeated
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
 from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm, replay
@@ -28,33 +28,33 @@ _TERM = tuple(PastTerm.__slots__)
 
 def check_lives(tx: Tx) -> Iterator[Violation]:
     """Yield what is wrong with the life of each name. Only one name at a time is in memory."""
-    events = Beside(_stream_events(tx))
-    terms_ = Beside(_stream_terms(tx))
+    events = StreamById(_stream_events(tx))
+    terms_ = StreamById(_stream_terms(tx))
     for subdomain_id, facts in _stream_facts(tx):
         for fault in replay(events.take(subdomain_id), terms_.take(subdomain_id), facts):
             yield Violation(fault.invariant, "subdomain", subdomain_id, fault.message)
-        yield from _gone(events)
+        yield from _without_row(events)
     events.take(None)
-    yield from _gone(events)
+    yield from _without_row(events)
 
 
-def _gone(events: "Beside[Event]") -> Iterator[Violation]:
-    for subdomain_id in events.passed_over:
+def _without_row(events: "StreamById[Event]") -> Iterator[Violation]:
+    for subdomain_id in events.unmatched_ids:
         sentence = "the audit has events of it, but its row is gone"
         yield Violation("rows_stay", "subdomain", subdomain_id, sentence)
-    events.passed_over.clear()
+    events.unmatched_ids.clear()
 
 
-class Beside(Generic[T]):
-    """A stream that is ordered by subdomain id, read in step with the subdomains.
+class StreamById(Generic[T]):
+    """A stream that is ordered by id, read in step with the rows of these ids.
 
-    `passed_over` are the ids in the stream that have no subdomain.
+    `unmatched_ids` are the ids in the stream that have no row.
     """
 
     def __init__(self, rows: Iterator[tuple[int, T]]) -> None:
         self._rows = rows
         self._next = next(rows, None)
-        self.passed_over: list[int] = []
+        self.unmatched_ids: list[int] = []
 
     def take(self, subdomain_id: int | None) -> list[T]:
         """Return the items of the next subdomain; with None read the rest of the stream."""
@@ -63,8 +63,8 @@ class Beside(Generic[T]):
             owner_id, item = self._next
             if owner_id == subdomain_id:
                 taken.append(item)
-            elif self.passed_over[-1:] != [owner_id]:
-                self.passed_over.append(owner_id)
+            elif self.unmatched_ids[-1:] != [owner_id]:
+                self.unmatched_ids.append(owner_id)
             self._next = next(self._rows, None)
         return taken
 
@@ -149,8 +149,8 @@ def _missing(tx: Tx) -> Iterator[Violation]:
 
 def _events(*actions: str) -> Select[Any]:
     events = audit_events.c
-    told = (events.object_type == "subdomain") & events.action.in_(actions)
-    return select(events.object_id, events.at).where(told)
+    chosen = (events.object_type == "subdomain") & events.action.in_(actions)
+    return select(events.object_id, events.at).where(chosen)
 
 
 def _wrong_mails(tx: Tx) -> Iterator[Violation]:
@@ -173,11 +173,5 @@ def _wrong_mails(tx: Tx) -> Iterator[Violation]:
 
 def _repeated_mails(tx: Tx) -> Iterator[Violation]:
     for column, object_type in ((mails.c.reference, "mail"), (milestones.c.mail_id, "milestone")):
-        first = select(column.label("told"), func.min(column.table.c.id).label("id")).group_by(column)
-        repeated = first.where(column.is_not(None)).having(func.count() > 1).subquery()
-        query = (
-            select(column.table.c.id, column.label("told"))
-            .join(repeated, repeated.c.told == column)
-            .where(column.table.c.id != repeated.c.id)
-        )
-        yield from broken(tx, "mails_are_told_once", object_type, query, "{told} was told before")
+        sentence = f"an earlier {object_type} has {{value}} too"
+        yield from broken(tx, "mails_are_told_once", object_type, repeated(column), sentence)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select
+from sqlalchemy import Column, Select, func, select
 
 from sublet.db import Tx
 from sublet.schema import STREAMED
@@ -23,6 +23,9 @@ class Violation:
     object_id: int | str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.object_type} {self.object_id}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:
@@ -32,6 +35,14 @@ class Notice:
     object_type: str
     object_id: int | str
     message: str
+
+
+def repeated(column: Column[Any]) -> Select[Any]:
+    """Return the query for the rows whose value in this column an earlier row has."""
+    first = select(column.label("value"), func.min(column.table.c.id).label("id")).group_by(column)
+    several = first.where(column.is_not(None)).having(func.count() > 1).subquery()
+    query = select(column.table.c.id, column.label("value")).join(several, several.c.value == column)
+    return query.where(column.table.c.id != several.c.id)
 
 
 def broken(

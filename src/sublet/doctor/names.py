@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import DsInput, GlueInput
-from sublet.doctor.lives import Beside
+from sublet.doctor.lives import StreamById
 from sublet.doctor.model import Violation, broken
 from sublet.platform_domains.zone_state_store import zone_states
 from sublet.schema import STREAMED
@@ -33,7 +33,7 @@ def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
     yield from _skeletons(tx)
     yield from _over_quota(tx, free_quota)
     yield from _waiting(tx)
-    hosts = Beside(delegation_store.stream_hosts(tx))
+    hosts = StreamById(delegation_store.stream_hosts(tx))
     for subdomain in stream_all(tx):
         for invariant, problem in _problems(subdomain, hosts.take(subdomain.id)):
             yield Violation(invariant, "subdomain", subdomain.id, problem)
@@ -75,8 +75,8 @@ def _held_twice(tx: Tx) -> Iterator[Violation]:
 def _first_events(action: str) -> Subquery:
     events = audit_events.c
     query = select(events.object_id, func.min(events.id).label("event_id"))
-    told = (events.object_type == "subdomain") & (events.action == action)
-    return query.where(told).group_by(events.object_id).subquery()
+    chosen = (events.object_type == "subdomain") & (events.action == action)
+    return query.where(chosen).group_by(events.object_id).subquery()
 
 
 def _terms(tx: Tx) -> Iterator[Violation]:

@@ -96,8 +96,11 @@ def _status_routes(status: Status) -> list[Route]:
             await status.db.read(answers)
         except Unavailable:
             checks["database"] = False
+        reason = {}
+        if (problem := status.db.problem()) is not None:
+            checks["database"], reason = False, {"reason": problem.message}
         ready = all(checks.values()) and not status.stopping.is_set()
-        return JSONResponse({"ok": ready, "checks": checks}, status_code=200 if ready else 503)
+        return JSONResponse({"ok": ready, "checks": checks, **reason}, status_code=200 if ready else 503)
 
     async def metrics(_request: Request) -> Response:
         return Response(status.metrics.render(), media_type=METRICS_TYPE)

@@ -216,6 +216,14 @@ class SubdomainsQuery(PageQuery, kw_only=True):
     renewal_available: bool | None = None
 
 
+class AvailabilityQuery(Struct, kw_only=True):
+    """The name to ask about: `fqdn`, or `label` and `domain`."""
+
+    fqdn: Annotated[str, Meta(max_length=254, description="The full name.")] | None = None
+    label: Label | None = None
+    domain: Annotated[str, Meta(max_length=254, description="The platform domain.")] | None = None
+
+
 class TicketsQuery(PageQuery, kw_only=True):
     """The filters of the list of tickets."""
 

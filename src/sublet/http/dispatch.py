@@ -31,7 +31,17 @@ from sublet.errors import (
     validation_failed,
 )
 from sublet.http.bodies import NoBody
-from sublet.http.endpoints import DOCS_PATH, Answer, Call, Context, Endpoint, takes_body
+from sublet.http.conditional import entity_tag, is_not_modified
+from sublet.http.endpoints import (
+    DOCS_PATH,
+    Answer,
+    Call,
+    Context,
+    Endpoint,
+    has_entity_tag,
+    takes_body,
+    takes_if_match,
+)
 from sublet.http.errors import (
     JSON_TYPE,
     InternalError,
@@ -125,7 +135,7 @@ class Resource:
             )
         request.headers["x-request-id"] = request_id
         # The newline is for terminals: their prompt starts on a line of its own.
-        response = Response(body + b"\n", status, request.headers)
+        response = Response(body and body + b"\n", status, request.headers)
         response.raw_headers += ENCODED
         await response(scope, receive, send)
         seconds = time.perf_counter() - started
@@ -165,7 +175,12 @@ class Resource:
         if answer.headers.items() >= REPLAYED.items():
             await self._count_as_write(request, counted, registrant)
         request.headers |= answer.headers
-        return answer.status or endpoint.status, msgspec.json.encode(answer.body)
+        body = msgspec.json.encode(answer.body)
+        if has_entity_tag(endpoint):
+            tag = request.headers["etag"] = entity_tag(body)
+            if is_not_modified(request.fields, tag):
+                return 304, b""
+        return answer.status or endpoint.status, body
 
     async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
         """Run a handler that writes, which may wait for locks. Reads have the timeouts of the database.
@@ -280,6 +295,7 @@ class Resource:
         if reading.missing:
             raise validation_failed(reading.missing, reading.missing.omitted)
         path = request.scope["path"]
+        if_match = request.fields.getlist("if-match")
         return Call(
             context=self._context,
             request_id=request.request_id,
@@ -291,6 +307,7 @@ class Resource:
             fingerprint="" if key is None else fingerprint(endpoint.method, path, members),
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
+            if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
         )
 
 

@@ -84,6 +84,8 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     fingerprint: str
     request_path: str
     query_string: str
+    if_match: str | None = None
+    """The header `If-Match`, of an endpoint that takes it."""
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
@@ -106,8 +108,8 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Answer]]
 class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
-    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write or
-    ticket. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
+    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write,
+    ticket or availability. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
     `status`. `refusals` are those of the handler, in the order in which it checks.
     """
 
@@ -129,6 +131,16 @@ class Endpoint:
 def takes_body(endpoint: Endpoint) -> bool:
     """True if the endpoint reads a body and `Idempotency-Key`."""
     return endpoint.method in WRITE_METHODS
+
+
+def has_entity_tag(endpoint: Endpoint) -> bool:
+    """True for GET of one name or ticket: its answer has an `ETag`, and it reads `If-None-Match`."""
+    return endpoint.method == "GET" and endpoint.path.endswith("}")
+
+
+def takes_if_match(endpoint: Endpoint) -> bool:
+    """True for a change of one name or ticket: it reads `If-Match`."""
+    return takes_body(endpoint) and "{" in endpoint.path
 
 
 def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:

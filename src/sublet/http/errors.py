@@ -33,54 +33,41 @@ _NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class MethodNotAllowed(Refusal):
+class MethodNotAllowed(Refusal, code="method_not_allowed", category=Category.MALFORMED):
     """The path exists, but not with this method; `Allow` and `details.allow` list those it takes."""
 
-    code = "method_not_allowed"
-    category = Category.MALFORMED
 
-
-class PayloadTooLarge(Refusal):
+class PayloadTooLarge(Refusal, code="payload_too_large", category=Category.MALFORMED):
     """The body is longer than 64 KiB; `details.limit_bytes` has the limit."""
-
-    code = "payload_too_large"
-    category = Category.MALFORMED
 
 
 class UriTooLong(InvalidRequest):
     """Path and query are too long: `invalid_request` with status 414."""
 
 
-class UnsupportedMediaType(Refusal):
+class UnsupportedMediaType(Refusal, code="unsupported_media_type", category=Category.MALFORMED):
     """The body is not declared as plain `application/json`."""
 
-    code = "unsupported_media_type"
-    category = Category.MALFORMED
 
-
-class IdempotencyKeyReused(Refusal):
+class IdempotencyKeyReused(Refusal, code="idempotency_key_reused", category=Category.INVALID):
     """The `Idempotency-Key` was used for another request within the last 24 hours."""
 
-    code = "idempotency_key_reused"
-    category = Category.INVALID
 
-
-class IdempotencyInProgress(Refusal):
+class IdempotencyInProgress(Refusal, code="idempotency_in_progress", category=Category.CONFLICT):
     """A request with this `Idempotency-Key` is still running; ask again shortly."""
 
-    code = "idempotency_in_progress"
-    category = Category.CONFLICT
+
+class PreconditionFailed(Refusal, code="precondition_failed", category=Category.CONFLICT):
+    """The name or ticket has changed since the `ETag` that `If-Match` names."""
 
 
-class InternalError(Refusal):
+class InternalError(Refusal, code="internal_error", category=Category.FAULT):
     """A fault of the service; it is logged under the request id and shown blank."""
-
-    code = "internal_error"
-    category = Category.FAULT
 
 
 _STATUS: dict[type[Refusal], int] = {
     MethodNotAllowed: 405,
+    PreconditionFailed: 412,
     PayloadTooLarge: 413,
     UriTooLong: 414,
     UnsupportedMediaType: 415,
@@ -91,6 +78,7 @@ HTTP_REFUSALS: tuple[type[Refusal], ...] = (
     UnsupportedMediaType,
     IdempotencyKeyReused,
     IdempotencyInProgress,
+    PreconditionFailed,
     InternalError,
 )
 """The refusals that only HTTP has; the others are in `sublet.errors`."""

@@ -195,6 +195,15 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "free_subdomains": {"usage": {"used": 1, "limit": 5, "remaining": 4}},
     "list_subdomains": {"subdomains": [_SUBDOMAIN], "page": _PAGE},
     "register": _REGISTERED,
+    "availability": {
+        "availability": {
+            "fqdn": "shop.example.net",
+            "available": True,
+            "reason": None,
+            "available_at": None,
+            "modes": [{"mode": "free", "price_credits": 0, "renewal_price_credits": 0, "period_days": 365}],
+        }
+    },
     "get_subdomain": {"subdomain": _SUBDOMAIN},
     "delete": {"deleted": {"id": 17, "fqdn": "blog.example.net"}},
     "update_nameservers": {

@@ -26,7 +26,14 @@ from sublet.http.bodies import (
     ReplyBody,
     TicketBody,
 )
-from sublet.http.endpoints import DOCS_PATH, Endpoint, all_refusals, takes_body
+from sublet.http.endpoints import (
+    DOCS_PATH,
+    Endpoint,
+    all_refusals,
+    has_entity_tag,
+    takes_body,
+    takes_if_match,
+)
 from sublet.http.errors import JSON_TYPE, MethodNotAllowed
 from sublet.http.examples import ANSWERS, BODIES, QUOTE
 from sublet.http.json_body import BODY_MAX_BYTES
@@ -352,6 +359,7 @@ _SEGMENT: dict[str, Any] = {
     "maxLength": 254,
     "pattern": r"^[^\x00-\x20\x7f/\\?#%.][^\x00-\x20\x7f/\\?#%]*$",
 }
+_TAG_EXAMPLE = '"5f2b1c0d9e8a4f7b6c3d2e1f0a9b8c7d"'
 _HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {
         "description": "Names this request in the service's log; the client's own where it sent a good one.",
@@ -373,6 +381,12 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "description": 'The next page, with `rel="next"`; absent on the last one.',
         "schema": {"type": "string"},
         "example": '</api/v1/subdomains?limit=100&cursor=bmV4dA>; rel="next"',
+    },
+    "ETag": {
+        "description": "The tag of this answer, for `If-None-Match` of this request and `If-Match` of changes.",
+        "required": True,
+        "schema": {"type": "string", "pattern": '^"[0-9a-f]{32}"$'},
+        "example": _TAG_EXAMPLE,
     },
     "Idempotent-Replayed": {
         "description": "This answer repeats that of an earlier request with the same `Idempotency-Key`.",
@@ -451,6 +465,12 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if body := _request_body(endpoint):
         operation["requestBody"] = body
     operation["responses"] = {str(endpoint.status): _success(endpoint)} | responses(refusals)
+    if has_entity_tag(endpoint):
+        names = ("X-Request-Id", "RateLimit", "RateLimit-Policy", "ETag")
+        operation["responses"]["304"] = {
+            "description": "It is as `If-None-Match` names it.",
+            "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
+        }
     operation["x-refusals"] = [refusal.code for refusal in refusals]
     return operation
 
@@ -468,7 +488,7 @@ def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
 
 
 def _tag(path: str) -> str:
-    if path.startswith("/subdomains"):
+    if path.startswith(("/subdomains", "/availability")):
         return "Subdomains"
     return "Support tickets" if path.startswith("/support/") else "Account and credits"
 
@@ -496,7 +516,27 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 "example": "0f8fad5b-d9cb-469f-a165-70867728950e",
             }
         )
+    if has_entity_tag(endpoint):
+        found.append(
+            _tags_parameter("If-None-Match", "Answer 304 without a body if the `ETag` is one of these.")
+        )
+    if takes_if_match(endpoint):
+        of = "ticket" if "{id}" in endpoint.path else "name"
+        found.append(
+            _tags_parameter("If-Match", f"Change the {of} only if the `ETag` of its GET is one of these.")
+        )
     return found
+
+
+def _tags_parameter(name: str, description: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": f"{description} `*` is any.",
+        "schema": {"type": "string"},
+        "example": _TAG_EXAMPLE,
+    }
 
 
 def _request_body(endpoint: Endpoint) -> dict[str, Any] | None:
@@ -517,6 +557,8 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
     names = ["X-Request-Id", "RateLimit", "RateLimit-Policy"]
     if "page" in endpoint.answer.__struct_fields__:
         names.append("Link")
+    if has_entity_tag(endpoint):
+        names.append("ETag")
     if takes_body(endpoint):
         names.append("Idempotent-Replayed")
     media: dict[str, Any] = {"schema": reference(endpoint.answer)}

@@ -20,6 +20,7 @@ from sublet.subdomains.lifecycle import (
 )
 from sublet.subdomains.model import AutoRenewAttempt, ShownSubdomain, Subdomain, TimelineEvent
 from sublet.subdomains.served import ServedReport, ServerVerdict
+from sublet.subdomains.view_availability import Availability
 
 
 def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
@@ -75,6 +76,18 @@ def subdomain_shape(
         renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
         created_at=subdomain.created_at,
         updated_at=subdomain.updated_at,
+    )
+
+
+def availability_shape(availability: Availability) -> shapes.AvailabilityShape:
+    """Return the availability of a name as the wire shows it."""
+    refusal = availability.refusal
+    return shapes.AvailabilityShape(
+        fqdn=availability.fqdn,
+        available=refusal is None,
+        reason=None if refusal is None else refusal.code,  # type: ignore[arg-type] # the shape lists the codes
+        available_at=availability.available_at,
+        modes=[shapes.ModeShape.of(offer) for offer in availability.modes],
     )
 
 

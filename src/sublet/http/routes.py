@@ -41,7 +41,9 @@ from sublet.http import (
     subdomains,
     tickets,
 )
+from sublet.http.bodies import PageQuery
 from sublet.http.endpoints import Endpoint, Handler
+from sublet.http.errors import PreconditionFailed
 
 _PAYMENT: tuple[type[Refusal], ...] = (
     PaymentConfirmationRequired,
@@ -51,10 +53,11 @@ _PAYMENT: tuple[type[Refusal], ...] = (
 )
 _OWN: tuple[type[Refusal], ...] = (
     AccountSuspended,
+    PreconditionFailed,
     SubdomainNotFound,
     SubdomainSuspended,
 )
-_OWN_DATED: tuple[type[Refusal], ...] = (_OWN[0], ClockImplausible, *_OWN[1:])
+_OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
 def _endpoint(
@@ -84,7 +87,7 @@ def _endpoint(
         body=None if body is types.NoneType else body,
         query=None if query is types.NoneType else query,
         status=status,
-        refusals=(InvalidCursor, *refusals) if query is not types.NoneType else refusals,
+        refusals=(InvalidCursor, *refusals) if issubclass(query, PageQuery) else refusals,
     )
 
 
@@ -123,6 +126,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             *_PAYMENT,
         ),
         status=201,
+    ),
+    _endpoint(
+        "GET",
+        "/availability",
+        "subdomains:write",
+        subdomains.availability,
+        shapes.AvailabilityAnswer,
+        (PlatformDomainNotFound, ValidationFailed),
+        rate_class="availability",
     ),
     _endpoint(
         "GET",
@@ -224,7 +236,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "tickets:write",
         tickets.reply_,
         shapes.TicketAnswer,
-        (AccountSuspended, TicketNotFound, TicketClosed, Conflict, ValidationFailed),
+        (AccountSuspended, PreconditionFailed, TicketNotFound, TicketClosed, Conflict, ValidationFailed),
         rate_class="ticket",
     ),
 )

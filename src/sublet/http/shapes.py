@@ -278,6 +278,34 @@ class RegisterAnswer(Success, kw_only=True, frozen=True):
     coupon: CouponShape | None
 
 
+class AvailabilityShape(Struct, kw_only=True, frozen=True):
+    """Whether the caller could register a name now: `reason` is the code that a confirmed registration would be refused with."""
+
+    fqdn: HostName
+    available: bool
+    reason: (
+        Literal[
+            "account_suspended",
+            "clock_implausible",
+            "registration_closed",
+            "subdomain_unavailable",
+            "registration_mode_not_allowed",
+            "free_quota_exceeded",
+            "insufficient_scope",
+            "insufficient_credits",
+        ]
+        | None
+    )
+    available_at: Moment | None
+    modes: list[ModeShape]
+
+
+class AvailabilityAnswer(Success, kw_only=True, frozen=True):
+    """The availability of a name."""
+
+    availability: AvailabilityShape
+
+
 class ProvisionAnswer(Success, kw_only=True, frozen=True):
     """A subdomain, and how far the DNS is."""
 

@@ -1,14 +1,14 @@
 """Handlers of subdomains (spec, part 4, "Subdomains")."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from msgspec import UNSET
 
 from sublet import audit
-from sublet.credits.model import Payable
+from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
@@ -17,6 +17,7 @@ from sublet.errors import RateLimited, Unavailable
 from sublet.http import shapes
 from sublet.http.bodies import (
     AutoRenewBody,
+    AvailabilityQuery,
     NameserversBody,
     NoBody,
     RegisterBody,
@@ -28,11 +29,13 @@ from sublet.http.bodies import (
     sent_ceiling,
     sent_nameservers,
 )
+from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
 from sublet.http.paging import read_page
 from sublet.http.render import (
     auto_renew_shape,
+    availability_shape,
     coupon_shape,
     delegation_answer,
     provisioning_shape,
@@ -66,7 +69,10 @@ from sublet.subdomains.store import list_own
 from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
+from sublet.subdomains.view_availability import view_availability
 from sublet.subdomains.view_delegation import view_delegation
+
+P = ParamSpec("P")
 
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
@@ -160,7 +166,7 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
     done = await write_once(
         call,
         200,
-        set_auto_renew,
+        _if_match(call, set_auto_renew),
         call.actor(),
         call.path["fqdn"],
         sent_ceiling(call.body),
@@ -202,6 +208,23 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
     return await _registered(call, done)
 
 
+async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
+    """Ask whether a name can be registered.
+
+    Whether a registration of this name by the caller would succeed now, confirmed and with valid nameservers, and in which modes. It tells
+    no more than a registration attempt. A name is selected as there: by `fqdn`, or by `label` and `domain`.
+    """
+    query = call.query
+    found = await call.context.db.read(
+        view_availability,
+        call.registrant.user,
+        Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
+        free_quota=call.context.settings.free_quota,
+        may_spend=_may_spend(call),
+    )
+    return Answer(shapes.AvailabilityAnswer(availability=availability_shape(found)))
+
+
 async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
     """Change nameservers, glue and DS records.
 
@@ -217,7 +240,7 @@ async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
         done = await write_once(
             call,
             200,
-            update_nameservers,
+            _if_match(call, update_nameservers),
             call.actor(),
             call.path["fqdn"],
             command,
@@ -231,7 +254,7 @@ async def retry_(call: Call[NoBody, None]) -> Answer:
 
     After a provisioning failure: try to publish now instead of at the next automatic attempt.
     """
-    done = await write_once(call, 200, retry, call.actor(), call.path["fqdn"])
+    done = await write_once(call, 200, _if_match(call, retry), call.actor(), call.path["fqdn"])
     return await _provisioned(call, done)
 
 
@@ -241,7 +264,7 @@ async def renew_(call: Call[RenewBody, None]) -> Answer:
     For one more term, counted from the old expiry. Quote, then `confirm`, as with registration.
     """
     payable = _payable(call, call.body)
-    done = await write_once(call, 200, renew, call.actor(), call.path["fqdn"], payable)
+    done = await write_once(call, 200, _if_match(call, renew), call.actor(), call.path["fqdn"], payable)
     return await _renewed(call, done)
 
 
@@ -253,7 +276,7 @@ async def restore_(call: Call[RenewBody, None]) -> Answer:
     done = await write_once(
         call,
         200,
-        restore,
+        _if_match(call, restore),
         call.actor(),
         call.path["fqdn"],
         _payable(call, call.body),
@@ -267,10 +290,22 @@ async def delete_(call: Call[NoBody, None]) -> Answer:
 
     It leaves the account and the DNS, and can be restored from the trash for a while.
     """
-    done = await write_once(call, 200, delete, call.actor(), call.path["fqdn"])
+    done = await write_once(call, 200, _if_match(call, delete), call.actor(), call.path["fqdn"])
     subdomain = await call.context.db.read(_find, done.outcome.id)
     answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
     return Answer(answer, done.headers, done.status)
+
+
+def _if_match(
+    call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome]
+) -> Callable[Concatenate[Tx, P], Outcome]:
+    """Return a verb that changes the name of the path only if `If-Match` names the `ETag` of GET /subdomains/{fqdn}."""
+
+    def show(tx: Tx) -> shapes.SubdomainAnswer:
+        subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
+        return shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
+
+    return only_if_match(call, verb, show)
 
 
 def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:

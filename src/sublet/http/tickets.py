@@ -6,6 +6,7 @@ from typing import Any
 from sublet.db import Tx
 from sublet.http import shapes
 from sublet.http.bodies import ReplyBody, TicketBody, TicketsQuery
+from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
 from sublet.http.paging import read_page
@@ -68,16 +69,23 @@ async def reply_(call: Call[ReplyBody, None]) -> Answer:
     """
     body = call.body
     done = await write_once(
-        call, 200, reply, call.actor(), call.path["id"], body.message, body.message_format
+        call,
+        200,
+        only_if_match(call, reply, lambda tx: _answer(tx, call, call.path["id"])),
+        call.actor(),
+        call.path["id"],
+        body.message,
+        body.message_format,
     )
     return await _ticket(call, str(done.outcome.id), done)
 
 
 async def _ticket(call: Call[Any, Any], identifier: str, done: Done | None = None) -> Answer:
-    def read(tx: Tx) -> shapes.TicketAnswer:
-        return shapes.TicketAnswer(
-            ticket=shapes.TicketDetailShape.of(show_own(tx, call.registrant.user.id, identifier))
-        )
-
-    answer = await call.context.db.read(read)
+    answer = await call.context.db.read(_answer, call, identifier)
     return Answer(answer, done.headers, done.status) if done else Answer(answer)
+
+
+def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TicketAnswer:
+    return shapes.TicketAnswer(
+        ticket=shapes.TicketDetailShape.of(show_own(tx, call.registrant.user.id, identifier))
+    )

@@ -16,8 +16,8 @@ _POLICY = SMTP.clone(cte_type="7bit")  # accepted by servers without 8BITMIME to
 def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     """Return the message of a mail, from a sender's name (which may be empty) and address.
 
-    Date, Message-ID and everything else depend on the mail alone, so that a mail server can recognise a second copy. Line breaks and control
-    characters in header values become spaces, so that a user's text can't add a header.
+    Date, Message-ID and everything else depend on the mail alone, so that a mail server can recognise a second copy. Line breaks
+    and control characters in header values become spaces, so that a user's text can't add a header.
 
     Raises:
         ValueError: the recipient is not an address that a header can have.

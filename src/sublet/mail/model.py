@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 class Mail:
     """A mail to a user, in plain text. It waits for `next_attempt_at`, or it was sent, only logged, or given up.
 
-    `reference` names the event that the mail is about, and is unique, so that no event is mailed twice. `attempts` counts the attempts that
-    began. `error` is the reason why the last one failed.
+    `reference` names the event that the mail is about, and is unique, so that no event is mailed twice. `attempts` counts the
+    attempts that began. `error` is the reason why the last one failed.
     """
 
     id: int

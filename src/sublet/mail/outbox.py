@@ -17,24 +17,20 @@ def enqueue(
 ) -> int:
     """Add a mail to a user, and return the mail's id. `recipient` is the address, by default the user's current one.
 
-    Call it in the transaction of the event that the mail is about: the mail is sent if and only if that commits. `reference` must be unique.
-    Not checked: whether the user wants such mail.
+    Call it in the transaction of the event that the mail is about: the mail is sent if and only if that commits. `reference` must
+    be unique. Not checked: whether the user wants such mail.
     """
+    to = recipient or user.email
     return store.insert_mail(
-        tx,
-        user_id=user.id,
-        recipient=recipient or user.email,
-        reference=reference,
-        subject=subject,
-        text=text,
+        tx, user_id=user.id, recipient=to, reference=reference, subject=subject, text=text
     )
 
 
 def claim(tx: Tx) -> Mail | None:
     """Claim the mail that is due longest, and return it; None if none is due. Other workers leave it alone for `LEASE`.
 
-    Counts the attempt. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before that, another sends the
-    mail again: delivery is at least once.
+    Counts the attempt. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before that, another
+    sends the mail again: delivery is at least once.
     """
     mail = store.lock_due(tx)
     if mail is None:
@@ -76,15 +72,6 @@ def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
         raise Conflict(
             f"The mail {mail_id} was sent already, at {mail.sent_at:%Y-%m-%d %H:%M} UTC. No action needed."
         )
-    store.set_due(tx, mail.id)
-    audit.record(
-        tx,
-        actor,
-        "mail.retry",
-        "mail",
-        mail.id,
-        before={"attempts": mail.attempts, "given_up": mail.given_up_at is not None},
-    )
-    found = store.find_mail(tx, mail.id)
-    assert found is not None  # noqa: S101 - just locked
-    return found
+    before = {"attempts": mail.attempts, "given_up": mail.given_up_at is not None}
+    audit.record(tx, actor, "mail.retry", mail.id, before=before)
+    return store.set_due(tx, mail.id)

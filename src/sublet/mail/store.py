@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
     String,
     Table,
     Text,
-    bindparam,
     func,
     insert,
     or_,
@@ -51,21 +51,7 @@ mails = Table(
 WAITING = mails.c.next_attempt_at.is_not(None)
 Index("ix_mails_next_attempt_at", mails.c.next_attempt_at, sqlite_where=WAITING, postgresql_where=WAITING)
 
-_MAIL = (
-    mails.c.id,
-    mails.c.reference,
-    mails.c.user_id,
-    mails.c.recipient,
-    mails.c.subject,
-    mails.c.text,
-    mails.c.attempts,
-    mails.c.next_attempt_at,
-    mails.c.error,
-    mails.c.sent_at,
-    mails.c.logged_at,
-    mails.c.given_up_at,
-    mails.c.created_at,
-)
+_MAIL = tuple(mails.c[name] for name in Mail.__slots__)
 
 
 def _mail(row: Sequence[Any] | None) -> Mail | None:
@@ -74,27 +60,15 @@ def _mail(row: Sequence[Any] | None) -> Mail | None:
 
 def insert_mail(tx: Tx, *, user_id: int, recipient: str, reference: str, subject: str, text: str) -> int:
     """Add a mail that is due now, and return its id. The database keeps references unique."""
-    return int(
-        tx.connection.execute(
-            insert(mails)
-            .values(
-                user_id=user_id,
-                recipient=recipient,
-                reference=reference,
-                subject=subject,
-                text=text,
-                attempts=0,
-                next_attempt_at=tx.now,
-                created_at=tx.now,
-            )
-            .returning(mails.c.id)
-        ).scalar_one()
-    )
-
-
-def find_mail(tx: Tx, mail_id: int) -> Mail | None:
-    """Return the mail with this id, or None."""
-    return _mail(tx.connection.execute(select(*_MAIL).where(mails.c.id == mail_id)).one_or_none())
+    row = {
+        "user_id": user_id,
+        "recipient": recipient,
+        "reference": reference,
+        "subject": subject,
+        "text": text,
+    }
+    added = insert(mails).values(**row, attempts=0, next_attempt_at=tx.now, created_at=tx.now)
+    return int(tx.connection.execute(added.returning(mails.c.id)).scalar_one())
 
 
 def find_by_reference(tx: Tx, reference: str) -> Mail | None:
@@ -108,33 +82,21 @@ def lock_mail(tx: Tx, mail_id: int) -> Mail | None:
     return _mail(tx.connection.execute(query).one_or_none())
 
 
-# No pause is longer than BACK_OFF_MAX: a later `next_attempt_at` was written while the clock was ahead.
-_DUE = WAITING & or_(
-    mails.c.next_attempt_at <= bindparam("now"), mails.c.next_attempt_at > bindparam("now_and_longest")
-)
-# Built once, because it runs every second: building a statement takes longer than running it.
-_ANY_DUE = select(mails.c.id).where(_DUE).limit(1)
-_FIRST_DUE = (
-    select(*_MAIL)
-    .where(_DUE)
-    .order_by(mails.c.next_attempt_at, mails.c.id)
-    .limit(1)
-    .with_for_update(skip_locked=True, key_share=True)
-)
-
-
 def is_any_due(tx: Tx) -> bool:
     """True if any mail is due."""
-    return tx.connection.execute(_ANY_DUE, _due(tx)).first() is not None
+    return tx.connection.execute(select(mails.c.id).where(_is_due(tx)).limit(1)).first() is not None
 
 
 def lock_due(tx: Tx) -> Mail | None:
     """Return the mail that is due longest, or None, and lock it. Skips mails that another worker has locked."""
-    return _mail(tx.connection.execute(_FIRST_DUE, _due(tx)).one_or_none())
+    query = select(*_MAIL).where(_is_due(tx)).order_by(mails.c.next_attempt_at, mails.c.id).limit(1)
+    return _mail(tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none())
 
 
-def _due(tx: Tx) -> dict[str, datetime]:
-    return {"now": tx.now, "now_and_longest": tx.now + BACK_OFF_MAX}
+def _is_due(tx: Tx) -> ColumnElement[bool]:
+    at = mails.c.next_attempt_at
+    # No pause is longer than BACK_OFF_MAX: a later `next_attempt_at` was written while the clock was ahead.
+    return WAITING & or_(at <= tx.now, at > tx.now + BACK_OFF_MAX)
 
 
 def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetime) -> None:
@@ -146,20 +108,21 @@ def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetim
 
 def record_sent(tx: Tx, mail_id: int) -> None:
     """Store that a mail was sent, by any attempt. It must not be sent again."""
-    tx.connection.execute(
-        update(mails)
-        .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
-        .values(sent_at=tx.now, next_attempt_at=None, logged_at=None, given_up_at=None, error=None)
-    )
+    unsent = (mails.c.id == mail_id) & mails.c.sent_at.is_(None)
+    values = {
+        "sent_at": tx.now,
+        "next_attempt_at": None,
+        "logged_at": None,
+        "given_up_at": None,
+        "error": None,
+    }
+    tx.connection.execute(update(mails).where(unsent).values(**values))
 
 
 def record_logged(tx: Tx, mail_id: int) -> None:
     """Store that a waiting mail was only logged."""
-    tx.connection.execute(
-        update(mails)
-        .where((mails.c.id == mail_id) & WAITING)
-        .values(logged_at=tx.now, next_attempt_at=None, error=None)
-    )
+    waiting = update(mails).where((mails.c.id == mail_id) & WAITING)
+    tx.connection.execute(waiting.values(logged_at=tx.now, next_attempt_at=None, error=None))
 
 
 def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime | None) -> None:
@@ -168,24 +131,16 @@ def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime 
     Does nothing if a newer attempt began, or the operator's `mail retry` set another time.
     """
     ours = (mails.c.attempts == claimed.attempts) & (mails.c.next_attempt_at == claimed.next_attempt_at)
-    tx.connection.execute(
-        update(mails)
-        .where((mails.c.id == claimed.id) & ours)
-        .values(
-            error=error,
-            next_attempt_at=next_attempt_at,
-            given_up_at=tx.now if next_attempt_at is None else None,
-        )
-    )
+    given_up_at = tx.now if next_attempt_at is None else None
+    values = {"error": error, "next_attempt_at": next_attempt_at, "given_up_at": given_up_at}
+    tx.connection.execute(update(mails).where((mails.c.id == claimed.id) & ours).values(**values))
 
 
-def set_due(tx: Tx, mail_id: int) -> None:
-    """Make a mail that was not sent due now, even if it was logged or given up."""
-    tx.connection.execute(
-        update(mails)
-        .where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
-        .values(next_attempt_at=tx.now, logged_at=None, given_up_at=None)
-    )
+def set_due(tx: Tx, mail_id: int) -> Mail:
+    """Make a mail that was not sent due now, even if it was logged or given up, and return it."""
+    unsent = update(mails).where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))
+    values = {"next_attempt_at": tx.now, "logged_at": None, "given_up_at": None}
+    return Mail(*tx.connection.execute(unsent.values(**values).returning(*_MAIL)).one())
 
 
 def count_waiting(tx: Tx) -> Outbox:

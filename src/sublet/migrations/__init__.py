@@ -13,20 +13,17 @@ be harmless.
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from sublet.db import Tx, utc_now
+from sublet.db import Tx, is_damage, utc_now
 from sublet.errors import Conflict, Unavailable
 from sublet.processes.model import Process
 from sublet.processes.processes import list_running
@@ -41,7 +38,7 @@ from sublet.schema_revision import (
     schema_compatible_with,
     why_unusable,
 )
-from sublet.sqlite_file import serve_lock, sqlite_path
+from sublet.sqlite_file import create_private, serve_lock, sqlite_path
 
 LOCK_TIMEOUT_SECONDS = 2
 """How long a statement of a migration waits for a table, and with it all requests that queue behind it."""
@@ -139,12 +136,15 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
     if plan.before is not None and not plan.migrations:
         return plan.before, plan.after
     engine = open_engine(url)
+    if (path := sqlite_path(url)) is not None:
+        create_private(path)
     ends = time.monotonic() + TRY_SECONDS
     try:
-        with _unserved(url, plan):
+        # The serving process of an SQLite registry has to stop for the new version in any case.
+        with serve_lock(sqlite_path(url) if plan.before is not None else None):
             while True:
                 try:
-                    with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
+                    with engine.execution_options(begin_immediate=True).begin() as connection:
                         return upgrade_within(connection, force=force)
                 except DBAPIError as error:
                     if getattr(error.orig, "sqlstate", None) not in _LOCK_FAILURES or time.monotonic() > ends:
@@ -198,31 +198,6 @@ def plan_of(url: str) -> Plan:
         return plan_upgrade(Tx(connection, utc_now()))
 
 
-def current_revision(url: str) -> str | None:
-    """Return the revision of the database's schema, or None if it was never initialised.
-
-    Raises:
-        Unavailable: the database can't be reached.
-    """
-    if is_missing(url):
-        return None
-    with reading(url) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
-
-
-def newest_revision() -> str:
-    """Return the revision that this code needs."""
-    return list_migrations()[-1].revision
-
-
-@contextmanager
-def _unserved(url: str, plan: Plan) -> Iterator[None]:
-    """Hold the lock of an existing SQLite registry: its serving process has to stop for the new version in any case."""
-    path = sqlite_path(url)
-    with serve_lock(path) if path is not None and plan.before is not None else nullcontext():
-        yield
-
-
 def _unavailable(error: DBAPIError) -> Exception:
     state = getattr(error.orig, "sqlstate", None)
     if state in _LOCK_FAILURES:
@@ -234,6 +209,8 @@ def _unavailable(error: DBAPIError) -> Exception:
         return Unavailable(
             f"This role of PostgreSQL may not upgrade the registry ({error.orig}); use the one that owns the tables."
         )
+    if is_damage(error.orig):
+        return Unavailable(f"The database is damaged: {error.orig}. Restore a backup (`sublet restore`).")
     if isinstance(error, DatabaseError):
         return Unavailable(
             f"The database can't be upgraded: {error.orig}. Check the database, then run it again."

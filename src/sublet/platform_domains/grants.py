@@ -49,7 +49,7 @@ def grant_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: s
         return PlatformDomainGrant(platform_domain, granted_to, granted=True, changed=False)
     store.insert_grant(tx, platform_domain.id, granted_to.id)
     after = {"organization_id": granted_to.id}
-    audit.record(tx, actor, "platform_domain.grant", "platform_domain", platform_domain.id, after=after)
+    audit.record(tx, actor, "platform_domain.grant", platform_domain.id, after=after)
     return PlatformDomainGrant(platform_domain, granted_to, granted=True, changed=True)
 
 
@@ -66,5 +66,5 @@ def revoke_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: 
     if not store.delete_grant(tx, platform_domain.id, revoked_from.id):
         raise NotFound(f"{platform_domain.domain} was not granted to {revoked_from.name}. No action needed.")
     before = {"organization_id": revoked_from.id}
-    audit.record(tx, actor, "platform_domain.revoke", "platform_domain", platform_domain.id, before=before)
+    audit.record(tx, actor, "platform_domain.revoke", platform_domain.id, before=before)
     return PlatformDomainGrant(platform_domain, revoked_from, granted=False, changed=True)

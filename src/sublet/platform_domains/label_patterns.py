@@ -45,7 +45,7 @@ def block_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None)
             f"There are {PATTERNS_MAX} patterns already, and each registration is compared with all. Unblock one first."
         )
     added = store.insert_pattern(tx, platform_domain_id, pattern)
-    audit.record(tx, actor, "label_pattern.block", "label_pattern", added.id, after=_describe(added))
+    audit.record(tx, actor, "label_pattern.block", added.id, after=_describe(added))
     return added
 
 
@@ -62,7 +62,7 @@ def unblock_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = Non
         where = f"for {identifier}" if identifier is not None else "for all platform domains"
         raise NotFound(f"The pattern `{shown(text)}` is not blocked {where}. See `sublet label blocked`.")
     store.delete_pattern(tx, found.id)
-    audit.record(tx, actor, "label_pattern.unblock", "label_pattern", found.id, before=_describe(found))
+    audit.record(tx, actor, "label_pattern.unblock", found.id, before=_describe(found))
     return found
 
 

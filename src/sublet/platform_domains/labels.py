@@ -20,7 +20,7 @@ MODES_BY_CLASS: dict[str, tuple[str, ...]] = {
     "reserved": (),
     "blocked": (),
 }
-"""The registration modes for labels of a class, in the order in which they are tried if the request names none."""
+"""The registration modes of each class, in the order in which they are tried if the request names none."""
 
 
 def classify(
@@ -95,14 +95,9 @@ def set_label(
     if listed == before:
         return listed
     store.replace_label(tx, listed)
+    was, after = describe_label(before) if before else None, describe_label(listed)
     audit.record(
-        tx,
-        actor,
-        "label.set",
-        "platform_domain",
-        platform_domain.id,
-        before=describe_label(before) if before else None,
-        after=describe_label(listed),
+        tx, actor, "label.set", platform_domain.id, object_type="platform_domain", before=was, after=after
     )
     return listed
 
@@ -126,7 +121,7 @@ def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
         )
     store.delete_label(tx, platform_domain.id, label)
     before = describe_label(listed)
-    audit.record(tx, actor, "label.unset", "platform_domain", platform_domain.id, before=before)
+    audit.record(tx, actor, "label.unset", platform_domain.id, object_type="platform_domain", before=before)
     return listed
 
 

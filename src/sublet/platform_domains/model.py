@@ -75,7 +75,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     look_alike_check: Annotated[
         bool,
         Setting(
-            "Refuse an internationalized label that looks like a reserved one or like another user's.",
+            "Refuse an internationalized label that mixes scripts, or looks like a reserved one or like another user's.",
             default=True,
             option="look-alike-check/no-look-alike-check",
         ),

@@ -47,15 +47,8 @@ def offer_mode(
         raise validation_failed(errors)
     offer = Offer(platform_domain.id, mode, price, renewal_price, period, None)
     store.replace_offer(tx, offer)
-    audit.record(
-        tx,
-        actor,
-        "platform_domain.offer",
-        "platform_domain",
-        platform_domain.id,
-        before=_describe(before) if before else None,
-        after=_describe(offer),
-    )
+    was = _describe(before) if before else None
+    audit.record(tx, actor, "platform_domain.offer", platform_domain.id, before=was, after=_describe(offer))
     return offer
 
 
@@ -76,14 +69,8 @@ def withdraw_offer(tx: Tx, actor: Actor, identifier: str, mode: str) -> Offer:
         raise Conflict(f"The mode {mode} of {platform_domain.domain} is withdrawn already. No action needed.")
     withdrawn = replace(offer, withdrawn_at=tx.now)
     store.replace_offer(tx, withdrawn)
-    audit.record(
-        tx,
-        actor,
-        "platform_domain.withdraw_offer",
-        "platform_domain",
-        platform_domain.id,
-        after={"mode": mode, "withdrawn_at": tx.now.isoformat()},
-    )
+    after = {"mode": mode, "withdrawn_at": tx.now.isoformat()}
+    audit.record(tx, actor, "platform_domain.withdraw_offer", platform_domain.id, after=after)
     return withdrawn
 
 

@@ -21,10 +21,9 @@ FIRST_OFFER = ("free", 0, 0, 365)
 
 @dataclass(frozen=True, slots=True)
 class PlatformDomainAdded:
-    """A new platform domain, its offers, and how many records were adopted from its zone file."""
+    """A new platform domain, and how many records were adopted from its zone file."""
 
     platform_domain: PlatformDomain
-    offers: tuple[Offer, ...]
     adopted_records: int
 
 
@@ -63,21 +62,14 @@ def add_platform_domain(
         )
     platform_domain_id = store.insert_platform_domain(tx, canonical, **storable(values))
     mode, price, renewal_price, period_days = FIRST_OFFER
-    offer = Offer(platform_domain_id, mode, price, renewal_price, period_days, None)
-    store.replace_offer(tx, offer)
+    store.replace_offer(tx, Offer(platform_domain_id, mode, price, renewal_price, period_days, None))
     records = adopted.records if adopted else ()
     zone_store.insert_records(tx, platform_domain_id, records)
-    audit.record(
-        tx,
-        actor,
-        "platform_domain.add",
-        "platform_domain",
-        platform_domain_id,
-        after={"domain": canonical, **storable(values), "adopted_records": len(records)},
-    )
+    after = {"domain": canonical, **storable(values), "adopted_records": len(records)}
+    audit.record(tx, actor, "platform_domain.add", platform_domain_id, after=after)
     platform_domain = store.find_platform_domain(tx, platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - just added
-    return PlatformDomainAdded(platform_domain, (offer,), len(records))
+    return PlatformDomainAdded(platform_domain, len(records))
 
 
 def _parse(domain: str, zone_file: str | None) -> tuple[str, ZoneFile | None]:
@@ -116,13 +108,12 @@ def edit_platform_domain(
     after: dict[str, Any] = {name: values[name] for name in settings if values[name] != before[name]}
     if after:
         if "serial" not in after and any(SETTINGS[name].in_apex for name in after):
-            after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; 0 is left out, as everywhere here
+            after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; serials here are never 0
         store.update_platform_domain(tx, found.id, **storable(after))
         audit.record(
             tx,
             actor,
             "platform_domain.edit",
-            "platform_domain",
             found.id,
             before=storable({name: before[name] for name in after}),
             after=storable(after),

@@ -4,6 +4,7 @@ Why epochs and not clocks: docs/decisions/0013-leases-by-epoch.md.
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -49,7 +50,8 @@ def take_lease(tx: Tx, name: str, holder: str, lasts: timedelta) -> Lease | None
     The previous holder gets it back in the same epoch, because no other process wrote in between. A fresh lease is not changed, so
     most calls write nothing. The lease's row stays locked until the transaction ends.
     """
-    found, now = store.find_lease(tx, name, lock=True)
+    found = store.lock_lease(tx, name)
+    now = store.find_clock(tx)
     if found is None:
         first = Lease(name, holder, 1, now + lasts)
         return first if store.insert_lease(tx, first) else None
@@ -80,7 +82,7 @@ def renew_lease(tx: Tx, lease: Lease, lasts: timedelta) -> Lease:
     Raises:
         LeaseLost: another process has taken the lease.
     """
-    found, now = _lock(tx, lease)
+    found, now = _lock(tx, lease), store.find_clock(tx)
     if is_fresh(found, now, lasts):
         return found
     renewed = replace(found, expires_at=now + lasts)
@@ -90,19 +92,15 @@ def renew_lease(tx: Tx, lease: Lease, lasts: timedelta) -> Lease:
 
 def give_back_lease(tx: Tx, lease: Lease) -> None:
     """End a lease now, unless another process has taken it. The row stays, because it counts the holders."""
-    try:
-        found, now = _lock(tx, lease)
-    except LeaseLost:
-        return
-    store.update_lease(tx, replace(found, expires_at=now))
+    with suppress(LeaseLost):
+        store.update_lease(tx, replace(_lock(tx, lease), expires_at=store.find_clock(tx)))
 
 
-def _lock(tx: Tx, lease: Lease) -> tuple[Lease, datetime]:
-    """Return the lease as stored, its row locked, and the time by the shared clock."""
-    found, now = store.find_lease(tx, lease.name, lock=True)
+def _lock(tx: Tx, lease: Lease) -> Lease:
+    found = store.lock_lease(tx, lease.name)
     if found is None or (found.holder, found.epoch) != (lease.holder, lease.epoch):
         raise LeaseLost(lease.name)
-    return found, now
+    return found
 
 
 def list_held_by_others(tx: Tx, names: Collection[str], holder: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from sublet.db import Tx
 from sublet.processes import store
 from sublet.processes.model import Process
 
-SEEN_EVERY_SECONDS = 10.0
+HEARTBEAT_SECONDS = 10.0
 """The interval between two heartbeats."""
 GONE_AFTER = timedelta(seconds=35)
 """A process that missed three heartbeats counts as gone."""
@@ -30,7 +30,7 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Heartbeat:
     """The result of a heartbeat: the other running processes, and how far this host's clock is ahead of the shared clock.
 
     `is_known` is False if this process was silent for so long that its row was deleted. It must announce itself again.
@@ -41,7 +41,7 @@ class Seen:
     is_known: bool
 
 
-def is_there(process: Process, now: datetime) -> bool:
+def is_running(process: Process, now: datetime) -> bool:
     """True if a heartbeat is recent. `seen_at` is in the future if the clock was set back since."""
     return abs(now - process.seen_at) <= GONE_AFTER
 
@@ -67,18 +67,18 @@ def list_running(tx: Tx) -> list[Process]:
     if not store.has_processes(tx):
         return []
     now = store.find_clock(tx)
-    return [each for each in store.list_processes(tx) if is_there(each, now)]
+    return [each for each in store.list_processes(tx) if is_running(each, now)]
 
 
-def see_process(tx: Tx, process_id: str) -> Seen:
+def record_heartbeat(tx: Tx, process_id: str) -> Heartbeat:
     """Store a heartbeat, and delete the processes that were silent for `FORGOTTEN_AFTER`."""
     now = store.find_clock(tx)
-    is_known = store.update_seen(tx, process_id, now)
+    is_known = store.update_seen_at(tx, process_id, now)
     found = store.list_processes(tx)
     if any(abs(now - each.seen_at) > FORGOTTEN_AFTER for each in found):
         store.delete_processes(tx, before=now - FORGOTTEN_AFTER, after=now + FORGOTTEN_AFTER)
-    others = tuple(each for each in found if each.id != process_id and is_there(each, now))
-    return Seen(others, tx.now - now, is_known)
+    others = tuple(each for each in found if each.id != process_id and is_running(each, now))
+    return Heartbeat(others, tx.now - now, is_known)
 
 
 def leave(tx: Tx, process_id: str, *, may_hold: bool = True) -> None:

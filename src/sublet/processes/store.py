@@ -4,13 +4,12 @@ Instants are by the shared clock: the database's on PostgreSQL, the transaction'
 """
 
 from collections.abc import Collection
+from dataclasses import asdict
 from datetime import datetime
 
 from sqlalchemy import (
     Column,
-    ColumnElement,
     Integer,
-    Select,
     String,
     Table,
     bindparam,
@@ -52,20 +51,10 @@ leases = Table(
 """Exclusive rights of one process until `expires_at`; `epoch` counts the holders, so that a former holder isn't taken for the current one."""
 
 
-# These statements run with each batch, or several times a second, so they are built once. `now()` would be the transaction's start,
-# and the transaction may have waited for a lock since.
+# `now()` would be the transaction's start, and the transaction may have waited for a lock since.
 _DATABASE_CLOCK = func.clock_timestamp(type_=Instant)
-_LEASE = tuple(leases.c[name] for name in Lease.__slots__)
-_THIS_LEASE = leases.c.name == bindparam("called")
-
-
-def _found(clock: ColumnElement[datetime]) -> Select[str, str, int, datetime, datetime]:
-    return select(*_LEASE, clock.label("clock")).where(_THIS_LEASE)
-
-
-_QUERIES = {"postgresql": _found(_DATABASE_CLOCK), "sqlite": _found(bindparam("now", type_=Instant))}
-_FOUND = {name: Prepared(query) for name, query in _QUERIES.items()}
-_LOCKED = {name: Prepared(query.with_for_update(key_share=True)) for name, query in _QUERIES.items()}
+_LEASES = select(*(leases.c[name] for name in Lease.__slots__))
+_LOCKED = Prepared(_LEASES.where(leases.c.name == bindparam("called")).with_for_update(key_share=True))
 
 
 def find_clock(tx: Tx) -> datetime:
@@ -75,39 +64,28 @@ def find_clock(tx: Tx) -> datetime:
     return tx.now
 
 
-def find_lease(tx: Tx, name: str, *, lock: bool = False) -> tuple[Lease | None, datetime]:
-    """Return a lease with its current or last holder, and the time by the shared clock. `lock` locks its row until the transaction ends."""
-    query = (_LOCKED if lock else _FOUND)[tx.connection.dialect.name]
-    row = query.one_or_none(tx, **_now(tx, called=name))
-    return (None, find_clock(tx)) if row is None else (Lease(*row[:4]), row[4])
+def find_lease(tx: Tx, name: str) -> tuple[Lease | None, datetime]:
+    """Return a lease with its current or last holder (None if it was never taken), and the time by the shared clock."""
+    row = tx.connection.execute(_LEASES.where(leases.c.name == name)).one_or_none()
+    return None if row is None else Lease(*row), find_clock(tx)
 
 
-def _now(tx: Tx, **values: object) -> dict[str, object]:
-    return values if tx.connection.dialect.name == "postgresql" else {**values, "now": tx.now}
-
-
-_INSERTED = {
-    "postgresql": postgresql.insert(leases).on_conflict_do_nothing().returning(leases.c.name),
-    "sqlite": sqlite.insert(leases).on_conflict_do_nothing().returning(leases.c.name),
-}
+def lock_lease(tx: Tx, name: str) -> Lease | None:
+    """Return a lease with its current or last holder, or None, and lock its row until the transaction ends."""
+    row = _LOCKED.one_or_none(tx, called=name)
+    return None if row is None else Lease(*row)
 
 
 def insert_lease(tx: Tx, lease: Lease) -> bool:
     """Store a new lease; False if another process was faster."""
-    row = {"name": lease.name, "holder": lease.holder, "epoch": lease.epoch, "expires_at": lease.expires_at}
-    return tx.connection.execute(_INSERTED[tx.connection.dialect.name], row).first() is not None
-
-
-_UPDATED = Prepared(
-    update(leases)
-    .where(_THIS_LEASE)
-    .values(holder=bindparam("by"), epoch=bindparam("counted"), expires_at=bindparam("until"))
-)
+    insert_into = postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert
+    added = insert_into(leases).values(**asdict(lease)).on_conflict_do_nothing().returning(leases.c.name)
+    return tx.connection.execute(added).first() is not None
 
 
 def update_lease(tx: Tx, lease: Lease) -> None:
     """Store a changed lease, whose row the caller has locked."""
-    _UPDATED.run(tx, called=lease.name, by=lease.holder, counted=lease.epoch, until=lease.expires_at)
+    tx.connection.execute(update(leases).where(leases.c.name == lease.name).values(**asdict(lease)))
 
 
 def end_leases(tx: Tx, now: datetime, *, holder: str | None = None) -> None:
@@ -117,17 +95,14 @@ def end_leases(tx: Tx, now: datetime, *, holder: str | None = None) -> None:
     tx.connection.execute(change if holder is None else change.where(leases.c.holder == holder))
 
 
-_NAMED = select(*_LEASE).where(leases.c.name.in_(bindparam("names", expanding=True)))
-
-
 def find_leases(tx: Tx, names: Collection[str]) -> list[Lease]:
     """Return the leases of these names, each with its current or last holder."""
-    return [Lease(*row) for row in tx.connection.execute(_NAMED, {"names": list(names)})]
+    return [Lease(*row) for row in tx.connection.execute(_LEASES.where(leases.c.name.in_(names)))]
 
 
 def list_leases(tx: Tx) -> list[Lease]:
     """Return all leases, each with its current or last holder, by name."""
-    return [Lease(*row) for row in tx.connection.execute(select(*_LEASE).order_by(leases.c.name))]
+    return [Lease(*row) for row in tx.connection.execute(_LEASES.order_by(leases.c.name))]
 
 
 _PROCESS = tuple(processes.c[name] for name in Process.__slots__)
@@ -146,12 +121,10 @@ def list_processes(tx: Tx) -> list[Process]:
 
 def insert_process(tx: Tx, process: Process) -> None:
     """Store a process."""
-    tx.connection.execute(
-        insert(processes).values({name: getattr(process, name) for name in Process.__slots__})
-    )
+    tx.connection.execute(insert(processes).values(**asdict(process)))
 
 
-def update_seen(tx: Tx, process_id: str, now: datetime) -> bool:
+def update_seen_at(tx: Tx, process_id: str, now: datetime) -> bool:
     """Store a heartbeat; False if the process is not in the table."""
     change = update(processes).where(processes.c.id == process_id).values(seen_at=now)
     return tx.connection.execute(change).rowcount > 0
@@ -164,6 +137,5 @@ def delete_process(tx: Tx, process_id: str) -> None:
 
 def delete_processes(tx: Tx, *, before: datetime, after: datetime) -> None:
     """Delete the processes last seen before one instant or after another."""
-    tx.connection.execute(
-        delete(processes).where((processes.c.seen_at < before) | (processes.c.seen_at > after))
-    )
+    silent = (processes.c.seen_at < before) | (processes.c.seen_at > after)
+    tx.connection.execute(delete(processes).where(silent))

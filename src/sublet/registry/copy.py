@@ -1,59 +1,18 @@
 """Copy a whole registry from one database into another in one transaction, which commits only after a check of the copy."""
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from sublet.counted import counted
 from sublet.db import Tx
+from sublet.doctor.checks import check_copy
 from sublet.doctor.model import Violation
 from sublet.errors import Conflict, Unavailable
 from sublet.migrations import take_advisory_lock, upgrade_within
 from sublet.processes.processes import list_running
 from sublet.registry import copy_store
+from sublet.registry.copy_store import TableDigest
 from sublet.schema_revision import find_revision, known_revisions, needed_revision
 from sublet.sqlite_file import sqlite_path
-
-_ENCODER = msgspec.json.Encoder(order="deterministic")
-
-
-@dataclass(frozen=True, slots=True)
-class TableDigest:
-    """The number of rows of a table, and the SHA-256 of all of them in hexadecimal."""
-
-    table: str
-    rows: int
-    digest: str
-
-
-class Digest:
-    """Computes the digest of a table's rows while they pass through, in the byte order of the primary key.
-
-    A row is one line of JSON: an array of the columns' values in the order of the schema. Instants are RFC 3339 in UTC with
-    microseconds, and the members of objects are sorted, so that the digest is the same for both databases.
-    """
-
-    def __init__(self, table: str, columns: Sequence[str]) -> None:
-        self._table = str(table)  # SQLAlchemy's names are a subclass of str
-        self._rows = 0
-        self._hash = hashlib.sha256(_ENCODER.encode([str(each) for each in (table, *columns)]) + b"\n")
-
-    def pass_through(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield each row unchanged."""
-        for row in rows:
-            self._hash.update(_ENCODER.encode(row) + b"\n")
-            self._rows += 1
-            yield row
-
-    def result(self) -> TableDigest:
-        """Return the digest of the rows that passed through."""
-        return TableDigest(self._table, self._rows, self._hash.hexdigest())
-
-
-Check = Callable[[Tx], list[Violation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +24,8 @@ class Copied:
     already: bool
 
 
-def copy_registry(source: str, target: str, check: Check, *, force: bool = False) -> Copied:
-    """Copy the registry at one address to another, in one transaction of the target. `check` is the doctor's.
+def copy_registry(source: str, target: str, *, free_quota: int, force: bool = False) -> Copied:
+    """Copy the registry at one address to another, in one transaction of the target. `free_quota` is the setting.
 
     The source is read in one state: on SQLite this holds the lock of the serving process and that of writers; on PostgreSQL
     it reads one snapshot (REPEATABLE READ), and no process of the service may run. The target is created, or must be an
@@ -92,60 +51,36 @@ def copy_registry(source: str, target: str, check: Check, *, force: bool = False
         if filled is not None:
             return _compare(reading, writing, filled)
         copy_store.delete_seeds(writing)
-        ours = [_copy(reading, writing, name) for name in _names()]
-        copy_store.set_last_ids(writing, copy_store.find_last_ids(reading))
+        ours = copy_store.copy_tables(reading, writing)
+        copy_store.copy_last_ids(reading, writing)
         copy_store.analyze(writing)
-        _refuse_different(ours, _digests(writing))
-        violations = check(writing)
-        if violations and not force:
-            first = violations[0]
+        for sent, stored in _differing(ours, copy_store.list_digests(writing)):
             raise Conflict(
-                f"The registry breaks {counted(len(violations), 'invariant')}, the first {first.invariant} at {first.object_type} "
-                f"{first.object_id}: {first.message}. Nothing was copied. Give --force to copy it as it is."
+                f"{sent.table} differs after the copy: {sent.rows} rows with the digest {sent.digest[:12]} were sent, "
+                f"{stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try again, and report it if it fails again."
+            )
+        violations = check_copy(writing, free_quota=free_quota)
+        if violations and not force:
+            raise Conflict(
+                f"The registry breaks {counted(len(violations), 'invariant')}. The first is {violations[0]}. Nothing was "
+                "copied. Give --force to copy it as it is."
             )
         return Copied(tuple(ours), violations, already=False)
 
 
-def _names() -> list[str]:
-    return [table.name for table in copy_store.list_copied()]
-
-
-def _copy(reading: Tx, writing: Tx, name: str) -> TableDigest:
-    table = next(each for each in copy_store.list_copied() if each.name == name)
-    digest = Digest(name, [column.name for column in table.columns])
-    copy_store.add_rows(writing, table, digest.pass_through(copy_store.read_rows(reading, table)))
-    return digest.result()
-
-
-def _digests(tx: Tx) -> list[TableDigest]:
-    found = []
-    for table in copy_store.list_copied():
-        digest = Digest(table.name, [column.name for column in table.columns])
-        for _ in digest.pass_through(copy_store.read_rows(tx, table)):
-            pass
-        found.append(digest.result())
-    return found
-
-
 def _compare(reading: Tx, writing: Tx, filled: str) -> Copied:
-    ours, theirs = _digests(reading), _digests(writing)
-    if different := _list_different(ours, theirs):
-        one, other = different[0]
+    ours = copy_store.list_digests(reading)
+    if differing := _differing(ours, copy_store.list_digests(writing)):
+        one, other = differing[0]
         raise Conflict(
-            f"The target has another registry: there are rows in {filled}, and {len(different)} tables differ, the first "
-            f"{one.table}: {one.rows} rows here, {other.rows} there. Nothing was changed. Name an empty database, or drop "
-            "that one first."
+            f"The target has another registry: there are rows in {filled}, and {one.table} has {one.rows} rows in the source, "
+            f"{other.rows} in the target, which differ. Nothing was changed. Name an empty database, or drop that one first."
         )
     return Copied(tuple(ours), [], already=True)
 
 
-def _refuse_different(ours: list[TableDigest], theirs: list[TableDigest]) -> None:
-    if different := _list_different(ours, theirs):
-        one, other = different[0]
-        raise Conflict(
-            f"{one.table} differs after the copy: {one.rows} rows with the digest {one.digest[:12]} were sent, {other.rows} with "
-            f"{other.digest[:12]} are there. Nothing was copied. Try again, and report it if it stays so."
-        )
+def _differing(ours: list[TableDigest], theirs: list[TableDigest]) -> list[tuple[TableDigest, TableDigest]]:
+    return [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
 
 
 def _refuse_other_schema(tx: Tx, side: str) -> None:
@@ -175,10 +110,3 @@ def _prepare_target(writing: Tx) -> None:
     copy_store.prepare_reading(writing)
     _refuse_served(writing, "target")
     copy_store.lock_tables(writing)
-
-
-def _list_different(
-    ours: Iterable[TableDigest], theirs: Iterable[TableDigest]
-) -> list[tuple[TableDigest, TableDigest]]:
-    """Return the digests of both sides for each table that is not the same."""
-    return [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]

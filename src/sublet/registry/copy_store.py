@@ -1,13 +1,16 @@
 """All SQL of copying a registry: one transaction on each side, and tables as streams from one to the other."""
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 from sqlalchemy import JSON, Engine, String, Table, collate, delete, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
@@ -26,11 +29,11 @@ import sublet.subdomains.delegation_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep.store
 import sublet.tickets.store  # noqa: F401
-from sublet.db import Tx, utc_now
-from sublet.errors import Conflict, Refusal, Unavailable
-from sublet.schema import metadata
+from sublet.db import Tx, is_damage, utc_now
+from sublet.errors import Conflict, Unavailable
+from sublet.schema import find_last_id, list_numbered, metadata
 from sublet.schema_revision import open_engine
-from sublet.sqlite_file import BESIDE, serve_lock
+from sublet.sqlite_file import BESIDE, create_private, serve_lock
 
 NOT_COPIED = ("processes", "leases", "rate_windows", "commit_marks", "schema_compatible_with")
 """The tables that belong to a database and its processes, not to the registry.
@@ -42,6 +45,41 @@ schema, as its revision does, and is written with it.
 SEEDS = ("clockwork", "forecasts", "ledger_accounts")
 """Tables in which an empty registry may have rows, from its migrations or from a service that ran without any names."""
 ROWS_AT_ONCE = 1000
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class TableDigest:
+    """The number of rows of a table, and the SHA-256 of all of them in hexadecimal."""
+
+    table: str
+    rows: int
+    digest: str
+
+
+class Digest:
+    """Computes the digest of a table's rows while they pass through, in the byte order of the primary key.
+
+    A row is one line of JSON: an array of the columns' values in the order of the schema. Instants are RFC 3339 in UTC with
+    microseconds, and the members of objects are sorted, so that the digest is the same for both databases.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = str(table.name)  # SQLAlchemy's names are a subclass of str
+        self._rows = 0
+        names = [self._table, *(str(column.name) for column in table.columns)]
+        self._hash = hashlib.sha256(_ENCODER.encode(names) + b"\n")
+
+    def pass_through(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Yield each row unchanged."""
+        for row in rows:
+            self._hash.update(_ENCODER.encode(row) + b"\n")
+            self._rows += 1
+            yield row
+
+    def result(self) -> TableDigest:
+        """Return the digest of the rows that passed through."""
+        return TableDigest(self._table, self._rows, self._hash.hexdigest())
 
 
 @contextmanager
@@ -57,15 +95,13 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
     options = (
         {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         if path is None
-        else {"sublet_begin": "BEGIN IMMEDIATE"}
+        else {"begin_immediate": True}
     )
     try:
-        with _lock(path):
-            try:
+        with serve_lock(path):
+            with _refusing_errors("Opening the source"):
                 connection = engine.execution_options(**options).connect()
                 connection.begin()
-            except DBAPIError as error:
-                raise _as_refusal("Opening the source", error) from error
             with connection:  # rolls back at the end
                 yield Tx(connection, utc_now())
     finally:
@@ -81,12 +117,13 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
     """
     engine = open_engine(url)
     try:
-        with _lock(path), _removed_unless_done(path, engine):
-            try:
-                with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
-                    yield Tx(connection, utc_now())
-            except DBAPIError as error:
-                raise _as_refusal("Writing the target", error) from error
+        with (
+            serve_lock(path),
+            _removed_unless_done(path, engine),
+            _refusing_errors("Writing the target"),
+            engine.execution_options(begin_immediate=True).begin() as connection,
+        ):
+            yield Tx(connection, utc_now())
     finally:
         engine.dispose()
 
@@ -95,6 +132,8 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
 def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
     """Remove a file that does not exist yet if writing it fails. Its lock is held, so no other process created it."""
     is_new = path is not None and not path.exists()
+    if path is not None:
+        create_private(path)
     try:
         yield
     except BaseException:
@@ -103,10 +142,6 @@ def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
             for suffix in ("", *BESIDE, ".serve-lock"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         raise
-
-
-def _lock(path: Path | None) -> AbstractContextManager[None]:
-    return nullcontext() if path is None else serve_lock(path)
 
 
 def list_copied() -> list[Table]:
@@ -141,6 +176,27 @@ def add_rows(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
         names, remaining = [column.name for column in table.columns], iter(rows)
         while part := list(islice(remaining, ROWS_AT_ONCE)):
             tx.connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in part])
+
+
+def copy_tables(reading: Tx, writing: Tx) -> list[TableDigest]:
+    """Copy all rows from one registry to the other, and return the digests of what was sent."""
+    found = []
+    for table in list_copied():
+        digest = Digest(table)
+        add_rows(writing, table, digest.pass_through(read_rows(reading, table)))
+        found.append(digest.result())
+    return found
+
+
+def list_digests(tx: Tx) -> list[TableDigest]:
+    """Return the digest of each table."""
+    found = []
+    for table in list_copied():
+        digest = Digest(table)
+        for _ in digest.pass_through(read_rows(tx, table)):
+            pass
+        found.append(digest.result())
+    return found
 
 
 def _copy_in(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -202,36 +258,23 @@ def lock_tables(tx: Tx) -> None:
             tx.connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
-def find_last_ids(tx: Tx) -> dict[str, int]:
-    """Return the last id that the database gave, by table, for the tables that never give an id twice."""
-    found = {}
-    for table in list_numbered():
-        if tx.connection.dialect.name == "postgresql":
-            name = tx.connection.execute(_sequence(table)).scalar_one()
-            last, given = tx.connection.execute(text(f"SELECT last_value, is_called FROM {name}")).one()  # noqa: S608 - our own names
-            found[table.name] = last if given else 0
-        else:
-            query = text("SELECT seq FROM sqlite_sequence WHERE name = :name").bindparams(name=table.name)
-            found[table.name] = tx.connection.execute(query).scalar_one_or_none() or 0
-    return found
-
-
-def set_last_ids(tx: Tx, last: dict[str, int]) -> None:
-    """Make the next id of each table higher than all that were given."""
-    for table in list_numbered():
-        highest = tx.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
-        number = max(highest, last.get(table.name, 0))
+def copy_last_ids(reading: Tx, writing: Tx) -> None:
+    """Make the next id of each table higher than all that were assigned in the source."""
+    for table in list_sequences():
+        highest = writing.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
+        number = max(highest, find_last_id(reading.connection, table))
         if not number:
             continue
-        if tx.connection.dialect.name == "postgresql":
-            name = tx.connection.execute(_sequence(table)).scalar_one()
-            tx.connection.execute(text("SELECT setval(:name, :number)").bindparams(name=name, number=number))
+        values = {"name": table.name, "number": number}
+        if writing.connection.dialect.name == "postgresql":
+            statements = ["SELECT setval(pg_get_serial_sequence(:name, 'id'), :number)"]
         else:
-            given = {"name": table.name, "number": number}
-            tx.connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), given)
-            tx.connection.execute(
-                text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), given
-            )
+            statements = [
+                "DELETE FROM sqlite_sequence WHERE name = :name",
+                "INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)",
+            ]
+        for statement in statements:
+            writing.connection.execute(text(statement), values)
 
 
 def analyze(tx: Tx) -> None:
@@ -239,20 +282,14 @@ def analyze(tx: Tx) -> None:
     tx.connection.execute(text("ANALYZE"))
 
 
-def list_numbered() -> list[Table]:
-    """Return the tables whose ids the database gives."""
-    return [table for table in list_copied() if table.dialect_options["sqlite"]["autoincrement"]] + [
-        metadata.tables["zone_records"]
-    ]
-
-
-def _sequence(table: Table) -> Any:
-    return text("SELECT pg_get_serial_sequence(:name, 'id')").bindparams(name=table.name)
+def list_sequences() -> list[Table]:
+    """Return the tables for whose ids PostgreSQL has a sequence."""
+    return [*list_numbered(), metadata.tables["zone_records"]]
 
 
 @contextmanager
-def _refusing_errors(doing: str) -> Iterator[None]:
-    """Turn errors of a database into refusals.
+def _refusing_errors(action: str) -> Iterator[None]:
+    """Turn errors of a database during `action` into refusals.
 
     Raises:
         Conflict: it can't store a value of the other database.
@@ -261,15 +298,14 @@ def _refusing_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, psycopg.Error, sqlite3.Error) as error:
-        raise _as_refusal(doing, error) from error
-
-
-def _as_refusal(doing: str, error: Exception) -> Refusal:
-    """Return the refusal for an error of either database while `doing` something."""
-    original = error.orig if isinstance(error, DBAPIError) else error
-    sentence = " ".join(str(original).split())
-    if isinstance(original, psycopg.DataError | sqlite3.IntegrityError | psycopg.IntegrityError):
-        return Conflict(
-            f"{doing}: a row does not fit: {sentence}. Nothing was copied. Check the database, then try again."
+        original = error.orig if isinstance(error, DBAPIError) else error
+        refused = isinstance(original, psycopg.DataError | sqlite3.IntegrityError | psycopg.IntegrityError)
+        problem = "a row does not fit: " if refused else ""
+        is_damaged = not refused and is_damage(original)
+        advice = (
+            "Restore a backup of it (`sublet restore`)."
+            if is_damaged
+            else "Check the database, then try again."
         )
-    return Unavailable(f"{doing}: {sentence}. Nothing was copied. Check the database, then try again.")
+        sentence = f"{action}: {problem}{' '.join(str(original).split())}. Nothing was copied. {advice}"
+        raise (Conflict if refused else Unavailable)(sentence) from error

@@ -17,13 +17,14 @@ from sublet.errors import Unavailable
 from sublet.processes.model import Process
 from sublet.processes.processes import (
     CLOCKS_APART_MAX,
-    SEEN_EVERY_SECONDS,
+    HEARTBEAT_SECONDS,
     Announce,
     announce,
     leave,
-    see_process,
+    record_heartbeat,
 )
 from sublet.schema_revision import hold_schema, needed_revision
+from sublet.service.event_loop import running
 
 WORKING = frozenset({"serve", "worker"})
 """The roles that publish, sweep and send mail. Only they hold leases."""
@@ -58,13 +59,11 @@ async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIte
     command = Announce(str(uuid.uuid4()), role, socket.gethostname(), os.getpid(), version, needed_revision())
     presence = Presence(command.id)
     await db.write(_announce_on_schema, command, alone=alone)
-    await _see(db, presence, command)
-    seeing = asyncio.create_task(_see_again(db, presence, command))
+    await _send_heartbeat(db, presence, command)
     try:
-        yield presence
+        async with running(_send_heartbeats(db, presence, command)):
+            yield presence
     finally:
-        seeing.cancel()
-        await asyncio.gather(seeing, return_exceptions=True)
         await _leave(db, command)
 
 
@@ -85,22 +84,22 @@ async def _leave(db: Database, command: Announce) -> None:
         log.exception("leave_fault")
 
 
-async def _see_again(db: Database, presence: Presence, command: Announce) -> None:
+async def _send_heartbeats(db: Database, presence: Presence, command: Announce) -> None:
     while True:
-        await asyncio.sleep(SEEN_EVERY_SECONDS)
+        await asyncio.sleep(HEARTBEAT_SECONDS)
         try:
-            await _see(db, presence, command)
+            await _send_heartbeat(db, presence, command)
         except Unavailable:
             pass  # already logged; the next heartbeat tries again
         except Exception:
             log.exception("heartbeat_fault")
 
 
-async def _see(db: Database, presence: Presence, command: Announce) -> None:
-    seen = await db.write(see_process, presence.id)
-    if not seen.is_known:
+async def _send_heartbeat(db: Database, presence: Presence, command: Announce) -> None:
+    heartbeat = await db.write(record_heartbeat, presence.id)
+    if not heartbeat.is_known:
         await db.write(announce, command)
     was_apart = abs(presence.clock_ahead) > CLOCKS_APART_MAX
-    presence.others, presence.clock_ahead = seen.others, seen.clock_ahead
-    if abs(seen.clock_ahead) > CLOCKS_APART_MAX and not was_apart:
-        log.error("clock_differs", ahead_seconds=round(seen.clock_ahead.total_seconds()))
+    presence.others, presence.clock_ahead = heartbeat.others, heartbeat.clock_ahead
+    if abs(heartbeat.clock_ahead) > CLOCKS_APART_MAX and not was_apart:
+        log.error("clock_differs", ahead_seconds=round(heartbeat.clock_ahead.total_seconds()))

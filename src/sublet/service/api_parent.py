@@ -5,8 +5,8 @@ import signal
 import socket
 import sys
 import tempfile
-from asyncio.subprocess import Process
 from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -42,64 +42,47 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
         closing(api_socket(settings, listens=False)) as listening,
         tempfile.TemporaryDirectory(prefix="sublet-api-") as folder,
     ):
-        starter = _Starter(listening, folder, config)
+        start = partial(_start_child, listening, folder, config, set())
 
         def ready() -> None:
             log.info("serving", http=origin_of(listening) + BASE_PATH, processes=processes)
             notify("READY=1")
 
-        await supervise(starter.start, processes, stop, replace, ready, listening.close)
+        await supervise(start, processes, stop, replace, ready, listening.close)
     log.info("stopped")
 
 
-class _Starter:
-    """Starts API processes. Each gets the lowest place that no living process has; its metrics files are named by it."""
+async def _start_child(
+    listening: socket.socket, metrics_folder: str, config: Path | None, places: set[int]
+) -> Child:
+    """Start a child process at the lowest place that no living child has, and add the place to `places`.
 
-    def __init__(self, listening: socket.socket, metrics_folder: str, config: Path | None) -> None:
-        self._listening = listening
-        self._metrics_folder = metrics_folder
-        self._config = config
-        self._taken: set[int] = set()
+    A child's metrics files are named by its place, so their number doesn't grow with each restart.
 
-    async def start(self) -> Child:
-        """Start a process.
-
-        Raises:
-            OSError: the system can't start one.
-        """
-        # The lowest free place, so that the number of metrics files doesn't grow with each restart.
-        place = next(number for number in count() if number not in self._taken)
-        self._taken.add(place)
-        try:
-            process, channel = await self._start_at(place)
-        except OSError:
-            self._taken.discard(place)
-            raise
-        return Child(process, channel, lambda: self._taken.discard(place))
-
-    async def _start_at(self, place: int) -> tuple[Process, socket.socket]:
-        if self._listening.fileno() < 0:
-            raise OSError("the socket is closed, because the parent is stopping")
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        handed = HandedDown(
-            listening_fd=self._listening.fileno(),
-            channel_fd=theirs.fileno(),
-            metrics_folder=self._metrics_folder,
-            place=place,
-            config=str(self._config) if self._config else None,
-        )
-        try:
+    Raises:
+        OSError: the system can't start a process.
+    """
+    if listening.fileno() < 0:
+        raise OSError("the socket is closed, because the parent is stopping")
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    place = next(number for number in count() if number not in places)
+    handed = HandedDown(
+        listening_fd=listening.fileno(),
+        channel_fd=theirs.fileno(),
+        metrics_folder=metrics_folder,
+        place=place,
+        config=str(config) if config else None,
+    )
+    command = [sys.executable, "-m", "sublet.service.api_process", msgspec.json.encode(handed).decode()]
+    places.add(place)
+    try:
+        with theirs:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "sublet.service.api_process",
-                msgspec.json.encode(handed).decode(),
-                pass_fds=(handed.listening_fd, handed.channel_fd),
+                *command, pass_fds=(handed.listening_fd, handed.channel_fd)
             )
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return process, ours
+    except OSError:
+        ours.close()
+        places.discard(place)
+        raise
+    return Child(process, ours, lambda: places.discard(place))

@@ -4,6 +4,7 @@ import asyncio
 import resource
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -133,19 +134,15 @@ async def _flush(context: Context) -> None:
 
 
 def allow_connections(wanted: int) -> int:
-    """Raise the limit of open files for `wanted` connections, and return how many connections it allows, at least one.
+    """Raise the limit of open files as far as allowed, and return how many of the `wanted` connections it permits, at least one.
 
     The default limit (usually 1,024) is often lower than what the process may set.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + SPARE_DESCRIPTORS
-    if soft == resource.RLIM_INFINITY or needed <= soft:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError):  # a unit's filter of system calls may forbid it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY or descriptors >= wanted + SPARE_DESCRIPTORS:
         return wanted
-    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    except OSError:  # a unit's filter of system calls may forbid it
-        allowed = soft
-    if allowed < needed:
-        log.warning("few_descriptors", connections_wanted=wanted, descriptors=allowed)
-    return max(1, min(wanted, allowed - SPARE_DESCRIPTORS))
+    log.warning("few_descriptors", connections_wanted=wanted, descriptors=descriptors)
+    return max(1, descriptors - SPARE_DESCRIPTORS)

@@ -13,10 +13,9 @@ import msgspec
 import structlog
 
 from sublet.config import Settings, SettingsError, load_settings
-from sublet.errors import Refusal
+from sublet.errors import UNAVAILABLE, USAGE, Refusal
 from sublet.http.observe import Metrics, share_counts
 from sublet.service.event_loop import run_event_loop
-from sublet.service.exit_codes import UNAVAILABLE, USAGE
 from sublet.service.logs import configure_logs
 from sublet.service.roles import run_api_process
 from sublet.service.supervisor import READY
@@ -44,9 +43,8 @@ async def _serve(settings: Settings, handed: HandedDown) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(
-        signal.SIGHUP, lambda: None
-    )  # a closing terminal sends it to all; the parent decides
+    # A closing terminal sends SIGHUP to all processes; only the parent handles it.
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
 
     def parent_ended() -> None:
         loop.remove_reader(channel)

@@ -12,7 +12,7 @@ from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
 from sublet.http.observe import Metrics
-from sublet.platform_domains.view_zone import view_zones
+from sublet.subdomains.view_zone import view_zones
 
 
 @asynccontextmanager
@@ -30,10 +30,16 @@ async def name_server_running(
         "sublet_dns_answers", "Queries answered, by response code.", ("rcode",), registry=metrics.registry
     )
 
+    limited = Counter(
+        "sublet_dns_limited", "Responses over UDP truncated by the limit.", registry=metrics.registry
+    )
+
     async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
         return await db.read(view_zones, names, addresses)
 
-    server = NameServer(read_zones, on_answer=lambda rcode: answered.labels(rcode).inc())
+    server = NameServer(
+        read_zones, on_answer=lambda rcode: answered.labels(rcode).inc(), on_limited=limited.inc
+    )
     try:
         port = await server.start(host, port)
     except OSError as error:

@@ -24,6 +24,7 @@ def configure_logs(settings: Settings) -> None:
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        remove_empty_fields,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -46,6 +47,11 @@ def _renderers(log_format: str) -> list[Processor]:
         # Other formatters of exceptions print local variables, which may be tokens.
         return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     return [structlog.processors.format_exc_info, render_text]
+
+
+def remove_empty_fields(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Return an event without the fields that are None."""
+    return {name: value for name, value in event.items() if value is not None}
 
 
 def render_text(_logger: object, _method: str, event: EventDict) -> str:

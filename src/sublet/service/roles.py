@@ -2,14 +2,16 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 
 import structlog
 
 from sublet.config import Settings, SettingsError
-from sublet.db import Clock, Database, open_database, utc_now
+from sublet.db import Clock, Database, SqliteDatabase, open_database, utc_now
+from sublet.errors import FilesChanged
 from sublet.http.app import Status, build_status_app
 from sublet.http.observe import Metrics
 from sublet.http.serve import serve_http
@@ -17,13 +19,18 @@ from sublet.schema_revision import refuse_unusable_database
 from sublet.service.announced import Presence, announced
 from sublet.service.api_part import api_socket, http_socket, origin_of, serve_api, shown
 from sublet.service.dns_part import built_in_addresses, name_server_running
+from sublet.service.event_loop import running
 from sublet.service.systemd import notify
 from sublet.service.worker_part import mail_transport, worker_running
 from sublet.sqlite_file import serve_lock, sqlite_path
-from sublet.worker.clockwork import Monotonic, monotonic_seconds
+from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
 
 STATEMENT_SECONDS = 30
 """The timeout of one statement on PostgreSQL."""
+FILES_CHANGED_SECONDS = 10.0
+"""How long a service whose SQLite files were changed goes on without writing: they may come back."""
+FILES_CHECK_SECONDS = 0.5
+QUICK_CHECK_SECONDS = 86_400.0
 log = structlog.get_logger()
 
 
@@ -49,11 +56,13 @@ async def run_service(
         SettingsError: as `mail_transport`.
         Unavailable: the database can't be opened, isn't initialised, has another version, or is already served; or an address
             can't be used.
+        FilesChanged: the files of the SQLite database were changed, and stayed so for `FILES_CHANGED_SECONDS`.
     """
     transport = mail_transport(settings)
     metrics = Metrics()
     async with (
         _opened(settings, "serve", clock) as (db, presence),
+        _stopped_without_files(db, stop),
         name_server_running(settings, db, metrics) as dns,
     ):
         built_in = built_in_addresses(settings, dns)
@@ -64,9 +73,7 @@ async def run_service(
             notify("READY=1")
 
         with closing(api_socket(settings)) as listening:
-            async with worker_running(
-                settings, db, metrics, transport, built_in, monotonic, presence
-            ) as runs:
+            async with worker_running(settings, db, metrics, transport, monotonic, presence) as runs:
                 await serve_api(
                     settings,
                     db,
@@ -119,18 +126,18 @@ async def run_worker(
     """Run only the worker until `stop` is set.
 
     Raises:
-        SettingsError: as `refuse_sqlite`, `mail_transport` and `built_in_addresses`.
+        SettingsError: as `refuse_sqlite` and `mail_transport`.
         Unavailable: as `refuse_unusable_database`; or the database can't be opened, or the address in
             `worker_status_listen` can't be used.
     """
     refuse_sqlite(settings, "worker")
-    transport, built_in = mail_transport(settings), built_in_addresses(settings)
+    transport = mail_transport(settings)
     metrics = Metrics()
     readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
     async with (
         _opened(settings, "worker", clock) as (db, presence),
         _status_served(settings, "worker_status_listen", Status(db, metrics, stop, readiness)) as status,
-        worker_running(settings, db, metrics, transport, built_in, monotonic, presence) as runs,
+        worker_running(settings, db, metrics, transport, monotonic, presence) as runs,
     ):
         readiness["worker"] = runs
         log.info("serving", status=status)
@@ -175,7 +182,8 @@ async def _opened(
 ) -> AsyncIterator[tuple[Database, Presence]]:
     """Open the database and announce the process, until the block ends. Every serving process starts here."""
     refuse_unusable_database(settings.database_url)
-    with _only_one(settings.database_url):
+    path = sqlite_path(settings.database_url)
+    with serve_lock(path):
         db = open_database(
             settings.database_url,
             clock,
@@ -183,15 +191,48 @@ async def _opened(
             statement_seconds=STATEMENT_SECONDS,
         )
         try:
-            async with announced(db, role, alone=sqlite_path(settings.database_url) is not None) as presence:
+            async with announced(db, role, alone=path is not None) as presence:
                 yield db, presence
         finally:
             await db.close()
 
 
-def _only_one(database_url: str) -> AbstractContextManager[None]:
-    path = sqlite_path(database_url)
-    return nullcontext() if path is None else serve_lock(path)
+@asynccontextmanager
+async def _stopped_without_files(db: Database, stop: asyncio.Event) -> AsyncIterator[None]:
+    """Check an SQLite database at the start and daily, and set `stop` when its files stay changed.
+
+    Raises:
+        FilesChanged: that was the reason to stop.
+    """
+    if not isinstance(db, SqliteDatabase):
+        yield
+        return
+    ended: list[str] = []
+    async with running(_check_daily(db), _stop_without_files(db, stop, ended)):
+        yield
+    if ended:
+        raise FilesChanged(ended[0])
+
+
+async def _stop_without_files(db: Database, stop: asyncio.Event, ended: list[str]) -> None:
+    changed_at: float | None = None
+    while True:
+        await asyncio.sleep(FILES_CHECK_SECONDS)
+        problem = db.problem()
+        if problem is None or not problem.ends:
+            changed_at = None
+            continue
+        changed_at = changed_at or time.monotonic()
+        if time.monotonic() >= changed_at + FILES_CHANGED_SECONDS:
+            ended.append(problem.message)
+            stop.set()
+            return
+
+
+async def _check_daily(db: SqliteDatabase) -> None:
+    while True:
+        await db.quick_check()
+        await asyncio.sleep(QUICK_CHECK_SECONDS)
 
 
 @asynccontextmanager

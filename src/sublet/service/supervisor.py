@@ -1,7 +1,7 @@
 """Supervise the processes of `sublet api`: restart those that exit, and replace all without refusing a client.
 
-The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the socket's
-queue. When it stops, it closes the socket before the processes end; otherwise clients in the queue would wait in vain.
+The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the
+socket's queue. When it stops, it closes the socket before the processes end; otherwise clients in the queue would get no answer.
 """
 
 import asyncio
@@ -17,9 +17,8 @@ READY = b"ready"
 """What a child sends over its channel once it serves. The parent sends nothing; it closes the channel when it ends."""
 READY_SECONDS = 60.0
 """The timeout for new processes to become ready. After it the old processes stay."""
-STEADY_SECONDS = 10.0
-"""A process that exits sooner than this is restarted after a pause, which doubles each time."""
-PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.5, 30.0
+PAUSE_SECONDS = 1.0
+"""How long the parent waits before it restarts a process that exited."""
 END_SECONDS = 30.0
 """The time from SIGTERM to SIGKILL. It is longer than a process takes to drain."""
 
@@ -34,7 +33,7 @@ class Child:
     channel: socket.socket
     forget: Callable[[], None]
 
-    async def says_ready(self) -> bool:
+    async def is_ready(self) -> bool:
         """Wait until the process is ready; False if it exits before."""
         with contextlib.suppress(ConnectionError):
             return await asyncio.get_running_loop().sock_recv(self.channel, len(READY)) == READY
@@ -65,9 +64,7 @@ class Generation:
 
     async def _keep(self, number: int) -> None:
         """Start a process, and restart it when it exits."""
-        quick_deaths = 0
         while not self._ending.is_set():
-            began = asyncio.get_running_loop().time()
             try:
                 child = await self._start()
             except OSError as error:
@@ -79,40 +76,31 @@ class Generation:
                 return
             if number in self._unready:
                 self.failed.set()
-            lived_seconds = asyncio.get_running_loop().time() - began
-            quick_deaths = quick_deaths + 1 if lived_seconds < STEADY_SECONDS else 0
-            pause_seconds = (
-                min(PAUSE_SECONDS * 2 ** (quick_deaths - 1), PAUSE_MAX_SECONDS) if quick_deaths else 0.0
-            )
-            log.error("api_process_died", pid=pid, exit_code=code, again_in_seconds=pause_seconds)
+            log.error("api_process_died", pid=pid, exit_code=code, again_in_seconds=PAUSE_SECONDS)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_seconds):
-                    await self._ending.wait()
+                await asyncio.wait_for(self._ending.wait(), PAUSE_SECONDS)
 
     async def _attend(self, number: int, child: Child) -> int:
         """Wait until a process exits, or end it once `end` is called; return its exit code."""
         exited = asyncio.create_task(child.process.wait())
-        told = asyncio.create_task(self._ending.wait())
-        saying = asyncio.create_task(child.says_ready())
+        ending = asyncio.create_task(self._ending.wait())
+        ready = asyncio.create_task(child.is_ready())
         try:
-            await asyncio.wait({exited, told, saying}, return_when=asyncio.FIRST_COMPLETED)
-            if saying.done() and saying.result():
-                self._note_ready(number)
-            await asyncio.wait({exited, told}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({exited, ending, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done() and ready.result():
+                self._unready.discard(number)
+                if not self._unready:
+                    self.ready.set()
+            await asyncio.wait({exited, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not exited.done():
                 await _end(child.process, exited)
             return exited.result()
         finally:
-            for task in (told, saying):
+            for task in (ending, ready):
                 task.cancel()
-            await asyncio.gather(told, saying, return_exceptions=True)
+            await asyncio.gather(ending, ready, return_exceptions=True)
             child.channel.close()
             child.forget()
-
-    def _note_ready(self, number: int) -> None:
-        self._unready.discard(number)
-        if not self._unready:
-            self.ready.set()
 
 
 async def _end(process: Process, exited: "asyncio.Task[int]") -> None:

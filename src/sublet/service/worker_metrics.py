@@ -1,163 +1,133 @@
 """The worker's metrics for `/metrics`: counters since the process started, and the last known state of zones and name servers.
 
-A scrape reads values in memory; it asks neither the database nor a name server.
+A scrape reads values in memory; it asks neither the database nor a name server. docs/operating/monitoring.md explains each.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from sublet.dns.primary import CAUSES
-from sublet.worker.clockwork import Clockwork
-from sublet.worker.mailer import Mailer
-from sublet.worker.publisher import Publisher
-from sublet.worker.server_watch import SECONDARY, ServerWatch
-from sublet.worker.zone_keeper import ZoneKeeper
-from sublet.worker.zone_watch import ZoneWatch
+from sublet.mail.mailer import Mailer
+from sublet.primaries.primary import CAUSES
+from sublet.primaries.publisher import Publisher
+from sublet.primaries.server_watch import SECONDARY, ServerWatch
+from sublet.primaries.zone_keeper import ZoneKeeper
+from sublet.primaries.zone_watch import ZoneWatch
+from sublet.subdomains.sweep.clockwork import Clockwork
 
 PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """In seconds: from the fastest publication on a primary to a long outage."""
+DRIFT = ("missing", "different", "orphaned")
 
 
+@dataclass(frozen=True, eq=False)
 class WorkerMetrics(Collector):
-    """Metrics of publisher, clockwork and mailer."""
+    """The metrics of a worker's parts."""
 
-    def __init__(self, publisher: Publisher, clockwork: Clockwork, mailer: Mailer) -> None:
-        self._publisher = publisher
-        self._clockwork = clockwork
-        self._mailer = mailer
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; docs/operating/monitoring.md explains them."""
-        outcomes = {outcome: self._publisher.outcomes[outcome] for outcome in ("published", "failed")}
-        yield _counter("sublet_published_names", "Publications, by outcome.", "outcome", outcomes)
-        yield _counter(
-            "sublet_swept_names",
-            "Steps that time took of names, by milestone.",
-            "milestone",
-            self._clockwork.done,
-        )
-        yield GaugeMetricFamily(
-            "sublet_sweep_stopped",
-            "1 while the sweep waits for the operator's word.",
-            self._clockwork.stopped,
-        )
-        kinds = ("sent", "logged", "failed", "given_up")
-        outcomes = {outcome: self._mailer.outcomes[outcome] for outcome in kinds}
-        yield _counter("sublet_mails", "Attempts to send a mail, by outcome.", "outcome", outcomes)
-        yield GaugeMetricFamily(
-            "sublet_mails_waiting", "Mails that wait to be sent.", value=self._mailer.outbox.waiting
-        )
-        yield GaugeMetricFamily(
-            "sublet_mails_oldest_seconds",
-            "For how long the oldest mail that waits has waited.",
-            value=self._mailer.oldest_seconds,
-        )
-
-
-class ZoneMetrics(Collector):
-    """Metrics of zones and name servers: failures by cause, the state of each zone, and the serial of each server."""
-
-    def __init__(
-        self, publisher: Publisher, zone_watch: ZoneWatch, server_watch: ServerWatch, keeper: ZoneKeeper
-    ) -> None:
-        self._publisher = publisher
-        self._zone_watch = zone_watch
-        self._server_watch = server_watch
-        self._keeper = keeper
+    publisher: Publisher
+    clockwork: Clockwork
+    mailer: Mailer
+    zone_watch: ZoneWatch
+    server_watch: ServerWatch
+    keeper: ZoneKeeper
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; docs/operating/monitoring.md explains them."""
-        causes = {cause: self._publisher.causes[cause] for cause in CAUSES}
-        yield _counter(
-            "sublet_publish_failures", "Publications of names that failed, by cause.", "cause", causes
-        )
-        outcomes = {outcome: self._keeper.checks[outcome] for outcome in ("done", "failed")}
-        yield _counter("sublet_zone_checks", "Whole checks of zones, by outcome.", "outcome", outcomes)
-        kinds = {kind: self._keeper.drift[kind] for kind in ("missing", "different", "orphaned")}
-        yield _counter("sublet_zone_drift_found", "What whole checks found in all, by kind.", "kind", kinds)
-        yield from self._of_waiting()
-        yield from self._of_states()
+        """Yield all metrics."""
+        yield from self._of_names_and_mail()
+        yield from self._of_zones()
         yield from self._of_servers()
 
-    def _of_waiting(self) -> Iterator[Metric]:
-        names = _gauge("sublet_unpublished_names", "Names whose last change is not published yet.", "zone")
-        oldest = _gauge(
-            "sublet_oldest_unpublished_seconds", "Age of the oldest change that is not published.", "zone"
-        )
-        for each in self._zone_watch.zones:
-            names.add_metric([each.zone], each.waiting.names)
-            oldest.add_metric([each.zone], each.oldest_seconds)
-        yield from (names, oldest)
+    def _of_names_and_mail(self) -> Iterator[Metric]:
+        outcomes = _chosen(self.publisher.outcomes, ("published", "failed"))
+        yield _counter("sublet_published_names", "Publications, by outcome.", "outcome", outcomes)
+        causes = _chosen(self.publisher.causes, CAUSES)
+        yield _counter("sublet_publish_failures", "Failed publications of names, by cause.", "cause", causes)
+        done = self.clockwork.done
+        yield _counter("sublet_swept_names", "Steps of the sweep, by milestone.", "milestone", done)
+        yield _gauge("sublet_sweep_stopped", "1 while the sweep is stopped.", [((), self.clockwork.stopped)])
+        mails = _chosen(self.mailer.outcomes, ("sent", "logged", "failed", "given_up"))
+        yield _counter("sublet_mails", "Attempts to send a mail, by outcome.", "outcome", mails)
+        waiting, oldest_seconds = self.mailer.outbox.waiting, self.mailer.oldest_seconds
+        yield _gauge("sublet_mails_waiting", "Mails that wait to be sent.", [((), waiting)])
+        yield _gauge("sublet_mails_oldest_seconds", "Age of the oldest waiting mail.", [((), oldest_seconds)])
 
-    def _of_states(self) -> Iterator[Metric]:
-        problem = _gauge(
-            "sublet_zone_problem", "1 while nothing can be published in a zone.", "zone", "cause"
+    def _of_zones(self) -> Iterator[Metric]:
+        checks = _chosen(self.keeper.checks, ("done", "failed"))
+        yield _counter("sublet_zone_checks", "Whole checks of zones, by outcome.", "outcome", checks)
+        drift = _chosen(self.keeper.drift, DRIFT)
+        yield _counter(
+            "sublet_zone_drift_found", "Differences found by whole checks, by kind.", "kind", drift
         )
-        drift = _gauge("sublet_zone_drift", "What the last whole check found, by kind.", "zone", "kind")
-        checked = _gauge("sublet_zone_checked_seconds", "Age of the last whole check of a zone.", "zone")
-        stopped = _gauge(
-            "sublet_zone_repair_stopped",
-            "1 while the repair of a zone waits for the operator's word.",
-            "zone",
+        zones = self.zone_watch.zones
+        names = [((each.zone,), each.waiting.names) for each in zones]
+        yield _gauge("sublet_unpublished_names", "Names with an unpublished change.", names, "zone")
+        oldest = [((each.zone,), each.oldest_seconds) for each in zones]
+        yield _gauge(
+            "sublet_oldest_unpublished_seconds", "Age of the oldest unpublished change.", oldest, "zone"
         )
-        for each in self._zone_watch.zones:
-            state = each.state
-            if state is None:
-                continue
-            if state.problem is not None:
-                problem.add_metric([each.zone, state.problem], 1)
-            stopped.add_metric([each.zone], int(state.repair_stopped_at is not None))
-            if each.checked_seconds is None:
-                continue
-            checked.add_metric([each.zone], each.checked_seconds)
-            kinds = (
-                ("missing", state.missing),
-                ("different", state.different),
-                ("orphaned", state.orphaned),
+        states = [(each.zone, each.state, each.checked_seconds) for each in zones if each.state is not None]
+        problems = [((zone, state.problem), 1) for zone, state, _ in states if state.problem is not None]
+        yield _gauge("sublet_zone_problem", "1 while a zone takes no changes.", problems, "zone", "cause")
+        stopped = [((zone,), state.repair_stopped_at is not None) for zone, state, _ in states]
+        yield _gauge(
+            "sublet_zone_repair_stopped", "1 while the repair of a zone is stopped.", stopped, "zone"
+        )
+        ages = [((zone,), seconds) for zone, _, seconds in states if seconds is not None]
+        yield _gauge("sublet_zone_checked_seconds", "Age of a zone's last whole check.", ages, "zone")
+        found = [
+            ((zone, kind), count)
+            for zone, state, seconds in states
+            if seconds is not None
+            for kind, count in (
+                *((kind, getattr(state, kind)) for kind in DRIFT),
                 ("foreign", state.foreign_records),
             )
-            for kind, count in kinds:
-                drift.add_metric([each.zone, kind], count)
-        yield from (problem, drift, checked, stopped)
+        ]
+        yield _gauge("sublet_zone_drift", "Differences found by the last whole check.", found, "zone", "kind")
 
     def _of_servers(self) -> Iterator[Metric]:
+        standings = self.server_watch.standings
+        servers = [((each.zone, each.role, each.server), each.serial) for each in standings]
         labels = ("zone", "role", "server")
-        answers = _gauge("sublet_name_server_up", "1 while a name server tells its serial, else 0.", *labels)
-        serial = _gauge("sublet_zone_serial", "The serial that a name server has of a zone.", *labels)
-        lag = _gauge(
-            "sublet_secondary_lag_seconds",
-            "For how long a secondary has lacked what its primary has.",
-            "zone",
-            "server",
+        up = [(server, serial is not None) for server, serial in servers]
+        yield _gauge(
+            "sublet_name_server_up", "1 if a name server answers with its serial, else 0.", up, *labels
         )
-        ahead = _gauge(
-            "sublet_secondary_ahead",
-            "1 while a secondary's serial is newer than its primary's: it does not follow.",
-            "zone",
-            "server",
-        )
-        for each in self._server_watch.standings:
-            of_server = [each.zone, each.role, each.server]
-            answers.add_metric(of_server, int(each.serial is not None))
-            if each.serial is not None:
-                serial.add_metric(of_server, each.serial)
-            if each.lag_seconds is not None:
-                lag.add_metric([each.zone, each.server], each.lag_seconds)
-            if each.role == SECONDARY and each.standing in {"ahead", "current", "behind"}:
-                ahead.add_metric([each.zone, each.server], int(each.standing == "ahead"))
-        yield from (answers, serial, lag, ahead)
+        serials = [(server, serial) for server, serial in servers if serial is not None]
+        yield _gauge("sublet_zone_serial", "A name server's serial of a zone.", serials, *labels)
+        lags = [
+            ((each.zone, each.server), each.lag_seconds) for each in standings if each.lag_seconds is not None
+        ]
+        meaning = "For how long a secondary has been behind its primary."
+        yield _gauge("sublet_secondary_lag_seconds", meaning, lags, "zone", "server")
+        ahead = [
+            ((each.zone, each.server), each.standing == "ahead")
+            for each in standings
+            if each.role == SECONDARY and each.standing in {"ahead", "current", "behind"}
+        ]
+        meaning = "1 while a secondary's serial is newer than its primary's, so that it does not follow."
+        yield _gauge("sublet_secondary_ahead", meaning, ahead, "zone", "server")
+
+
+def _chosen(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, int]:
+    """Return the counts of all these values, 0 where none was counted yet."""
+    return {value: counts.get(value, 0) for value in values}
 
 
 def _counter(name: str, meaning: str, label: str, counts: Mapping[str, int]) -> Metric:
-    """Return a counter with one label, whose values are the keys of `counts`."""
     family = CounterMetricFamily(name, meaning, labels=[label])
     for value, count in sorted(counts.items()):
         family.add_metric([value], count)
     return family
 
 
-def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, meaning, labels=labels)
+def _gauge(
+    name: str, meaning: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, meaning, labels=labels)
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family

@@ -1,30 +1,103 @@
-"""Whether a name can be registered now (docs/spec-choices.md, "Status by category", "Look-alikes")."""
+"""The name that a registration asks for, and whether it can be registered now (docs/spec-choices.md, "Look-alikes")."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sublet.accounts.model import User
 from sublet.db import Tx
-from sublet.dns.look_alikes import looks_reserved, skeleton
+from sublet.dns.look_alikes import looks_reserved, mixes_scripts, skeleton
 from sublet.dns.names import is_at_or_below, is_below, is_idn
-from sublet.errors import SubdomainUnavailable
+from sublet.errors import Refusal, RegistrationClosed, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import delegation_store, publish_store, store
+from sublet.platform_domains.labels import classify
+from sublet.platform_domains.model import Label, Offer, PlatformDomain
+from sublet.subdomains import delegation_store, store
+from sublet.subdomains.charge import registration_price
 from sublet.subdomains.lifecycle import is_restorable
+from sublet.subdomains.modes import choose_mode
 from sublet.subdomains.naming import name_above
+from sublet.subdomains.quota import Quota, quota_limit
 
 
-def refuse_unavailable(
-    tx: Tx, user: User, platform_domain: PlatformDomain, label: str, label_class: str, *, is_listed: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A name that a user wants to register, as the platform domain offers it.
+
+    `listed` is the label's row in the operator's list. `offers` are those not withdrawn, by mode. `offer` is the one for the requested mode,
+    or the refusal if there is none.
+    """
+
+    platform_domain: PlatformDomain
+    label: str
+    listed: Label | None
+    label_class: str
+    offers: Mapping[str, Offer]
+    quota: Quota
+    offer: Offer | Refusal
+
+    @property
+    def fqdn(self) -> str:
+        """The full name."""
+        return f"{self.label}.{self.platform_domain.domain}"
+
+    @property
+    def list_price(self) -> int:
+        """The price in credits before coupons; 0 without an offer."""
+        return registration_price(self.offer, self.listed) if isinstance(self.offer, Offer) else 0
+
+    @property
+    def needs_look_alike_check(self) -> bool:
+        """True for an IDN, unless the operator turned the check off or listed the label."""
+        return self.platform_domain.look_alike_check and is_idn(self.label) and self.listed is None
+
+
+def find_wanted(
+    tx: Tx,
+    user: User,
+    platform_domain: PlatformDomain | None,
+    label: str | None,
+    registration_mode: str | None,
+    free_quota: int,
+) -> Wanted | None:
+    """Return what a platform domain offers for a label, or None without either.
+
+    `free_quota` is the setting, for users without their own quota.
+    """
+    if platform_domain is None or label is None:
+        return None
+    listed = platform_domain_store.find_label(tx, platform_domain.id, label)
+    patterns = platform_domain_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
+    label_class = classify(label, platform_domain, listed, user.organization_id, patterns)
+    offers = {
+        offer.mode: offer
+        for offer in platform_domain_store.list_offers(tx, platform_domain.id)
+        if offer.withdrawn_at is None
+    }
+    quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
+    offer = choose_mode(registration_mode, label_class, offers, quota=quota)
+    return Wanted(platform_domain, label, listed, label_class, offers, quota, offer)
+
+
+def refuse_closed(platform_domain: PlatformDomain) -> None:
+    """Raise `RegistrationClosed` if a platform domain takes no new registrations."""
+    if not platform_domain.registration_open:
+        raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
+
+
+def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
     """Raise `SubdomainUnavailable` unless a name is free for this user.
 
     The reasons, in this order: reserved (the class of its label; a nameserver of the zone or a platform domain at or below it); cooling off;
     in the trash; taken (in the registry, or in the zone by records that the registry didn't write); reserved (other users' names have
-    nameservers at or below it; an IDN that looks like another name). `is_listed` labels, which the operator listed, may look like another.
+    nameservers at or below it; an IDN that looks like another name). An IDN that mixes scripts is reserved too, which is checked after the
+    class. To register the name then, call `lock_look_alikes` before.
     """
-    fqdn = f"{label}.{platform_domain.domain}"
-    if label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
+    platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
+    if wanted.label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
+    if wanted.needs_look_alike_check and mixes_scripts(wanted.label):
+        raise unavailable("mixed_scripts", owned=False)
     # One query for all reasons. The reasons are checked one by one only if there is any.
     is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
@@ -37,8 +110,7 @@ def refuse_unavailable(
     if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
         # Its new holder could answer for those names.
         raise unavailable("depended_on", owned=False)
-    is_checked = platform_domain.look_alike_check and is_idn(label) and not is_listed
-    if is_checked and looks_alike(tx, user, platform_domain, label):
+    if wanted.needs_look_alike_check and _looks_alike(tx, user, platform_domain, wanted.label):
         raise unavailable("look_alike", owned=False)
 
 
@@ -55,7 +127,7 @@ def _refuse_held(tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str)
             restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
             raise unavailable("in_trash", owned=owned, restorable=restorable)
         raise unavailable("taken", owned=owned)
-    if publish_store.is_waiting(tx, platform_domain.id, fqdn):
+    if store.is_waiting(tx, platform_domain.id, fqdn):
         # A former delegation came back with an old zone file, and is being removed.
         raise unavailable("cooling_off", owned=False)
 
@@ -79,6 +151,7 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
     """Return the refusal for a reason. `owned` and `restorable` are true if the user holds the name, and if a restore would bring it back."""
     messages = {
         "reserved": "This name is reserved. Take another one.",
+        "mixed_scripts": "This name mixes letters of several scripts, so it could be mistaken for another. Use letters of one script.",
         "look_alike": "This name is too easily mistaken for another one here, which is registered or reserved. Take another one.",
         "depended_on": "Names of other users have nameservers at or below this name, so it is reserved. Take another one.",
         "taken": "You hold this name already. Change it with PUT …/nameservers."
@@ -90,15 +163,21 @@ def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> Subdom
         "cooling_off": "This name was held until a short while ago and is not free yet. Take another one, or try again later.",
     }
     # For the client these are reserved too: only another name helps.
-    shown_reason = "reserved" if reason in ("look_alike", "depended_on") else reason
+    shown_reason = "reserved" if reason in ("mixed_scripts", "look_alike", "depended_on") else reason
     return SubdomainUnavailable(messages[reason], details={"reason": shown_reason, "owned": owned})
 
 
-def looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
+def lock_look_alikes(tx: Tx, wanted: Wanted) -> None:
+    """Take a lock across zones if the name needs a look-alike check: two concurrent registrations would not see each other."""
+    if wanted.needs_look_alike_check:
+        platform_domain_store.lock_across_zones(tx)
+
+
+def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
     """True if a label looks like a reserved one, or like the label of a name that another user holds or held until recently.
 
     Reserved labels: those reserved everywhere, those the operator listed as reserved, blocked or special, and those at which a nameserver of
-    the zone is. Takes a lock across zones, because two concurrent registrations that look alike would not see each other.
+    the zone is.
     """
     looks, domain = skeleton(label), platform_domain.domain
     if looks_reserved(looks):
@@ -108,5 +187,4 @@ def looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str)
     listed = platform_domain_store.list_guarded_labels(tx, platform_domain.id)
     if any(skeleton(each) == looks for each in (*ours, *listed)):
         return True
-    platform_domain_store.lock_across_zones(tx)
     return store.is_look_alike_held(tx, platform_domain, looks, user.id)

@@ -107,7 +107,7 @@ def _warn(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: lis
         reference = f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{label.id}:{number}:{since:%Y%m%dT%H%M%S.%fZ}"
         mail_id = enqueue(tx, user, reference=reference, subject=subject, text=text)
     after = {"nameservers": hosts, "below": label.fqdn, "stage": number, "mail_id": mail_id}
-    audit.record(tx, SYSTEM, NOTICE, "subdomain", subdomain.id, after=after)
+    audit.record(tx, SYSTEM, NOTICE, subdomain.id, after=after)
 
 
 def _remove(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: list[str]) -> None:
@@ -117,7 +117,6 @@ def _remove(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: l
         tx,
         SYSTEM,
         REMOVAL,
-        "subdomain",
         subdomain.id,
         before=store.delegation_columns(subdomain.delegation),
         after=store.delegation_columns(left),

@@ -47,17 +47,13 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
 
     `follow` makes it a change that the publisher follows. Without it the generation stays: the removal is published already.
     """
-    followed = store.followed_by_dns(subdomain, tx.now) if follow else {}
+    followed = store.followed_by_dns(subdomain) if follow else {}
     delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **followed)
-    audit.record(
-        tx, actor, "subdomain.purge", "subdomain", subdomain.id, after={"purged_at": tx.now.isoformat()}
-    )
+    audit.record(tx, actor, "subdomain.purge", subdomain.id, after={"purged_at": tx.now.isoformat()})
 
 
 def end_cooling_off(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Release a purged name, so that any user can register it, without any checks."""
     store.update_subdomain(tx, subdomain.id, released_at=tx.now)
     delegation_store.delete_hosts(tx, subdomain.id)
-    audit.record(
-        tx, actor, "subdomain.release", "subdomain", subdomain.id, after={"released_at": tx.now.isoformat()}
-    )
+    audit.record(tx, actor, "subdomain.release", subdomain.id, after={"released_at": tx.now.isoformat()})

@@ -1,7 +1,5 @@
 """Register a subdomain (spec, part 4, POST /subdomains)."""
 
-from dataclasses import dataclass
-
 from sublet import audit
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import User
@@ -10,21 +8,21 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation
-from sublet.errors import (
-    FieldError,
-    Refusal,
-    RegistrationClosed,
-    validation_failed,
-)
-from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.labels import classify
-from sublet.platform_domains.model import Label, Offer, PlatformDomain
+from sublet.errors import FieldError, Refusal, validation_failed
+from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.subdomains import delegation_store, store
-from sublet.subdomains.availability import refuse_unavailable, unavailable
-from sublet.subdomains.charge import charge, check_payable, quote_and_check, registration_price
+from sublet.subdomains.availability import (
+    Wanted,
+    find_wanted,
+    lock_look_alikes,
+    refuse_closed,
+    refuse_unavailable,
+    unavailable,
+)
+from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register, Registered, Subdomain
-from sublet.subdomains.modes import choose_mode, mode_errors
+from sublet.subdomains.modes import mode_errors
 from sublet.subdomains.nameservers import (
     cycle_errors,
     places_of,
@@ -34,18 +32,7 @@ from sublet.subdomains.nameservers import (
     unregistered_errors,
 )
 from sublet.subdomains.naming import resolve_name
-from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """The requested name, with the label's row in the operator's list and its class."""
-
-    label: str
-    fqdn: str
-    listed: Label | None
-    label_class: str
 
 
 def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Registered:
@@ -63,17 +50,11 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
     platform_domain, label, errors = resolve_name(tx, user, command)
-    if platform_domain is not None and not platform_domain.registration_open:
-        raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
+    if platform_domain is not None:
+        refuse_closed(platform_domain)
     delegation, above, delegation_errors = _check_delegation(tx, user, command, platform_domain, label)
-    name = _classify(tx, user, platform_domain, label) if platform_domain and label else None
-    offer = (
-        _choose_offer(tx, user, command, platform_domain, name, free_quota)
-        if platform_domain and name
-        else None
-    )
-    held = offer if isinstance(offer, Offer) else None
-    list_price = registration_price(held, name.listed) if held and name else 0
+    wanted = find_wanted(tx, user, platform_domain, label, command.registration_mode, free_quota)
+    held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,
         user,
@@ -81,13 +62,14 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         action="register",
         platform_domain_id=platform_domain.id if platform_domain else None,
         registration_mode=held.mode if held else None,
-        list_price=list_price,
+        list_price=wanted.list_price if wanted else 0,
     )
     errors += [*delegation_errors, *mode_errors(command.registration_mode), *payable_errors]
-    if errors or platform_domain is None or name is None or offer is None:
+    if errors or wanted is None:
         raise validation_failed(errors)
-    is_listed = name.listed is not None
-    refuse_unavailable(tx, user, platform_domain, name.label, name.label_class, is_listed=is_listed)
+    lock_look_alikes(tx, wanted)
+    refuse_unavailable(tx, user, wanted)
+    offer = wanted.offer
     if isinstance(offer, Refusal):
         raise offer
     quote = quote_and_check(
@@ -96,19 +78,19 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
         command.payable,
         coupon,
         action="register",
-        fqdn=name.fqdn,
+        fqdn=wanted.fqdn,
         registration_mode=offer.mode,
         period_days=offer.period_days,
-        list_price=list_price,
+        list_price=wanted.list_price,
         new_expires_at=term_end(tx.now, offer.period_days),
     )
-    refuse_unregistered(tx, user, name.fqdn, delegation.nameservers, above)
+    refuse_unregistered(tx, user, wanted.fqdn, delegation.nameservers, above)
     # From here on it must succeed, unless another process registered the same name first.
-    subdomain = _insert(tx, user, platform_domain, name, offer, delegation)
+    subdomain = _insert(tx, user, wanted, offer, delegation)
     outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
-    after = {"fqdn": name.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
+    after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     after |= store.delegation_columns(delegation)
-    audit.record(tx, actor, "subdomain.register", "subdomain", subdomain.id, after=after)
+    audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
@@ -137,36 +119,15 @@ def _check_delegation(
     return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 
-def _classify(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> _Name:
-    listed = platform_domain_store.find_label(tx, platform_domain.id, label)
-    patterns = platform_domain_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
-    label_class = classify(label, platform_domain, listed, user.organization_id, patterns)
-    return _Name(label, f"{label}.{platform_domain.domain}", listed, label_class)
-
-
-def _choose_offer(
-    tx: Tx, user: User, command: Register, platform_domain: PlatformDomain, name: _Name, free_quota: int
-) -> Offer | Refusal:
-    offers = platform_domain_store.list_offers(tx, platform_domain.id)
-    return choose_mode(
-        command.registration_mode,
-        name.label_class,
-        {offer.mode: offer for offer in offers if offer.withdrawn_at is None},
-        quota=Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota)),
-    )
-
-
-def _insert(
-    tx: Tx, user: User, platform_domain: PlatformDomain, name: _Name, offer: Offer, delegation: Delegation
-) -> Subdomain:
+def _insert(tx: Tx, user: User, wanted: Wanted, offer: Offer, delegation: Delegation) -> Subdomain:
     subdomain = store.insert_subdomain(
         tx,
-        platform_domain,
+        wanted.platform_domain,
         delegation,
         user_id=user.id,
-        label=name.label,
-        fqdn=name.fqdn,
-        skeleton=stored_skeleton(name.label),
+        label=wanted.label,
+        fqdn=wanted.fqdn,
+        skeleton=stored_skeleton(wanted.label),
         registration_type=offer.mode,
         registration_source="api",
         generation=1 if delegation.nameservers else 0,

@@ -100,7 +100,6 @@ def extend(
         tx,
         actor,
         f"subdomain.{action}",
-        "subdomain",
         subdomain.id,
         before={"expires_at": subdomain.expires_at.isoformat()},
         after={"expires_at": expires_at.isoformat(), "charged_credits": quote.price},

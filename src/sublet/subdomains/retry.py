@@ -40,7 +40,6 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         tx,
         actor,
         "subdomain.retry",
-        "subdomain",
         subdomain.id,
         before={"provision_error": subdomain.provision_error},
     )

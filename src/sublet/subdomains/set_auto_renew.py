@@ -44,7 +44,6 @@ def set_auto_renew(
             tx,
             actor,
             "subdomain.set_auto_renew",
-            "subdomain",
             subdomain.id,
             before={"auto_renew_max_credits": before},
             after={"auto_renew_max_credits": max_credits},

@@ -36,13 +36,12 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
     refuse_gone(subdomain)
     if subdomain.suspended_at is not None:
         raise Conflict(f"{subdomain.fqdn} is suspended already. No action needed.")
-    followed = store.followed_by_dns(subdomain, tx.now)
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
     audit.record(
         tx,
         actor,
         "subdomain.suspend",
-        "subdomain",
         subdomain.id,
         before=evidence_of(subdomain, tx.now),
         after={"suspended_at": tx.now.isoformat(), "suspended_reason": reason},
@@ -63,7 +62,7 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     refuse_gone(subdomain)
     if subdomain.suspended_at is None:
         raise Conflict(f"{subdomain.fqdn} is not suspended. No action needed.")
-    followed = store.followed_by_dns(subdomain, tx.now)
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(
         tx,
         subdomain.id,
@@ -77,7 +76,6 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         tx,
         actor,
         "subdomain.unsuspend",
-        "subdomain",
         subdomain.id,
         before={
             "fqdn": subdomain.fqdn,
@@ -153,7 +151,6 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         tx,
         actor,
         "subdomain.suspend",
-        "subdomain",
         {each.id: said for each in held},
         before={each.id: evidence_of(each, tx.now) for each in held},
     )
@@ -192,7 +189,6 @@ def unsuspend_with_names(
         tx,
         actor,
         "subdomain.unsuspend",
-        "subdomain",
         {each.id: {"with_user": True} for each in held},
         before=said,
     )

@@ -95,7 +95,7 @@ def timeline(
         *_milestones(milestones),
         *_nameserver_events(nameserver_events),
     ]
-    ahead = [*_ahead(subdomain, now), *_removals_ahead(places, now)]
+    ahead = [*events_ahead(subdomain, now), *_removals_ahead(places, now)]
     return [*_in_order(behind)[-BEHIND_MAX:], *_in_order(ahead)]
 
 
@@ -212,7 +212,9 @@ def _removals_ahead(places: Sequence[Place], now: datetime) -> Iterator[Timeline
             yield TimelineEvent("nameservers_removed", max(place.removed_at, now), past=False, detail=detail)
 
 
-def _ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
+def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
+    """Yield the future events of a name, if neither a user nor the operator acts. Not those about its nameservers."""
+
     def ahead(event: str, at: datetime, detail: str) -> TimelineEvent:
         return TimelineEvent(event, max(at, now), past=False, detail=detail)
 

@@ -84,7 +84,6 @@ def update_nameservers(
             tx,
             actor,
             CHANGE,
-            "subdomain",
             subdomain.id,
             before=store.delegation_columns(stored),
             after=store.delegation_columns(delegation),

@@ -16,8 +16,7 @@ def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
     Raises:
         TicketNotFound: the user has no such ticket. Another user's ticket and a missing one give the same answer.
     """
-    ticket_id = _ticket_id(identifier)
-    ticket = store.find_ticket(tx, ticket_id, user_id=user_id) if ticket_id is not None else None
+    ticket = _find(tx, identifier, user_id)
     if ticket is None:
         raise TicketNotFound("You have no such ticket. Check the number; GET /support/tickets lists yours.")
     return ticket
@@ -29,8 +28,7 @@ def find_for_staff(tx: Tx, identifier: str) -> Ticket:
     Raises:
         TicketNotFound: there is no such ticket.
     """
-    ticket_id = _ticket_id(identifier)
-    ticket = store.find_ticket(tx, ticket_id) if ticket_id is not None else None
+    ticket = _find(tx, identifier)
     if ticket is None:
         raise TicketNotFound("There is no such ticket. See `sublet ticket list`.")
     return ticket
@@ -69,6 +67,7 @@ def _with_messages(tx: Tx, ticket: Ticket) -> Ticket:
     return replace(ticket, messages=store.list_messages(tx, ticket.id))
 
 
-def _ticket_id(identifier: str) -> int | None:
+def _find(tx: Tx, identifier: str, user_id: int | None = None) -> Ticket | None:
     number = parse_ticket_number(identifier)
-    return number if number is not None else parse_id(identifier)
+    ticket_id = number if number is not None else parse_id(identifier)
+    return store.find_ticket(tx, ticket_id, user_id=user_id) if ticket_id is not None else None

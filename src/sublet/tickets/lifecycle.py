@@ -1,31 +1,19 @@
 """The rules of tickets, pure: statuses, the first priority, limits of texts (docs/spec-choices.md, "Tickets").
 
-    open ──staff──▶ answered ──user──▶ open      any ──close──▶ closed, which is final
-
-A closed ticket is archived: it stays readable, and takes no more messages. `archived` is derived from the status, not stored.
+open ──staff──▶ answered ──user──▶ open      any ──close──▶ closed, which is final
 """
 
 import unicodedata
 
 from sublet.errors import Conflict, FieldError, TicketClosed
-from sublet.tickets.model import MESSAGE_FORMATS, PRIORITIES, TICKET_TYPES
 
 MESSAGES_MAX = 200
 """The number of messages, from any author, at which a ticket takes no more replies of its user. A ticket is read and shown whole."""
 SUBJECT_CHARACTERS_MAX = 200
 MESSAGE_CHARACTERS_MAX = 20_000
 AUTHOR_NAME_CHARACTERS_MAX = 200
-
-TYPE_DEFAULT = "support"
-MESSAGE_FORMAT_DEFAULT = "text"
-
-_STATUS_AFTER = {
-    ("open", "user"): "open",
-    ("open", "staff"): "answered",
-    ("answered", "user"): "open",
-    ("answered", "staff"): "answered",
-}
-"""The status after a message, by the status before it and the author."""
+_STATUS_AFTER = {"user": "open", "staff": "answered"}
+"""The status after a message, by its author."""
 
 # Cc: control characters; Cs: lone surrogates, which have no UTF-8; Zl, Zp: line and paragraph separators.
 _NOT_IN_A_LINE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -53,7 +41,7 @@ def status_after_message(status: str, author_type: str) -> str:
         TicketClosed: it is closed, and takes no message (spec, part 3, rule 3).
     """
     refuse_closed(status)
-    return _STATUS_AFTER[status, author_type]
+    return _STATUS_AFTER[author_type]
 
 
 def first_priority(ticket_type: str) -> str:
@@ -61,75 +49,36 @@ def first_priority(ticket_type: str) -> str:
     return "high" if ticket_type == "abuse" else "normal"
 
 
-def is_archived(status: str) -> bool:
-    """True if a ticket of this status is archived, that is, closed."""
-    return status == "closed"
-
-
 def check_line(field: str, text: str | None, characters_max: int) -> list[FieldError]:
     """Return the errors in a text of one line (a subject, a name): `required`, `too_long`, `value_invalid`.
 
-    The limit counts Unicode code points as sent. Line breaks and control characters are `value_invalid`, because a subject becomes the
-    header of a mail and a row on a terminal.
+    The limit counts Unicode code points as sent. Line breaks and control characters are `value_invalid`, because a subject becomes
+    the header of a mail and a row on a terminal.
     """
     errors = _check_length(field, text, characters_max)
     if text is not None and any(unicodedata.category(char) in _NOT_IN_A_LINE for char in text):
-        errors.append(
-            FieldError(
-                field, "value_invalid", "This is one line. Leave line breaks and control characters out."
-            )
-        )
+        message = "This is one line. Remove line breaks and control characters."
+        errors.append(FieldError(field, "value_invalid", message))
     return errors
 
 
 def check_message(text: str | None) -> list[FieldError]:
     """Return the errors in a message, which is stored as sent: `required`, `too_long` (20,000 code points), `value_invalid`.
 
-    NUL and lone surrogates, which can't be stored, are `value_invalid`. Not checked: that Markdown is well-formed or harmless. A client
-    that renders it must escape it.
+    NUL and lone surrogates, which can't be stored, are `value_invalid`. Not checked: that Markdown is well-formed or harmless. A
+    client that renders it must escape it.
     """
     errors = _check_length("message", text, MESSAGE_CHARACTERS_MAX)
     if text is not None and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
-        errors.append(
-            FieldError(
-                "message",
-                "value_invalid",
-                "The message holds a NUL or half of a surrogate pair. Leave it out.",
-            )
-        )
+        sentence = "The message has a NUL or half of a surrogate pair. Remove it."
+        errors.append(FieldError("message", "value_invalid", sentence))
     return errors
-
-
-def check_type(ticket_type: str | None) -> list[FieldError]:
-    """Return the error in a ticket's type (spec, part 2): `value_invalid`. None means the default."""
-    if ticket_type is None or ticket_type in TICKET_TYPES:
-        return []
-    return [FieldError("type", "value_invalid", f"Send one of {', '.join(TICKET_TYPES)}.")]
-
-
-def check_priority(priority: str | None) -> list[FieldError]:
-    """Return the error in a ticket's priority: `value_invalid`. None means the default of its type."""
-    if priority is None or priority in PRIORITIES:
-        return []
-    return [FieldError("priority", "value_invalid", f"Give one of {', '.join(PRIORITIES)}.")]
-
-
-def check_message_format(message_format: str | None) -> list[FieldError]:
-    """Return the error in a message's format: `value_invalid`. None means the default, text."""
-    if message_format is None or message_format in MESSAGE_FORMATS:
-        return []
-    return [FieldError("message_format", "value_invalid", f"Send one of {', '.join(MESSAGE_FORMATS)}.")]
 
 
 def _check_length(field: str, text: str | None, characters_max: int) -> list[FieldError]:
     if text is None or not text.strip():
         return [FieldError(field, "required", "This is missing or blank. Write something.")]
     if len(text) > characters_max:
-        return [
-            FieldError(
-                field,
-                "too_long",
-                f"This has {len(text):,} characters. Shorten it to {characters_max:,}.",
-            )
-        ]
+        message = f"This has {len(text):,} characters. Shorten it to {characters_max:,}."
+        return [FieldError(field, "too_long", message)]
     return []

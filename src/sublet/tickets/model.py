@@ -9,6 +9,8 @@ TICKET_TYPES = ("contact", "abuse", "support")
 TICKET_STATUSES = ("open", "answered", "closed")
 PRIORITIES = ("low", "normal", "high", "urgent")
 AUTHOR_TYPES = ("user", "staff", "system")
+TYPE_DEFAULT = "support"
+MESSAGE_FORMAT_DEFAULT = "text"
 MESSAGE_FORMATS = ("text", "markdown")
 
 
@@ -25,10 +27,20 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A checked message that is to be added: what its author determines of a `Message`."""
+
+    author_type: str
+    author_name: str
+    message: str
+    message_format: str = MESSAGE_FORMAT_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
 class Ticket:
     """A ticket (spec, part 2). `subdomain` is the fqdn that it is about. `messages` is empty in lists and after changes.
 
-    `archived` is true for closed tickets only. `requester_email` is the user's address when the ticket was opened.
+    `requester_email` is the user's address when the ticket was opened.
     """
 
     id: int
@@ -39,7 +51,6 @@ class Ticket:
     subject: str
     requester_email: str
     subdomain: str | None
-    archived: bool
     created_at: datetime
     last_message_at: datetime
     updated_at: datetime
@@ -49,6 +60,11 @@ class Ticket:
     def ticket_number(self) -> str:
         """The number that people use: `T-000123` for 123."""
         return ticket_number(self.id)
+
+    @property
+    def archived(self) -> bool:
+        """True if the ticket is closed: it stays readable, and takes no more messages."""
+        return self.status == "closed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,49 +1,49 @@
 """Open a ticket (spec, part 4, POST /support/tickets)."""
 
 from sublet import audit
-from sublet.accounts import store as account_store
+from sublet.accounts.find import lock_requesting_user
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import FieldError, NotFound, SubdomainNotFound, validation_failed
+from sublet.errors import FieldError, SubdomainNotFound, check_one_of, validation_failed
 from sublet.ids import MAX_ID
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets import store
 from sublet.tickets.lifecycle import (
-    MESSAGE_FORMAT_DEFAULT,
     SUBJECT_CHARACTERS_MAX,
-    TYPE_DEFAULT,
     check_line,
     check_message,
-    check_message_format,
-    check_type,
     first_priority,
 )
-from sublet.tickets.model import OpenTicket
+from sublet.tickets.model import (
+    MESSAGE_FORMAT_DEFAULT,
+    MESSAGE_FORMATS,
+    TICKET_TYPES,
+    TYPE_DEFAULT,
+    NewMessage,
+    OpenTicket,
+)
 
 
 def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     """Open a ticket with its first message, and return the ticket's id. A suspended user may do so too.
 
-    The request may name the subdomain by id, by name, or by both. It may be in the user's trash. The ticket stores the user's current
-    address as `requester_email`.
+    The request may name the subdomain by id, by name, or by both. It may be in the user's trash.
 
     Raises, in this order:
         NotFound: the actor is not a user.
         ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain
             (`ticket_subdomain_invalid`: not one of the user's own, or the fields name different ones; spec, part 7, rule 5).
     """
-    user = account_store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
-    if user is None:
-        raise NotFound("There is no such user. Check the token.")
+    user = lock_requesting_user(tx, actor)
     errors = [
         *check_line("subject", command.subject, SUBJECT_CHARACTERS_MAX),
         *check_message(command.message),
-        *check_type(command.type),
-        *check_message_format(command.message_format),
+        *check_one_of("type", command.type, TICKET_TYPES),
+        *check_one_of("message_format", command.message_format, MESSAGE_FORMATS),
     ]
     subdomain = _find_subdomain(tx, user, command, errors)
     if errors or command.subject is None or command.message is None:
@@ -57,10 +57,9 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
         ticket_type=command.type or TYPE_DEFAULT,
         status="open",
         subject=command.subject,
-        author_type="user",
-        author_name=user.name,
-        message=command.message,
-        message_format=command.message_format or MESSAGE_FORMAT_DEFAULT,
+        message=NewMessage(
+            "user", user.name, command.message, command.message_format or MESSAGE_FORMAT_DEFAULT
+        ),
     )
     return Outcome(ticket_id)
 
@@ -80,23 +79,13 @@ def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldE
     for field, identifier in identifiers.items():
         found = _find_own(tx, user, identifier)
         if found is None:
-            errors.append(
-                FieldError(
-                    field,
-                    "ticket_subdomain_invalid",
-                    "This is not one of your subdomains. Check the name, or leave it out.",
-                )
-            )
+            sentence = "This is not one of your subdomains. Check the name, or leave it out."
+            errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
         elif first is None:
             first = (field, found)
         elif found.id != first[1].id:
-            errors.append(
-                FieldError(
-                    field,
-                    "ticket_subdomain_invalid",
-                    f"`{field}` and `{first[0]}` name different subdomains; send one of them.",
-                )
-            )
+            sentence = f"`{field}` and `{first[0]}` name different subdomains. Send one of them."
+            errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
     return first[1] if first is not None else None
 
 
@@ -118,15 +107,12 @@ def add_ticket(
     ticket_type: str,
     status: str,
     subject: str,
-    author_type: str,
-    author_name: str,
-    message: str,
-    message_format: str,
+    message: NewMessage,
     priority: str | None = None,
 ) -> tuple[int, int]:
-    """Add a ticket with its first message, both checked by the caller, and audit it. Return the ids of the ticket and the message.
+    """Add a ticket with its first message, both checked by the caller. Return the ids of the ticket and the message.
 
-    The ticket stores the user's current address as `requester_email`. Without `priority` it gets the priority of its type.
+    Without `priority` it gets the priority of its type.
     """
     priority = priority or first_priority(ticket_type)
     ticket_id = store.insert_ticket(
@@ -139,29 +125,16 @@ def add_ticket(
         subject=subject,
         requester_email=user.email,
     )
-    message_id = store.insert_message(
-        tx,
-        ticket_id,
-        author_type=author_type,
-        author_name=author_name,
-        message=message,
-        message_format=message_format,
-    )
-    audit.record(
-        tx,
-        actor,
-        "ticket.open",
-        "ticket",
-        ticket_id,
-        after={
-            "type": ticket_type,
-            "status": status,
-            "priority": priority,
-            "subdomain_id": subdomain_id,
-            "subject_characters": len(subject),
-            "message_id": message_id,
-            "message_characters": len(message),
-            "message_format": message_format,
-        },
-    )
+    message_id = store.insert_message(tx, ticket_id, message)
+    after = {
+        "type": ticket_type,
+        "status": status,
+        "priority": priority,
+        "subdomain_id": subdomain_id,
+        "subject_characters": len(subject),
+        "message_id": message_id,
+        "message_characters": len(message.message),
+        "message_format": message.message_format,
+    }
+    audit.record(tx, actor, "ticket.open", ticket_id, after=after)
     return ticket_id, message_id

@@ -5,18 +5,11 @@ from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import FieldError, validation_failed
+from sublet.errors import check_one_of, validation_failed
 from sublet.tickets import store
 from sublet.tickets.find import find_own
-from sublet.tickets.lifecycle import (
-    MESSAGE_FORMAT_DEFAULT,
-    check_message,
-    check_message_format,
-    refuse_closed,
-    refuse_full,
-    status_after_message,
-)
-from sublet.tickets.model import Ticket
+from sublet.tickets.lifecycle import check_message, refuse_closed, refuse_full, status_after_message
+from sublet.tickets.model import MESSAGE_FORMAT_DEFAULT, MESSAGE_FORMATS, NewMessage, Ticket
 
 
 def reply(
@@ -35,67 +28,25 @@ def reply(
     ticket = find_own(tx, user.id, identifier)
     refuse_closed(ticket.status)
     refuse_full(store.count_messages(tx, ticket.id))
-    add_message(
-        tx,
-        actor,
-        ticket,
-        action="ticket.reply",
-        author_type="user",
-        author_name=user.name,
-        message=message,
-        message_format=message_format,
-    )
-    return Outcome(ticket.id)
-
-
-def add_message(
-    tx: Tx,
-    actor: Actor,
-    ticket: Ticket,
-    *,
-    action: str,
-    author_type: str,
-    author_name: str,
-    message: str | None,
-    message_format: str | None,
-    errors_before: tuple[FieldError, ...] = (),
-) -> int:
-    """Add a message to a ticket, and return the message's id. The replies of users and of staff share this.
-
-    `errors_before` are errors that the caller found; they are reported together with those found here. Not checked: whether the author may
-    write in this ticket.
-
-    Raises, in this order:
-        TicketClosed: it is closed.
-        ValidationFailed: all invalid fields: the caller's, message, message_format.
-    """
-    status = status_after_message(ticket.status, author_type)
-    errors = [*errors_before, *check_message(message), *check_message_format(message_format)]
+    errors = [*check_message(message), *check_one_of("message_format", message_format, MESSAGE_FORMATS)]
     if errors or message is None:
         raise validation_failed(errors)
     # From here on it must succeed.
-    message_format = message_format or MESSAGE_FORMAT_DEFAULT
-    message_id = store.insert_message(
-        tx,
-        ticket.id,
-        author_type=author_type,
-        author_name=author_name,
-        message=message,
-        message_format=message_format,
-    )
+    added = NewMessage("user", user.name, message, message_format or MESSAGE_FORMAT_DEFAULT)
+    add_message(tx, actor, ticket, "ticket.reply", added)
+    return Outcome(ticket.id)
+
+
+def add_message(tx: Tx, actor: Actor, ticket: Ticket, action: str, message: NewMessage) -> int:
+    """Add a checked message of a user or of staff to a ticket that is not closed, and return the message's id."""
+    status = status_after_message(ticket.status, message.author_type)
+    message_id = store.insert_message(tx, ticket.id, message)
     store.update_status(tx, ticket.id, status)
-    audit.record(
-        tx,
-        actor,
-        action,
-        "ticket",
-        ticket.id,
-        before={"status": ticket.status},
-        after={
-            "status": status,
-            "message_id": message_id,
-            "message_characters": len(message),
-            "message_format": message_format,
-        },
-    )
+    after = {
+        "status": status,
+        "message_id": message_id,
+        "message_characters": len(message.message),
+        "message_format": message.message_format,
+    }
+    audit.record(tx, actor, action, ticket.id, before={"status": ticket.status}, after=after)
     return message_id

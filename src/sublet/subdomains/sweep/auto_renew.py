@@ -61,7 +61,7 @@ def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
         subject, text = not_renewed_mail(subdomain, user.name, why, tx.now)
         mail_id = enqueue(tx, user, reference=_reference(tx, subdomain), subject=subject, text=text)
     store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)
-    audit.record(tx, SYSTEM, "subdomain.auto_renew_failed", "subdomain", subdomain.id, after={"detail": why})
+    audit.record(tx, SYSTEM, "subdomain.auto_renew_failed", subdomain.id, after={"detail": why})
 
 
 def _reference(tx: Tx, subdomain: Subdomain) -> str:

@@ -26,7 +26,7 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
         raise Conflict("The sweep is stopped already. See `sublet sweep status`.")
     why = text or "The operator stopped it."
     store.update_clockwork(tx, stopped_at=tx.now, stopped_reason=why, stopped_losses=losses, resumed=False)
-    audit.record(tx, actor, "sweep.stop", "sweep", 1, after={"reason": why, "losses": losses})
+    audit.record(tx, actor, "sweep.stop", 1, after={"reason": why, "losses": losses})
     return store.find_clockwork(tx)
 
 
@@ -43,5 +43,5 @@ def resume_sweep(tx: Tx, actor: Actor) -> Clockwork:
         raise Conflict("The sweep is not stopped. No action needed.")
     store.update_clockwork(tx, resumed=True)
     before = {"reason": state.stopped_reason, "losses": state.stopped_losses}
-    audit.record(tx, actor, "sweep.resume", "sweep", 1, before=before)
+    audit.record(tx, actor, "sweep.resume", 1, before=before)
     return store.find_clockwork(tx)

@@ -204,4 +204,4 @@ def _reach(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> No
     if milestone.kind != "trashed":  # `move_to_trash` records that one
         after = {"milestone": milestone.kind, "about": milestone.about.isoformat(), "mail_id": mail_id}
         action = _ACTIONS.get(milestone.kind, "subdomain.remind")
-        audit.record(tx, SYSTEM, action, "subdomain", subdomain.id, after=after)
+        audit.record(tx, SYSTEM, action, subdomain.id, after=after)

@@ -1,3 +1,0 @@
-"""Exit codes of commands and processes that fail (docs/cli.md)."""
-
-REFUSED, USAGE, UNAVAILABLE = 1, 2, 3

@@ -1,0 +1,101 @@
+"""Whether a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sublet.accounts.find import refuse_suspended
+from sublet.accounts.model import User
+from sublet.credits.model import Payable
+from sublet.credits.quote import check_payment, make_quote
+from sublet.credits.store import find_balance
+from sublet.db import Tx
+from sublet.errors import Refusal, validation_failed
+from sublet.platform_domains.labels import MODES_BY_CLASS
+from sublet.platform_domains.model import Offer
+from sublet.subdomains import store
+from sublet.subdomains.availability import Wanted, find_wanted, refuse_closed, refuse_unavailable
+from sublet.subdomains.charge import registration_price, renewal_price
+from sublet.subdomains.lifecycle import term_end
+from sublet.subdomains.model import Register
+from sublet.subdomains.naming import resolve_name
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
+from sublet.subdomains.timeline import events_ahead
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """The answer about a name: `refusal` is that of a registration now, None if it would succeed.
+
+    `available_at` is when a name that the user holds or held is free again if nothing changes. `modes` are the offers for the name, with its
+    own prices; none if it is refused for another reason than its price.
+    """
+
+    fqdn: str
+    refusal: Refusal | None
+    available_at: datetime | None
+    modes: tuple[Offer, ...]
+
+
+def view_availability(
+    tx: Tx, user: User, command: Register, *, free_quota: int, may_spend: bool
+) -> Availability:
+    """Return whether a confirmed registration of the user would succeed now, without a mode and a coupon, with valid nameservers.
+
+    The checks are those of `register`, without its locks. `may_spend` is true if the token has the scope credits:spend.
+
+    Raises, in this order:
+        PlatformDomainNotFound: the user can't see such a platform domain.
+        ValidationFailed: all errors in the name.
+    """
+    platform_domain, label, errors = resolve_name(tx, user, command)
+    wanted = find_wanted(tx, user, platform_domain, label, None, free_quota)
+    if errors or wanted is None:
+        raise validation_failed(errors)
+    modes: tuple[Offer, ...] = ()
+    refusal = None
+    try:
+        refuse_suspended(user)
+        refuse_implausible_clock(tx)
+        refuse_closed(wanted.platform_domain)
+        refuse_unavailable(tx, user, wanted)
+        if isinstance(wanted.offer, Refusal):
+            raise wanted.offer
+        modes = _modes(wanted)
+        _check_payment(tx, user, wanted, wanted.offer, may_spend=may_spend)
+    except Refusal as refused:
+        refusal = refused
+    return Availability(wanted.fqdn, refusal, _available_at(tx, user, wanted.fqdn), modes)
+
+
+def _modes(wanted: Wanted) -> tuple[Offer, ...]:
+    fitting = [wanted.offers[mode] for mode in MODES_BY_CLASS[wanted.label_class] if mode in wanted.offers]
+    return tuple(
+        replace(
+            offer,
+            price_credits=registration_price(offer, wanted.listed),
+            renewal_price_credits=renewal_price(offer, wanted.listed),
+        )
+        for offer in fitting
+        if offer.mode != "free" or wanted.quota.left
+    )
+
+
+def _check_payment(tx: Tx, user: User, wanted: Wanted, offer: Offer, *, may_spend: bool) -> None:
+    quote = make_quote(
+        action="register",
+        fqdn=wanted.fqdn,
+        registration_mode=offer.mode,
+        period_days=offer.period_days,
+        list_price=wanted.list_price,
+        coupon=None,
+        balance=find_balance(tx, user.id),
+        new_expires_at=term_end(tx.now, offer.period_days),
+    )
+    check_payment(quote, Payable(confirm=True, may_spend=may_spend))
+
+
+def _available_at(tx: Tx, user: User, fqdn: str) -> datetime | None:
+    holder = store.find_unreleased(tx, fqdn)
+    if holder is None or holder.user_id != user.id:
+        return None
+    return next((each.at for each in events_ahead(holder, tx.now) if each.event == "released"), None)

@@ -1,0 +1,88 @@
+"""GET /availability: the shape of its answer, who sees which date, its scope and its rate limit."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.error_triggers import fresh, newcomer
+from support.open_registry import opened
+from support.running_service import RunningService
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("availability"), free_quota=5) as service:
+        yield service
+
+
+def test_the_answer_about_a_free_name_and_then_a_taken_one(shop: RunningService) -> None:
+    ada, ben, name = newcomer(shop), newcomer(shop), fresh()
+    label, _, domain = name.partition(".")
+    by_fqdn = shop.call(ada, "GET", f"/availability?fqdn={name.upper()}.")
+    by_label = shop.call(ada, "GET", f"/availability?label={label}&domain={domain}")
+    assert by_fqdn.json() == by_label.json()
+    modes = by_fqdn.json()["availability"].pop("modes")
+    assert modes[0] == {"mode": "free", "price_credits": 0, "renewal_price_credits": 0, "period_days": 365}
+    assert by_fqdn.json() == {
+        "ok": True,
+        "availability": {
+            "fqdn": name,
+            "available": True,
+            "reason": None,
+            "available_at": None,
+            "modes": [
+                modes[0],
+                {"mode": "plus", "price_credits": 10, "renewal_price_credits": 10, "period_days": 365},
+            ],
+        },
+    }
+    held = shop.register(ada, name)["subdomain"]
+    assert shop.call(ada, "DELETE", f"/subdomains/{name}").status_code == 200
+    mine, theirs = (
+        shop.call(who, "GET", f"/availability?fqdn={name}").json()["availability"] for who in (ada, ben)
+    )
+    assert (mine["available"], mine["reason"], mine["modes"]) == (False, "subdomain_unavailable", [])
+    assert held["registered_at"] < mine["available_at"] < held["expires_at"]
+    assert theirs == {**mine, "available_at": None}
+
+
+def test_a_request_without_a_name_is_refused_like_a_registration(shop: RunningService) -> None:
+    user = newcomer(shop)
+    for query, body in (
+        ("", {}),
+        ("?label=-a&domain=example.test", {"label": "-a", "domain": "example.test"}),
+        ("?fqdn=a.exampel.test", {"fqdn": "a.exampel.test"}),
+    ):
+        asked = shop.call(user, "GET", f"/availability{query}", x_request_id="same")
+        tried = shop.call(user, "POST", "/subdomains", body, x_request_id="same")
+        assert (asked.status_code, asked.content) == (tried.status_code, tried.content)
+
+
+def test_a_restricted_platform_domain_is_as_if_missing(shop: RunningService) -> None:
+    shop.add_domain("secret.test", "--restricted")
+    answer = shop.call(newcomer(shop), "GET", "/availability?fqdn=a.secret.test")
+    assert (answer.status_code, answer.json()["error"]) == (404, "platform_domain_not_found")
+
+
+def test_it_asks_for_the_scope_of_a_registration(shop: RunningService) -> None:
+    user, name = newcomer(shop, credit_count=100), fresh()
+    reading = shop.issue_token(user.email, "subdomains:read")
+    assert shop.call(reading, "GET", f"/availability?fqdn={name}").json()["error"] == "insufficient_scope"
+    for _ in range(5):
+        shop.register(user, fresh())
+    # Only the mode that costs credits is left.
+    without = shop.issue_token(user.email, "subdomains:write")
+    asked = shop.call(without, "GET", f"/availability?fqdn={name}").json()["availability"]
+    assert (asked["reason"], [each["mode"] for each in asked["modes"]]) == ("insufficient_scope", ["plus"])
+    assert shop.call(user, "GET", f"/availability?fqdn={name}").json()["availability"]["available"] is True
+
+
+def test_it_has_a_rate_limit_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = {"rate_limits": True, "rate_limit_availability_per_minute": 2}
+    with opened(tmp_path_factory.mktemp("limit"), **settings) as service:
+        user = newcomer(service)
+        answers = [service.call(user, "GET", "/availability?fqdn=a.example.test") for _ in range(3)]
+        assert [each.status_code for each in answers] == [200, 200, 429]
+        assert answers[0].headers["ratelimit-policy"] == '"availability";q=2;w=60'
+        assert service.call(user, "GET", "/subdomains").status_code == 200
+        assert service.call(user, "POST", "/subdomains", {"fqdn": "a.example.test"}).status_code == 201

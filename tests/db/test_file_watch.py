@@ -1,0 +1,275 @@
+"""The files of an open SQLite database: a change of them is seen before a write is acknowledged; a damage is named."""
+
+# ruff: noqa: ASYNC240 - the event loop of these tests has nothing else to do
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from sublet.db import SqliteDatabase, Tx, open_database
+from sublet.db.file_watch import CHECK_SECONDS
+from sublet.errors import Unavailable
+
+pytestmark = pytest.mark.sqlite_only
+
+Story = Callable[[SqliteDatabase, Path], Coroutine[Any, Any, None]]
+DEADLINE_SECONDS = 60.0
+
+
+def _create(tx: Tx) -> None:
+    tx.connection.execute(
+        text("CREATE TABLE audit_events (id INTEGER PRIMARY KEY, at TEXT, filling BLOB, other TEXT)")
+    )
+    tx.connection.execute(text("CREATE INDEX others ON audit_events (other)"))
+
+
+def _add(tx: Tx, at: str) -> int | None:
+    row = {"at": at, "filling": bytes(2000)}
+    return tx.connection.execute(
+        text("INSERT INTO audit_events VALUES (NULL, :at, :filling, :at)"), row
+    ).lastrowid
+
+
+def _count(tx: Tx) -> int:
+    return int(tx.connection.execute(text("SELECT count(*) FROM audit_events NOT INDEXED")).scalar_one())
+
+
+@asynccontextmanager
+async def _opened(path: Path) -> AsyncIterator[SqliteDatabase]:
+    database = open_database(f"sqlite:///{path}")
+    assert isinstance(database, SqliteDatabase)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def _tell(folder: Path, story: Story) -> None:
+    path = folder / "registry.db"
+
+    async def run() -> None:
+        async with _opened(path) as database:
+            await database.write(_create)
+            await database.write(_add, "first")
+            await story(database, path)
+
+    asyncio.run(run())
+
+
+def _stored(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return int(connection.execute("SELECT count(*) FROM audit_events").fetchone()[0])
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - the database announces no problem
+            await asyncio.sleep(0.02)
+
+
+async def _refused(database: SqliteDatabase) -> str:
+    with pytest.raises(Unavailable) as refusal:
+        await database.write(_add, "refused")
+    problem = database.problem()
+    assert problem is not None
+    assert "shortly" not in refusal.value.message
+    return problem.message
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_nothing_is_acknowledged_after_a_file_was_deleted(suffix: str, tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        _beside(path, suffix).unlink()
+        assert "was deleted or moved" in await _refused(database)
+
+    _tell(tmp_path, story)
+
+
+def test_nothing_is_acknowledged_after_the_file_was_replaced(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        async with _opened(other) as replacing:
+            await replacing.write(_create)
+            await replacing.write(_add, "of the other")
+        other.rename(path)
+        assert "was replaced" in await _refused(database)
+
+    _tell(tmp_path, story)
+    # The log of the file that was replaced isn't applied to the new one.
+    assert _stored(tmp_path / "registry.db") == 1
+
+
+def test_the_log_that_was_deleted_loses_nothing(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        for number in range(20):
+            await database.write(_add, f"{number}")
+        _beside(path, "-wal").unlink()
+        await _refused(database)
+
+    _tell(tmp_path, story)
+    assert _stored(tmp_path / "registry.db") == 21
+
+
+def test_a_file_that_is_back_is_written_again(tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        for files in (("",), ("-wal",), ("", "-wal", "-shm")):
+            for suffix in files:
+                _beside(path, suffix).rename(_beside(away / path.name, suffix))
+            await _refused(database)
+            for suffix in files:
+                _beside(away / path.name, suffix).rename(_beside(path, suffix))
+            await database.write(_add, "again")
+            assert database.problem() is None
+        assert await database.read(_count) == 4
+
+    _tell(tmp_path, story)
+    assert _stored(tmp_path / "registry.db") == 4
+
+
+def test_a_file_that_was_moved_is_whole(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        for number in range(20):
+            await database.write(_add, f"{number}")
+        path.rename(tmp_path / "moved.db")
+        await _refused(database)
+
+    _tell(tmp_path, story)
+    assert _stored(tmp_path / "moved.db") == 21
+
+
+def test_a_symbolic_link_that_points_elsewhere_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "registry.db").symlink_to(tmp_path / "real" / "registry.db")
+
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        path.unlink()
+        path.symlink_to(tmp_path / "elsewhere.db")
+        await _refused(database)
+
+    _tell(tmp_path, story)
+
+
+def _garbage(path: Path, _old: Path) -> None:
+    path.write_bytes(os.urandom(path.stat().st_size))
+
+
+def _nothing(path: Path, _old: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _older(path: Path, old: Path) -> None:
+    shutil.copyfile(old, path)
+
+
+@pytest.mark.parametrize("overwrite", [_garbage, _nothing, _older])
+def test_a_file_that_was_overwritten_is_seen(overwrite: Callable[[Path, Path], None], tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        old = tmp_path / "old.db"
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(old)) as target:
+            source.backup(target)
+        for number in range(20):
+            await database.write(_add, f"{number}")
+        with closing(sqlite3.connect(path)) as another:
+            another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        await database.write(_add, "after the log was emptied")
+        overwrite(path, old)
+        assert "was overwritten" in await _refused(database)
+
+    _tell(tmp_path, story)
+
+
+def test_a_change_is_seen_without_a_write(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        assert database.problem() is None
+        path.unlink()
+        await _until(lambda: database.problem() is not None)
+
+    _tell(tmp_path, story)
+
+
+def test_checkpoints_and_other_processes_are_no_change(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        for number in range(30):
+            await database.write(_add, f"{number}")
+            with closing(sqlite3.connect(path)) as another:
+                another.execute("INSERT INTO audit_events VALUES (NULL, 'of another', NULL, NULL)")
+                another.commit()
+                another.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        await asyncio.sleep(CHECK_SECONDS * 2)
+        assert database.problem() is None
+        assert await database.read(_count) == 61
+
+    _tell(tmp_path, story)
+
+
+def test_quick_check_names_a_damage_and_writes_are_refused(tmp_path: Path) -> None:
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        for number in range(200):
+            await database.write(_add, f"{number}")
+        await database.quick_check()
+        assert database.problem() is None
+        _spoil_index(path)
+        await database.quick_check()
+        assert "is damaged" in await _refused(database)
+        assert database.problem().ends is False  # type: ignore[union-attr]
+        assert await database.read(_count) == 201
+
+    _tell(tmp_path, story)
+
+
+def test_what_is_malformed_is_to_be_restored(tmp_path: Path) -> None:
+    def ask(tx: Tx) -> object:
+        return tx.connection.execute(
+            text("SELECT other FROM audit_events INDEXED BY others ORDER BY other")
+        ).all()
+
+    async def story(database: SqliteDatabase, path: Path) -> None:
+        for number in range(200):
+            await database.write(_add, f"{number}")
+        _spoil_index(path)
+        with pytest.raises(Unavailable, match="restore a backup"):
+            await database.read(ask)
+        with pytest.raises(Unavailable, match="restore a backup"):
+            await database.write(_add, "refused")
+
+    _tell(tmp_path, story)
+
+
+def _spoil_index(path: Path) -> None:
+    """Write zeros over the root page of an index."""
+    with closing(sqlite3.connect(path)) as connection:
+        page, size = connection.execute(
+            "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'others'"
+        ).fetchone()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    # In another process: closing the file here would end the locks that SQLite has on it.
+    place = f"seek={page - 1}"
+    spoil = [
+        "dd",
+        "if=/dev/zero",
+        f"of={path}",
+        f"bs={size}",
+        place,
+        "count=1",
+        "conv=notrunc",
+        "status=none",
+    ]
+    subprocess.run(spoil, check=True)
