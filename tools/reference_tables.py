@@ -16,7 +16,7 @@ import typer
 from sublet.cli.main import app
 from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
-from sublet.dns.primary import CAUSES
+from sublet.primaries.primary import CAUSES
 
 DOCS = Path(__file__).parents[1] / "docs"
 EVERYWHERE = {"--config", "--json", "--reason"}

@@ -107,10 +107,13 @@ def _event(
     }
 
 
+_NEWEST_AT = Prepared(select(audit_events.c.at).order_by(audit_events.c.id.desc()).limit(1))
+
+
 def newest_at(tx: Tx) -> datetime | None:
     """Return the time of the newest change, or None."""
-    query = select(audit_events.c.at).order_by(audit_events.c.id.desc()).limit(1)
-    return tx.connection.execute(query).scalar_one_or_none()
+    row = _NEWEST_AT.one_or_none(tx)
+    return row[0] if row is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,8 @@ class Settings:
         300, "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number."
     )
     publish_wait_ms: int = _setting(
-        1000, "How long a change waits for its publication before it is answered, in milliseconds."
+        1000,
+        "How long a change waits for its publication on a primary before it is answered, in milliseconds.",
     )
     rate_limits: bool = _setting(
         default=True,

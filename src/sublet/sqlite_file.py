@@ -158,7 +158,12 @@ def copy_file(source: Path, target: Path) -> None:
 @contextmanager
 def opened(path: Path, now: datetime) -> Iterator[Tx]:
     """Open a complete SQLite file for reading, without a lock and without changes to it or beside it."""
-    engine = create_engine("sqlite://", creator=lambda: _connect(path, "ro", immutable=1), poolclass=NullPool)
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: _connect(path, "ro", immutable=1),
+        poolclass=NullPool,
+        paramstyle="named",  # as `db.Prepared` sends parameters
+    )
     try:
         with engine.connect() as connection:
             yield Tx(connection, now)

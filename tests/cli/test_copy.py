@@ -1,5 +1,6 @@
 """`sublet copy` between real databases: all of a registry or nothing, checked, and again."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -19,20 +20,26 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
+from sublet.audit import Actor
 from sublet.cli.main import app
-from sublet.db import sqlite_engine
+from sublet.db import Tx, open_database, sqlite_engine
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
+from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.primaries.publishing import begin_publication
 from sublet.registry.copy_store import NOT_COPIED, list_copied, open_target
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.sqlite_file import serve_lock
+from sublet.subdomains.model import Register
+from sublet.subdomains.register import register
+from sublet.subdomains.store import list_names_held
 from support.grown_registry import grow
 from support.postgresql import fresh_database
 from support.running_service import running_service
 from support.serve_process import serve_process
 
-NAMES = 120
+NAMES, WAITING = 120, 3
 KILLED = Path(__file__).parents[1] / "long" / "faults" / "killed_copy.py"
 Dump = dict[str, list[tuple[Any, ...]]]
 
@@ -40,8 +47,30 @@ Dump = dict[str, list[tuple[Any, ...]]]
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("grown") / "grown.db"
-    grow(f"sqlite:///{path}", NAMES)
+    url = f"sqlite:///{path}"
+    grow(url, NAMES)
+    asyncio.run(_begin_publications(url))
     return path
+
+
+async def _begin_publications(url: str) -> None:
+    """Write ahead a few names of a zone on a primary, which has not been changed."""
+    database = open_database(url)
+
+    def write(tx: Tx) -> None:
+        operator = Actor(kind="operator", name="olga")
+        added = add_platform_domain(
+            tx, operator, "primary.test", {"primary": "main"}, names_held=list_names_held
+        )
+        for number in range(WAITING):
+            command = Register(fqdn=f"n{number}.primary.test", nameservers=("ns.provider.example",))
+            register(tx, Actor(kind="user", user_id=1), command, free_quota=1000)
+        assert begin_publication(tx, added.platform_domain.id) is not None
+
+    try:
+        await database.write(write)
+    finally:
+        await database.close()
 
 
 @pytest.fixture
@@ -104,7 +133,8 @@ def test_every_table_is_either_copied_or_excluded_by_name(tmp_path: Path) -> Non
 def test_a_copied_registry_is_complete_and_usable(source: str, database_url: str, tmp_path: Path) -> None:
     told = copy(source, database_url)
     counted = {each["table"]: each["rows"] for each in told["tables"]}
-    assert counted["subdomains"] == NAMES
+    assert counted["subdomains"] == NAMES + WAITING
+    assert counted["published_owners"] == WAITING
     assert all(
         counted[name] > 0
         for name in ("transfers", "messages", "mails", "milestones", "zone_records", "labels")
@@ -124,7 +154,7 @@ def test_a_copied_registry_is_complete_and_usable(source: str, database_url: str
     with running_service(database_url, free_quota=1000) as service:  # the numbers go on
         member = service.add_user("new@example.org")
         shown = service.register(member, "anew.example.test", nameservers=["ns1.provider.example"])
-        assert shown["subdomain"]["id"] == NAMES + 1
+        assert shown["subdomain"]["id"] == NAMES + WAITING + 1
         assert service.doctor() == []
     assert copy(source, database_url, expect=1)["message"].startswith("The target has another registry")
 

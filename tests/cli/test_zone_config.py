@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sublet.cli.main import app
-from sublet.dns.server_config import key_name
+from sublet.primaries.server_config import key_name
 from support.running_service import registry_address
 
 LISTEN = ("--listen", "192.0.2.53")
@@ -110,7 +110,7 @@ def test_directory_is_the_state_of_the_primary(database: str) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "Say where the primary listens"),
+        ((), "Give the primary's address"),
         (("--listen", "ns1.zone.example"), "is not an IP address"),
         (("--listen", "::"), "Other hosts can't reach"),
         (("--listen", "192.0.2.53:0"), "Other hosts can't reach"),
@@ -143,7 +143,7 @@ def test_the_wheel_has_the_templates(tmp_path: Path) -> None:
         packed = set(archive.namelist())
     templates = {
         path.relative_to(root / "src").as_posix()
-        for path in (root / "src").glob("sublet/dns/server_templates/*")
+        for path in (root / "src").glob("sublet/primaries/server_templates/*")
     }
     assert templates
     assert templates <= packed

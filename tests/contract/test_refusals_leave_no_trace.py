@@ -74,11 +74,11 @@ def test_refusal_leaves_no_trace(furnished: RunningService, code: str) -> None:
 
 
 def test_the_dump_sees_an_effect(furnished: RunningService) -> None:
-    """The test above can fail: what is not refused shows in the tables of names, zones, terms and the audit."""
+    """The test above can fail: what is not refused shows in the tables of names, terms and the audit."""
     user = error_triggers.newcomer(furnished)
     before = furnished.read(dump)
     furnished.register(user, error_triggers.fresh(), nameservers=["ns1.provider.example"])
     after = furnished.read(dump)
     changed = {name for name in after if after[name] != before[name]}
-    assert {"subdomains", "zone_records", "terms", "audit_events", "published_owners"} <= changed
+    assert {"subdomains", "nameserver_hosts", "terms", "audit_events"} <= changed
     assert {"users", "packages"} & changed == set()

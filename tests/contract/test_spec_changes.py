@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from support.error_triggers import fresh, newcomer
-from support.open_registry import SUBDOMAIN_FIELDS, instant, occupy, opened
+from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
+from support.publisher_outage import service_with_outage
 from support.running_service import DS, Registrant, RunningService
+from support.serve_process import wait_until
 
 NS1, NS2, NS3 = (f"ns{number}.provider.example" for number in (1, 2, 3))
 
@@ -194,25 +196,29 @@ def test_retry_requires_nameserver_1(shop: RunningService, ada: Registrant) -> N
     assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "nameserver_required")
 
 
-def test_retry_is_only_possible_after_a_failure(shop: RunningService, ada: Registrant) -> None:
+def test_retry_is_only_possible_after_a_failure(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Part 3, rule 2: only after a provisioning failure; the answer is that of the nameserver update."""
-    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
-    occupy(shop, fqdn)
-    failed = put(shop, ada, fqdn, {"nameservers": [NS1]}).json()
-    assert (failed["subdomain"]["status"], failed["provisioning"]["status"]) == ("failed", "failed")
-    assert isinstance(failed["subdomain"]["provision_error"], str)
-    assert failed["provisioning"]["error"] == failed["subdomain"]["provision_error"]
-    occupy(shop, fqdn, free=True)
-    answer = shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")
-    body = answer.json()
-    if answer.status_code == 409:  # its own back-off was faster
-        body = shop.call(ada, "GET", f"/subdomains/{fqdn}").json()
-    else:
-        assert (answer.status_code, list(body)) == (200, ["ok", "subdomain", "provisioning"])
-        assert body["provisioning"]["status"] == "published"
-    assert (body["subdomain"]["status"], body["subdomain"]["provision_error"]) == ("active", None)
-    assert shop.delegation(fqdn) == {NS1}
-    assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "retry_not_available")
+    with service_with_outage(database_url, monkeypatch, publish_wait_ms=20_000) as outage:
+        shop = outage.service
+        ada = shop.add_user()
+        fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+        outage.server.nsupdate([f"add {fqdn}. 300 TXT hand"])
+        failed = put(shop, ada, fqdn, {"nameservers": [NS1]}).json()
+        assert (failed["subdomain"]["status"], failed["provisioning"]["status"]) == ("failed", "failed")
+        assert isinstance(failed["subdomain"]["provision_error"], str)
+        assert failed["provisioning"]["error"] == failed["subdomain"]["provision_error"]
+        outage.server.nsupdate([f"delete {fqdn}. TXT"])
+        answer = shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")
+        body = answer.json()
+        if answer.status_code == 409:  # its own back-off was faster
+            body = shop.call(ada, "GET", f"/subdomains/{fqdn}").json()
+        else:
+            assert (answer.status_code, list(body)) == (200, ["ok", "subdomain", "provisioning"])
+            assert body["provisioning"]["status"] == "published"
+        assert (body["subdomain"]["status"], body["subdomain"]["provision_error"]) == ("active", None)
+        assert outage.on.records() == {(fqdn, "NS", f"{NS1}.")}
+        assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "retry_not_available")
+        wait_until(lambda: shop.doctor() == [])
 
 
 def test_retry_takes_no_members(shop: RunningService, ada: Registrant) -> None:

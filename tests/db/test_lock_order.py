@@ -14,11 +14,7 @@ from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.subdomains import store
-from sublet.subdomains.delete import delete
-from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from sublet.subdomains.model import Register, UpdateNameservers
-from sublet.subdomains.publishing import (
+from sublet.primaries.publishing import (
     Result,
     begin_publication,
     record_publication,
@@ -26,6 +22,10 @@ from sublet.subdomains.publishing import (
     record_zone_fault,
     settle_fence,
 )
+from sublet.subdomains import store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.retry import retry

@@ -12,9 +12,9 @@ import dns.tsig
 import dns.update
 import pytest
 
-from sublet.dns.primary import CAUSES, PrimaryFault, read_fence, read_signed, send_update, takes_updates
 from sublet.dns.types import Primary
-from sublet.dns.update import fence_name, new_fence
+from sublet.primaries.primary import CAUSES, PrimaryFault, read_fence, read_signed, send_update, takes_updates
+from sublet.primaries.update import fence_name, new_fence
 from support.name_servers import fresh_key
 from support.serve_process import free_address
 

@@ -18,7 +18,7 @@ from sublet.dns.names import ancestors
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Record, ZoneView
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.view_zone import view_zones
+from sublet.subdomains.view_zone import view_zones
 from support.in_memory_zone import DS_TEXT
 from support.plain_name_servers import plain_name_servers
 from support.registry import Registry

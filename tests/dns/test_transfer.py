@@ -15,9 +15,9 @@ import dns.tsig
 import dns.zone
 import pytest
 
-from sublet.dns.primary import PrimaryFault
-from sublet.dns.transfer import ZoneTransfer, _Incoming, transfer_zone
 from sublet.dns.types import Primary, Record
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.transfer import ZoneTransfer, _Incoming, transfer_zone
 from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
 ZONE = "zone.example"
@@ -153,7 +153,7 @@ def test_another_secret_and_another_clock_are_told() -> None:
 
 def test_a_zone_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that goes on and on, over a real connection, each message signed as it should be."""
-    monkeypatch.setattr("sublet.dns.transfer.BYTES_MAX", 200_000)
+    monkeypatch.setattr("sublet.primaries.transfer.BYTES_MAX", 200_000)
     sent: list[int] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -184,7 +184,7 @@ def test_a_zone_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_bound_that_is_not_reached_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sublet.dns.transfer.BYTES_MAX", 5_000)
+    monkeypatch.setattr("sublet.primaries.transfer.BYTES_MAX", 5_000)
     assert set(_take(lambda query: _wires(query, PARTS)).take_records()) == WANTED
 
 

@@ -9,9 +9,9 @@ import dns.rdatatype
 import dns.update
 import pytest
 
-from sublet.dns.plan import RECORD_TYPES, plan_changes
-from sublet.dns.types import Record
-from sublet.dns.update import build_update, fence_name, is_fence, new_fence
+from sublet.dns.types import DELEGATION_TYPES, Record
+from sublet.primaries.plan import plan_changes
+from sublet.primaries.update import build_update, fence_name, is_fence, new_fence
 
 ZONE = "example.test"
 BLOG = f"blog.{ZONE}"
@@ -68,7 +68,7 @@ def test_new_owners_must_not_be_in_use() -> None:
 
 def test_deletions_by_type_then_additions_then_the_fence() -> None:
     deletions: list[tuple[str, str, str, int, list[str]]] = [
-        (owner, "ANY", rdtype, 0, []) for owner in (BLOG, GONE) for rdtype in RECORD_TYPES
+        (owner, "ANY", rdtype, 0, []) for owner in (BLOG, GONE) for rdtype in DELEGATION_TYPES
     ]
     assert lines(built().update) == [
         *deletions,

@@ -53,6 +53,10 @@ def examples() -> Iterator[tuple[str, str]]:
             yield from ((words, line) for line in block.splitlines())
 
 
+REFUSED_EXAMPLES = ("zone repair",)
+"""The commands that are refused in a zone on the built-in name server, as that of the examples is."""
+
+
 def members(shape: str) -> set[str]:
     """Return the outermost names of a shape such as `{"id", "organization": {"id"}}`."""
     depth, outermost = 0, ""
@@ -103,8 +107,9 @@ def test_the_examples_work(service: RunningService, tmp_path: Path, monkeypatch:
             runs.append(plain)
         for run in runs:
             result = CliRunner().invoke(app, run, env={"SUBLET_DATABASE_URL": address}, input=sent)
-            assert result.exit_code == 0, (line, result.output, result.exception)
-            if "--json" in run:
+            expected = 1 if words in REFUSED_EXAMPLES else 0
+            assert result.exit_code == expected, (line, result.output, result.exception)
+            if "--json" in run and expected == 0:
                 value = json.loads(result.stdout)
                 shape = re.search(r"^`--json`: `(\{.*\})`", sections()[words], re.MULTILINE)
                 if shape is not None:

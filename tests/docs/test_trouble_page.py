@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from sublet.dns.primary import CAUSES
-from sublet.worker.judgement import SENTENCES
+from sublet.primaries.judgement import SENTENCES
+from sublet.primaries.primary import CAUSES
 
 ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(

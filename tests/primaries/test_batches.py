@@ -10,7 +10,7 @@ import dns.opcode
 import pytest
 
 from sublet.config import PrimarySettings
-from sublet.dns.update import fence_name
+from sublet.primaries.update import fence_name
 from support.dns_proxy import dns_proxy
 from support.name_servers import missing_programs
 from support.primary_faults import register, shown, state

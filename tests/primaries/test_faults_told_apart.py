@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import dns.message
 import pytest
 
-from sublet.dns.primary import Fence, PrimaryFault
-from sublet.dns.update import fence_name, new_fence
-from sublet.worker import primary_zone
-from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
-from sublet.worker.publisher import STALE_MAX
+from sublet.primaries import primary_zone
+from sublet.primaries.judgement import NOT_APPLIED, PARTIAL, SENTENCES
+from sublet.primaries.primary import Fence, PrimaryFault
+from sublet.primaries.publisher import STALE_MAX
+from sublet.primaries.update import fence_name, new_fence
 from support.name_servers import fresh_key
 from support.primary_faults import changed, fails_for, healed, in_database, no_rights, register, state
 from support.running_service import Registrant

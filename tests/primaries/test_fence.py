@@ -13,12 +13,12 @@ from sqlalchemy import func, select
 
 from long.primaries.fence import impatient_service, old_against_new, register_names
 from sublet.db import Tx
-from sublet.dns import update as update_module
-from sublet.dns.primary import send_update
 from sublet.dns.types import Primary
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState, find_zone_state, zone_updates
-from sublet.subdomains.publishing import Result
+from sublet.primaries import update as update_module
+from sublet.primaries.primary import send_update
+from sublet.primaries.publishing import Result
 from support.dns_proxy import DnsProxy, dns_proxy
 from support.name_servers import KINDS
 from support.running_service import Registrant
@@ -51,7 +51,7 @@ def _through_proxy(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
             passing = replace(primary, address=proxy.address[0], port=proxy.address[1])
             await send_update(passing, *args, **kwargs)
 
-        monkeypatch.setattr("sublet.worker.primary_zone.send_update", send)
+        monkeypatch.setattr("sublet.primaries.primary_zone.send_update", send)
         yield proxy
 
 
@@ -107,7 +107,7 @@ def test_without_the_fence_the_old_delegation_comes_back(
         message.prerequisite.clear()
         return message
 
-    monkeypatch.setattr("sublet.worker.primary_zone.build_update", unfenced)
+    monkeypatch.setattr("sublet.primaries.primary_zone.build_update", unfenced)
     with (
         impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
         _through_proxy(on, monkeypatch) as proxy,
@@ -125,7 +125,7 @@ def test_without_the_read_back_a_part_passes_for_the_whole(
 ) -> None:
     """The broken twin believes NOERROR."""
     monkeypatch.setattr(
-        "sublet.worker.primary_zone.judge", lambda item, _served, serial: Result(item, serial=serial)
+        "sublet.primaries.primary_zone.judge", lambda item, _served, serial: Result(item, serial=serial)
     )
     assert _is_shown_active_in_part(tmp_path, monkeypatch) is True
 

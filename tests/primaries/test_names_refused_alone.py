@@ -7,11 +7,12 @@ import dns.update
 import pytest
 
 from sublet.db import Tx
-from sublet.dns.primary import send_update
 from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains import publish_store, store
-from sublet.worker import primary_zone
-from sublet.worker.judgement import NOT_APPLIED, PARTIAL, SENTENCES
+from sublet.primaries import primary_zone
+from sublet.primaries import store as publish_store
+from sublet.primaries.judgement import NOT_APPLIED, PARTIAL, SENTENCES
+from sublet.primaries.primary import send_update
+from sublet.subdomains import store
 from support.name_servers import NameServerProcess
 from support.primary_faults import HEALED_SECONDS, changed, healed, no_rights, register, shown, state
 from support.running_service import Registrant

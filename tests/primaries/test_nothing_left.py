@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sublet.subdomains import publish_store
+from sublet.primaries import store as publish_store
 from support.name_servers import KINDS, missing_programs
 from support.running_service import DS, Registrant
 from support.serve_process import wait_until

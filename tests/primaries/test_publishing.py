@@ -180,7 +180,7 @@ def test_what_somebody_else_has_in_the_zone_is_never_overwritten(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
     if on.server is None:
-        pytest.skip("tests/long/faults/test_dns_faults.py has it for the built-in one")
+        pytest.skip("the built-in name server has only adopted records, whose names are taken")
     foreign = {("taken.example.test", "A", "8.8.8.8"), ("taken.example.test", "TXT", '"by hand"')}
     on.primary.nsupdate(
         ["add taken.example.test. 300 A 8.8.8.8", 'add taken.example.test. 300 TXT "by hand"']
@@ -209,7 +209,7 @@ def test_one_name_in_use_keeps_no_other_of_its_batch_back(
     on: ServiceOn, ada: Registrant, blog: Named
 ) -> None:
     if on.server is None:
-        pytest.skip("tests/long/faults/test_dns_faults.py has it for the built-in one")
+        pytest.skip("the built-in name server has only adopted records, whose names are taken")
     on.primary.nsupdate(["add n5.example.test. 300 TXT hand"])
     on.primary.freeze()
     names = [f"n{number}.example.test" for number in range(8)]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-from sublet.dns.primary import PrimaryFault
 from sublet.dns.serial import SerialUnknown, ask_serial
 from sublet.dns.types import Primary, Secondary
-from sublet.worker.server_watch import FOLLOW_SECONDS, ServerWatch, Standing
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.server_watch import FOLLOW_SECONDS, ServerWatch, Standing
 from support.name_servers import NameServerProcess, missing_programs, primary, secondary
 from support.registry import Prepared, Registry, open_registry
 from support.serve_process import free_address, wait_until

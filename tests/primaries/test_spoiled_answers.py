@@ -9,7 +9,7 @@ import dns.rcode
 import pytest
 
 from sublet.config import PrimarySettings
-from sublet.worker import primary_zone
+from sublet.primaries import primary_zone
 from support.dns_proxy import DnsProxy, OnAnswer, dns_proxy, framed
 from support.primary_faults import fails_for, healed
 from support.running_service import Registrant

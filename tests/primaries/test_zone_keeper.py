@@ -11,7 +11,7 @@ from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.platform_domains.zone_store import find_apex_keys
-from sublet.worker import zone_keeper
+from sublet.primaries import zone_keeper
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import DS, Registrant, RunningService
@@ -246,14 +246,14 @@ def test_a_check_that_is_killed_is_told_and_tried_again(
     service, ada = on_knot.service, on_knot.service.add_user()
     service.register(ada, SHOP, nameservers=[NS])
     settle(on_knot)
-    real, kills = zone_keeper._talk, iter([True, True])
+    real, kills = zone_keeper._run_check, iter([True, True])
 
     def killed(process: Any, task: Any) -> Any:
         if next(kills, False):
             process.kill()
         return real(process, task)
 
-    monkeypatch.setattr(zone_keeper, "_talk", killed)
+    monkeypatch.setattr(zone_keeper, "_run_check", killed)
     seen = set()
 
     def repaired() -> bool:

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from sublet.cli import zone_probe
 from sublet.cli.main import app
-from sublet.dns.primary import CAUSES, Fence, read_fence
 from sublet.dns.types import Secondary
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
-from sublet.worker import server_watch, zone_watch
+from sublet.primaries import server_watch, zone_watch
+from sublet.primaries.primary import CAUSES, Fence, read_fence
 from support.name_servers import NameServerProcess, fresh_key, missing_programs, secondary
 from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, serve_process_on, service_on
@@ -225,8 +225,8 @@ def test_after_a_first_set_up_the_lines_on_the_fence_agree(tmp_path: Path) -> No
         assert status() == (["unchecked"], "as_left")
         environment = {"SUBLET_DATABASE_URL": service.settings.database_url, **service.environment}
         told = CliRunner().invoke(app, ["zone", "status"], env=environment).output
-        assert "fence: as it was left" in " ".join(told.split())
-        assert "something else has changed it" not in told
+        assert "fence: as expected" in " ".join(told.split())
+        assert "something else has changed the zone" not in told
         serving.start()
         wait_until(lambda: status() == ([], "as_left"))
         serving.stop()

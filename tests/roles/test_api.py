@@ -120,6 +120,15 @@ def test_an_address_in_use_is_reported(postgresql_server: str, tmp_path: Path) -
         assert f"Can't listen on {roles.service.settings.http_listen} for HTTP" in second.text
 
 
+def test_unknown_addresses_of_the_built_in_name_servers_are_told(
+    postgresql_server: str, tmp_path: Path
+) -> None:
+    with apart(postgresql_server, tmp_path) as roles:
+        api = roles.start("api", said="", dns_servers="", dns_listen="127.0.0.1:0")
+        assert api.process.wait(60) == 2
+        assert "dns_servers" in api.text
+
+
 @pytest.mark.parametrize("role", ["api", "worker", "dns"])
 def test_on_sqlite_a_role_is_refused(tmp_path: Path, role: str) -> None:
     environment = {**os.environ, "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/registry.db"}

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from support import http_clients
+from support.dns_updates import skip_without
+from support.name_servers import primary
 from support.role_processes import apart
 from support.serve_process import free_address, wait_until
+from support.service_on_primary import primary_settings, settings_file
 
 pytestmark = pytest.mark.slow
 
@@ -15,16 +18,27 @@ NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 def test_it_publishes_waiting_names_and_serves_its_status(postgresql_server: str, tmp_path: Path) -> None:
     status = "{}:{}".format(*free_address())
-    with apart(postgresql_server, tmp_path) as roles:
-        roles.start("api")
-        roles.start("dns")
+    skip_without("knot")
+    with (
+        apart(postgresql_server, tmp_path) as roles,
+        primary("knot", tmp_path / "knot", "example.test") as server,
+    ):
         service = roles.service
+        config = str(settings_file(tmp_path, [primary_settings(tmp_path, server)]))
+        service.environment["SUBLET_CONFIG"] = config
+        service.operator("domain", "edit", "example.test", "--primary", "main")
+
+        def nameservers() -> set[str]:
+            found = [each for each in server.records() if each.owner == "blog.example.test"]
+            return {each.rdata.rstrip(".") for each in found}
+
+        roles.start("api", config=config, publish_wait_ms="0")
         ada = service.add_user()
         waiting = service.register(ada, "blog.example.test", nameservers=NAMESERVERS)["subdomain"]
         assert waiting["status"] != "active"
-        assert service.delegation("blog.example.test") == set()
-        worker = roles.start("worker", worker_status_listen=status)
-        wait_until(lambda: service.delegation("blog.example.test") == set(NAMESERVERS))
+        assert nameservers() == set()
+        worker = roles.start("worker", config=config, worker_status_listen=status)
+        wait_until(lambda: nameservers() == set(NAMESERVERS))
         assert http_clients.get(f"http://{status}/healthz").json() == {"ok": True}
         ready = http_clients.get(f"http://{status}/readyz")
         assert (ready.status_code, ready.json()["checks"]) == (200, {"database": True, "worker": True})
@@ -51,6 +65,3 @@ def test_unusable_settings_are_reported(postgresql_server: str, tmp_path: Path) 
         taken = roles.start("worker", said="", worker_status_listen=api)
         assert taken.process.wait(60) == 3
         assert f"Can't listen on {api} for HTTP" in taken.text
-        nowhere = roles.start("worker", said="", dns_servers="", dns_listen="127.0.0.1:0")
-        assert nowhere.process.wait(60) == 2
-        assert "dns_servers" in nowhere.text

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from sublet.dns.delegation import check_delegation
 from sublet.dns.names import is_below
-from sublet.dns.plan import RECORD_TYPES, ImplausiblePlan, ZoneChanges, implausible_deletions, plan_changes
 from sublet.dns.records import delegation_records, owners_of
-from sublet.dns.types import Delegation, GlueInput, Record
+from sublet.dns.types import DELEGATION_TYPES, Delegation, GlueInput, Record
+from sublet.primaries.plan import ImplausiblePlan, ZoneChanges, implausible_deletions, plan_changes
 
 ZONE = "example.test"
 OWNER = "foo.example.test"
@@ -61,7 +61,7 @@ def test_a_plan_deletes_what_may_be_there_and_adds_what_is_desired() -> None:
     )
     assert changes == ZoneChanges(ZONE, (OWNER, "old.foo.example.test"), records)
     assert plan_changes(ZONE, [], []) == ZoneChanges(ZONE, (), ())
-    assert RECORD_TYPES == ("NS", "DS", "A", "AAAA")
+    assert DELEGATION_TYPES == ("NS", "DS", "A", "AAAA")
 
 
 NO_OWNERS = [

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.dns.primary import CAUSES
 from sublet.dns.serial import UNKNOWN_CAUSES, is_newer, lacks_since, standing_of
+from sublet.primaries.primary import CAUSES
 
 SERIALS = st.integers(0, 2**32 - 1)
 

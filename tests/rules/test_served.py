@@ -45,11 +45,11 @@ def without(*types: str) -> tuple[Record, ...]:
         (without("A", "AAAA"), f"glue {HOST} 8.8.4.4 and glue {HOST} 2a00:1::1 are missing"),
         (
             (*DESIRED, Record(NAME, "NS", 3600, "ns9.other.example.")),
-            "nameserver ns9.other.example is there and should not be",
+            "nameserver ns9.other.example is there but should not be",
         ),
         (
             (*without("AAAA"), Record(HOST, "AAAA", 3600, "2a00:1::2")),
-            f"glue {HOST} 2a00:1::1 is missing; glue {HOST} 2a00:1::2 is there and should not be",
+            f"glue {HOST} 2a00:1::1 is missing; glue {HOST} 2a00:1::2 is there but should not be",
         ),
         ((*without("AAAA"), Record(HOST, "AAAA", 3600, "2A00:0001::0001")), None),
         (
@@ -69,7 +69,7 @@ def test_what_is_there_and_should_not_be_at_all() -> None:
     left = Record(HOST, "A", 3600, "8.8.4.4")
     assert (
         describe_difference(NAME, (), [left])
-        == f"{NAME} is not to be in the DNS, and there is glue {HOST} 8.8.4.4"
+        == f"{NAME} should not be in the DNS, but has glue {HOST} 8.8.4.4"
     )
     many = [Record(NAME, "NS", 60, f"ns{number:02}.example.") for number in range(12)]
     text = describe_difference(NAME, (), many)
@@ -142,7 +142,7 @@ def test_a_secondary_that_is_behind_is_told_from_one_that_is_wrong() -> None:
     assert not behind.in_agreement
     assert behind.summary == (
         "ns1.example.test answers with what is stored, and ns2.example.test does not have the last change yet; "
-        "ask again in a minute, and if it stays so, open a ticket."
+        "ask again in a minute, and open a ticket if it doesn't change."
     )
     wrong = report(primary(), secondary(42, without("DS")))
     assert wrong.servers[1].difference == f"DS 2371 13 2 {DIGEST} is missing."
@@ -172,7 +172,7 @@ def test_a_hand_edit_on_the_primary() -> None:
     found = report(primary(43, without("A")), secondary(43, without("A")))
     assert [each.difference for each in found.servers] == [f"Glue {HOST} 8.8.4.4 is missing."] * 2
     assert found.summary.startswith(
-        "ns1.example.test, ns2.example.test answer with something else; the zone was changed past the registry"
+        "ns1.example.test, ns2.example.test answer with something else; something other than the registry changed the zone"
     )
 
 

@@ -1,7 +1,6 @@
 """The timeline: the past and future events of a name, from its facts alone."""
 
 from datetime import datetime, timedelta
-from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -9,11 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sublet.audit import Change
-from sublet.http.shapes import TimelineAnswer, TimelineEventShape
-from sublet.subdomains.lifecycle import ACTIONS, lost_at
+from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.sweep.store import PastMilestone
-from sublet.subdomains.timeline import BEHIND_MAX, EVENTS, last_attempt, timeline
+from sublet.subdomains.timeline import BEHIND_MAX, last_attempt, timeline
 from support import sample_subdomain
 from support.sample_subdomain import DAY, NOW
 
@@ -254,10 +252,3 @@ def test_the_last_attempt_is_the_newest_milestone() -> None:
     assert last_attempt([TERM, term], [failed, renewed, other]) == AutoRenewAttempt(
         NOW + DAY, "renewed", None, 12
     )
-
-
-def test_the_api_has_the_same_event_names() -> None:
-    """The shapes list what the rules may give: no event and no action can fail to be shown."""
-    assert get_args(get_type_hints(TimelineEventShape)["event"]) == EVENTS
-    (actions,) = get_args(get_type_hints(TimelineAnswer)["allowed_actions"])
-    assert get_args(actions) == ACTIONS

@@ -25,6 +25,9 @@ from sublet.config import Settings
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.doctor.running import check_sweep
+from sublet.mail.mailer import Mailer
+from sublet.mail.smtp import SmtpTransport
+from sublet.mail.smtp import smtp_server as chosen_server
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import offer_mode
 from sublet.subdomains.delete import delete
@@ -34,9 +37,6 @@ from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep.store import milestones
-from sublet.worker.mailer import Mailer
-from sublet.worker.smtp import SmtpTransport
-from sublet.worker.smtp import smtp_server as chosen_server
 from support.registry import OPERATOR, Prepared, Registry, open_registry
 from support.repetitions import share
 from support.smtp_server import Mailbox, smtp_server
@@ -262,6 +262,8 @@ def test_fourteen_months(folder: Path, sqlite_registry: Prepared) -> None:
         mailer = Mailer(registry.db, SmtpTransport(chosen_server(settings)))
         world = Registry14(registry, random.Random(SEED))  # noqa: S311 - a simulation, no secret
         world.prepare()
+        for domain in DOMAINS:
+            registry.move(domain=domain)
         acted, swept = Counter[str](), Counter[str]()
         for day in range(DAYS):
             acted += world.act(day)

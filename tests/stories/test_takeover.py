@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from sublet.db import Tx
-from sublet.subdomains import publish_store
+from sublet.primaries import store as publish_store
 from sublet.subdomains.sweep import store as sweep_store
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import wait_until

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sublet.dns.server_config import (
+from sublet.primaries.server_config import (
     SecondarySite,
     ServerConfig,
     Site,

@@ -23,8 +23,8 @@ import dns.rrset
 import dns.tsig
 import dns.zone
 
-from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
+from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.secret import Secret
 from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool
 from support.serve_process import free_address, wait_until

@@ -1,4 +1,4 @@
-"""What the tests of the contract share: one service for a module of tests, a hand in its zones, members and their types."""
+"""What the tests of the contract share: one service for a module of tests, members and their types."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,9 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sublet.db import Tx
-from sublet.dns.types import Record
-from sublet.platform_domains import zone_store
 from support.error_triggers import furnish
 from support.running_service import RunningService, registry_address, running_service
 
@@ -27,20 +24,6 @@ def opened(folder: Path, **settings: Any) -> Iterator[RunningService]:
         furnish(service)
         yield service
         assert (found := service.doctor()) == [], found
-
-
-def occupy(service: RunningService, fqdn: str, *, free: bool = False) -> None:
-    """Add a record to a zone without the registry, or remove it: until then, a first delegation at that name fails."""
-    domain_id = service.operator("domain", "show", fqdn.partition(".")[2])["id"]
-
-    def change(tx: Tx) -> None:
-        if free:
-            table = zone_store.zone_records
-            tx.connection.execute(table.delete().where((table.c.owner == fqdn) & (table.c.type == "TXT")))
-        else:
-            zone_store.insert_records(tx, domain_id, [Record(fqdn, "TXT", 3600, '"by hand"')])
-
-    service.write(change)
 
 
 def instant(text: Any) -> datetime:

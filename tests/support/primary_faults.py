@@ -9,7 +9,7 @@ from pathlib import Path
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.worker.judgement import SENTENCES
+from sublet.primaries.judgement import SENTENCES
 from support.name_servers import NameServerProcess
 from support.running_service import Registrant
 from support.serve_process import wait_until

@@ -1,33 +1,46 @@
-"""The publisher of a running service within reach of a test: to make its name server unreachable, and to hold it."""
+"""A running service whose zone is on Knot, and its publisher: a test can stop the name server, and hold the publisher."""
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sublet.db import Database
-from sublet.worker.primary_zone import FindPrimary
-from sublet.worker.publisher import Publisher
-from support.running_service import RunningService, running_service
-from support.serve_process import free_address
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.publisher import Publisher
+from support.dns_updates import skip_without
+from support.name_servers import NameServerProcess
+from support.running_service import RunningService
+from support.service_on_primary import ServiceOn, service_on
 
 
 @dataclass(slots=True)
 class Outage:
-    """A running service, whose publisher the test can send to a closed port, or hold."""
+    """A running service with example.test on Knot, whose publisher the test can hold."""
 
-    service: RunningService
+    on: ServiceOn
     publisher: Publisher
 
+    @property
+    def service(self) -> RunningService:
+        return self.on.service
+
+    @property
+    def server(self) -> NameServerProcess:
+        """The primary of example.test."""
+        return self.on.primary
+
     def down(self) -> None:
-        """From now on the name server can't be reached by the publisher."""
-        self.publisher.built_in.addresses = [free_address()]
+        """Stop the name server."""
+        self.server.stop()
 
     def up(self) -> None:
-        """The name server is back."""
-        self.publisher.built_in.addresses = [self.service.dns]
+        """Start the name server again."""
+        self.server.start()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -47,17 +60,15 @@ class Outage:
 def service_with_outage(
     database_url: str, monkeypatch: pytest.MonkeyPatch, **settings: Any
 ) -> Iterator[Outage]:
-    """Run a service with the platform domain example.test, and give its publisher into the test's hands."""
+    """Run Knot, and a service with the platform domain example.test on it; yield them with the publisher."""
+    skip_without("knot")
     made: list[Publisher] = []
 
-    def make(
-        db: Database, built_in: Sequence[tuple[str, int]], find_primary: FindPrimary, **options: Any
-    ) -> Publisher:
-        made.append(Publisher(db, built_in, find_primary, **options))
+    def make(db: Database, find_primary: FindPrimary, **options: Any) -> Publisher:
+        made.append(Publisher(db, find_primary, **options))
         return made[-1]
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, tempfile.TemporaryDirectory(prefix="sublet-outage-") as folder:
         patch.setattr("sublet.service.worker_part.Publisher", make)
-        with running_service(database_url, **{"free_quota": 10_000, **settings}) as service:
-            service.add_domain("example.test")
-            yield Outage(service, made[0])
+        with service_on("knot", Path(folder), database_url=database_url, **settings) as running:
+            yield Outage(running, made[0])

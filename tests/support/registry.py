@@ -21,6 +21,7 @@ from sublet.credits.model import Outcome, Payable
 from sublet.credits.movements import grant_credits
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
+from sublet.dns.types import Record
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
 from sublet.errors import Refusal
@@ -28,12 +29,13 @@ from sublet.http.idempotency_store import idempotency_keys  # noqa: F401 - the d
 from sublet.migrations import upgrade
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.platform_domains.store import update_platform_domain
+from sublet.primaries.plan import plan_changes
+from sublet.primaries.publishing import Batch, Result, begin_publication, record_publication
 from sublet.schema import metadata
 from sublet.subdomains import store
-from sublet.subdomains.change_zone import change_zone
 from sublet.subdomains.milestones import Dates
 from sublet.subdomains.model import Register, Subdomain
-from sublet.subdomains.publishing import Result, begin_publication, record_publication
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.sweep.sweep import Swept, sweep
@@ -57,6 +59,8 @@ class Registry:
     users: dict[str, int] = field(default_factory=dict)
     organizations: dict[str, int] = field(default_factory=dict)
     domains: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, set[Record]] = field(default_factory=dict)
+    """What `publish` left in each zone on a primary."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a question."""
@@ -114,6 +118,11 @@ class Registry:
         )
         return self.subdomain(outcome.id)
 
+    def move(self, primary: str = "main", domain: str = "example.test") -> None:
+        """Say that a zone is on a primary, which only the test knows."""
+        domain_id = self.domains[domain]
+        self.write(lambda tx: update_platform_domain(tx, domain_id, primary=primary))
+
     def subdomain(self, subdomain_id: int) -> Subdomain:
         """Return a stored subdomain."""
         found = self.read(store.find_subdomain, subdomain_id)
@@ -165,22 +174,28 @@ class Registry:
         return self.read(ask)
 
     def publish(self, domain: str = "example.test", *, error: str | None = None) -> list[int]:
-        """Do what the publisher does, one batch: published at once, or failed with this error; tells the subdomains' ids."""
+        """Do one batch of a zone on a primary as the publisher does: published, or failed with this error; return the subdomains' ids."""
         batch = self.write(begin_publication, self.domains[domain])
         if batch is None:
             return []
-        if error is not None:
-            results = {each.subdomain_id: Result(each, error=error) for each in batch.items}
-        else:
-            changed = self.write(change_zone, batch)
-            results = {
-                each.subdomain_id: Result(each, error="in use", nothing_sent=True)
-                if each.subdomain_id in changed.refused_ids
-                else Result(each, serial=changed.serial)
-                for each in batch.items
-            }
-        self.write(record_publication, results)
+        if error is None:
+            self.send(batch)
+        results = {
+            each.subdomain_id: Result(each, error=error) if error is not None else Result(each, serial=2)
+            for each in batch.items
+        }
+        self.write(record_publication, results, batch)
         return list(results)
+
+    def send(self, batch: Batch) -> None:
+        """Apply a batch to `sent`, as a primary applies its message."""
+        changes = plan_changes(
+            batch.zone,
+            (owner for item in batch.items for owner in item.owners),
+            (record for item in batch.items for record in item.desired),
+        )
+        kept = {each for each in self.sent.get(batch.zone, set()) if each.owner not in changes.delete_owners}
+        self.sent[batch.zone] = kept | set(changes.adds)
 
     def dump(self) -> Dump:
         """Return all rows of all tables without the commit marks, which each write adds."""

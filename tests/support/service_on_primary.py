@@ -8,9 +8,8 @@ from typing import Any
 
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
-from sublet.dns.update import fence_name
-from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
+from sublet.primaries.update import fence_name
+from support.crash_checks import standing
 from support.name_servers import NameServerProcess, primary
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import ServeProcess, serve_process
@@ -35,12 +34,12 @@ class ServiceOn:
         return self.server
 
     def records(self) -> set[tuple[str, str, str]]:
-        """Return the zone's records by transfer, without the first ones and the fence: owner, type, rdata."""
+        """Return the zone's records without the first ones and the fence: owner, type, rdata.
+
+        From a primary by transfer; of the built-in name server those around the names that were ever registered.
+        """
         if self.server is None:
-            found = self.service.read(
-                lambda tx: zone_store.list_zone_records(tx, find_platform_domain(tx, ZONE).id)
-            )
-            return {(each.owner, each.type, each.rdata) for each in found}
+            return standing(self.service)
         ours = self.server.records() - self.apex
         return {(each.owner, each.type, each.rdata) for each in ours if each.owner != fence_name(ZONE)}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import httpx
 import psycopg
 
-from sublet.config import Settings
+from sublet.config import PrimarySettings, Settings
 from sublet.http.endpoints import BASE_PATH
 from sublet.http.observe import Metrics
 from sublet.http.serve import listen
@@ -64,7 +64,7 @@ def logins(owner_url: str) -> Iterator[Logins]:
 
 
 @contextmanager
-def split_service(found: Logins) -> Iterator[RunningService]:
+def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[RunningService]:
     """Run `sublet api`'s process, `sublet worker` and `sublet dns`, each with its own login; the operator's commands have the operator's.
 
     All must be ready before, and must have taken their leave in the end.
@@ -77,6 +77,7 @@ def split_service(found: Logins) -> Iterator[RunningService]:
         worker_status_listen=f"{statuses[0][0]}:{statuses[0][1]}",
         dns_status_listen=f"{statuses[1][0]}:{statuses[1][1]}",
         publish_wait_ms=PUBLISH_WAIT_MS,
+        primaries=primaries,
         rate_limits=False,
         log_level="error",
     )

@@ -2,16 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from sublet.db import Database, open_database
-from sublet.dns.nameserver import NameServer
-from sublet.dns.types import Primary, ZoneView
-from sublet.platform_domains.view_zone import view_zones
-from sublet.subdomains.publish_store import count_waiting
-from sublet.worker.publisher import Publisher
+from sublet.dns.types import Primary
+from sublet.primaries.publisher import Publisher
+from sublet.primaries.store import count_waiting
 from support.registry import Registry
 
 WAIT_SECONDS = 40.0
@@ -19,12 +17,12 @@ WAIT_SECONDS = 40.0
 
 @dataclass
 class Worker:
-    """A publisher that can be started and killed; `begun_anew` counts batches restarted because the other publisher was first."""
+    """A publisher that can be started and killed. `took` counts names that it sent, by zone; `stale` counts its stale batches."""
 
     db: Database
     publisher: Publisher
     took: Counter[str] = field(default_factory=Counter)
-    begun_anew: int = 0
+    stale: int = 0
     task: "asyncio.Task[None] | None" = None
 
     def start(self) -> None:
@@ -40,23 +38,16 @@ class Worker:
 
 @asynccontextmanager
 async def two_publishers(
-    registry: Registry, url: str, find_primary: Callable[[str], Primary], *, batch_max: int = 100
+    registry: Registry, url: str, primaries: Mapping[str, Primary], *, batch_max: int = 100
 ) -> AsyncIterator[tuple[Worker, Worker]]:
-    """Two publishers "a" and "b" that know of each other, not started; the built-in name server answers for both."""
-    databases = [open_database(url, lambda: registry.now, may_lose_writes=True) for _ in range(3)]
-
-    async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
-        return await databases[2].read(view_zones, names, ("127.0.0.1",))
-
-    server = NameServer(read_zones)
-    port = await server.start("127.0.0.1", 0)
+    """Two publishers "a" and "b" that know of each other, not started; both have these primaries, by name."""
+    databases = [open_database(url, lambda: registry.now, may_lose_writes=True) for _ in range(2)]
     workers = []
-    for db, holder in zip(databases[:2], "ab", strict=True):
+    for db, holder in zip(databases, "ab", strict=True):
         publisher = Publisher(
             db,
-            [("127.0.0.1", port)],
-            find_primary,
-            batch_max={"": batch_max, "main": batch_max},
+            primaries.__getitem__,
+            batch_max=dict.fromkeys(primaries, batch_max),
             holder=holder,
             is_alone=lambda: False,
         )
@@ -67,25 +58,24 @@ async def two_publishers(
         for worker in workers:
             if worker.task is not None:
                 await worker.kill()
-        await server.close()
         for db in databases:
             await db.close()
 
 
 def _watched(worker: Worker) -> Worker:
-    """Count what a publisher does: names changed by zone, and batches restarted."""
+    """Count what a publisher does: names sent by zone, and stale batches."""
     publisher = worker.publisher
-    begin_anew, change = publisher._begin_anew, publisher._change
+    note_stale, change = publisher._note_stale, publisher._change
 
-    async def counted_anew(*args: object) -> bool:
-        worker.begun_anew += 1
-        return await begin_anew(*args)  # type: ignore[arg-type]
+    async def counted_stale(*args: object) -> bool:
+        worker.stale += 1
+        return await note_stale(*args)  # type: ignore[arg-type]
 
     async def counted_change(batch: object) -> object:
         worker.took[batch.zone] += len(batch.items)  # type: ignore[attr-defined]
         return await change(batch)  # type: ignore[arg-type]
 
-    publisher._begin_anew = counted_anew  # type: ignore[assignment]
+    publisher._note_stale = counted_stale  # type: ignore[assignment]
     publisher._change = counted_change  # type: ignore[assignment]
     return worker
 

@@ -213,6 +213,7 @@ def test_a_name_that_others_depend_on_is_reserved(registry: Registry) -> None:
 
 
 def test_a_change_frees_a_name_once_the_dns_follows(registry: Registry) -> None:
+    registry.move()
     registry.write(store_unchecked, registry.register(ADA, "ben"), HOST)
     registry.publish()
     put(registry, ADA, "ben", OUT)
@@ -285,7 +286,7 @@ def test_a_restored_name_keeps_its_dependents(registry: Registry) -> None:
 
 
 def test_the_name_is_not_released_before_the_removal_is_published(registry: Registry) -> None:
-    registry.add_domain("else.test")
+    registry.add_domain("else.test", primary="main")
     registry.register(GONE, nameservers=(OUT,))
     registry.register("ada.else.test", "ben", nameservers=(HOST, OUT))
     registry.publish("else.test")

@@ -111,6 +111,7 @@ def test_a_name_is_found_in_any_form(registry: Registry, identifier: str) -> Non
 
 
 def test_every_change_is_one_event(registry: Registry) -> None:
+    registry.move()
     held = _delegated(registry)
     registry.publish(error="refused")
 

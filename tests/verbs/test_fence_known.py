@@ -6,10 +6,8 @@ from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
-from sublet.subdomains import publish_store, store
-from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publishing import (
+from sublet.primaries import store as publish_store
+from sublet.primaries.publishing import (
     Batch,
     Result,
     begin_publication,
@@ -18,6 +16,9 @@ from sublet.subdomains.publishing import (
     record_zone_fault,
     settle_fence,
 )
+from sublet.subdomains import store
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import OPERATOR, Registry
 
@@ -114,7 +115,7 @@ def test_adopted_records_are_not_lost_by_leaving_the_built_in_name_server(regist
     to_primary = {"primary": "main"}
     with registry.refuses(Conflict) as caught:
         registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary)
-    assert "2 records" in caught[0].message
+    assert "2 adopted records" in caught[0].message
     registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary, force=True)
     assert registry.read(zone_store.list_zone_records, domain_id) == adopted, "until the first check"
     with registry.refuses(SubdomainUnavailable):

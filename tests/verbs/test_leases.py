@@ -7,6 +7,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.processes import store
+from sublet.processes.leased import under
 from sublet.processes.leases import (
     PUBLISH_FOR,
     give_back_lease,
@@ -25,7 +26,6 @@ from sublet.processes.processes import (
     list_running,
     record_heartbeat,
 )
-from sublet.worker.leased import under
 from support.leases import find, run_out
 from support.registry import Registry
 

@@ -10,7 +10,7 @@ import pytest
 from sublet.dns.answer import answer
 from sublet.dns.query import read_query
 from sublet.dns.types import Secondary
-from sublet.platform_domains.view_zone import view_zones
+from sublet.subdomains.view_zone import view_zones
 from support.registry import Registry
 
 CHILD = "child.example.test"

@@ -1,25 +1,14 @@
-"""What the publisher records inside its transactions, and what checks and repairs find; on both engines."""
+"""What the publisher records in its transactions; on both engines."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
 from sublet.audit import audit_events
-from sublet.db import Tx
-from sublet.dns.types import GlueInput, Record
-from sublet.errors import Conflict
-from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_store
-from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import publish_store, store
-from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
-from sublet.subdomains.delete import delete
-from sublet.subdomains.lifecycle import derive_status
-from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publishing import (
+from sublet.dns.types import GlueInput
+from sublet.primaries import store as publish_store
+from sublet.primaries.publishing import (
     BACK_OFF_MAX_SECONDS,
     Batch,
     Result,
@@ -27,12 +16,20 @@ from sublet.subdomains.publishing import (
     begin_publication,
     record_publication,
 )
-from sublet.subdomains.repair_zone import repair_built_in_zone
+from sublet.subdomains import store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
-from support.registry import OPERATOR, Registry
+from support.registry import Registry
 
 SHOP = "shop.example.test"
 NS = ("ns1.example.org",)
+
+
+@pytest.fixture(autouse=True)
+def _on_primary(registry: Registry) -> None:
+    registry.move()
 
 
 def _begin(registry: Registry) -> Batch:
@@ -41,8 +38,8 @@ def _begin(registry: Registry) -> Batch:
     return batch
 
 
-def _record(registry: Registry, results: Mapping[int, Result]) -> None:
-    registry.write(record_publication, results)
+def _record(registry: Registry, batch: Batch, result: Result) -> None:
+    registry.write(record_publication, {result.item.subdomain_id: result}, batch)
 
 
 def _change(registry: Registry, *nameservers: str) -> None:
@@ -54,8 +51,7 @@ def _owners(registry: Registry, subdomain_id: int) -> frozenset[str]:
 
 
 def _zone(registry: Registry) -> list[tuple[str, str, str]]:
-    records = registry.read(zone_store.list_zone_records, registry.domains["example.test"])
-    return [(each.owner, each.type, each.rdata) for each in records]
+    return sorted((each.owner, each.type, each.rdata) for each in registry.sent["example.test"])
 
 
 def _actions(registry: Registry) -> list[str]:
@@ -99,9 +95,9 @@ def test_a_published_name_is_active_with_its_serial(registry: Registry) -> None:
 def test_only_the_generation_that_was_sent_is_published(registry: Registry) -> None:
     held = registry.register(SHOP, nameservers=NS)
     batch = _begin(registry)
-    changed = registry.write(change_zone, batch)
+    registry.send(batch)
     _change(registry, "ns2.example.org")  # while the batch is under way
-    _record(registry, {held.id: Result(batch.items[0], serial=changed.serial)})
+    _record(registry, batch, Result(batch.items[0], serial=2))
     found = registry.subdomain(held.id)
     assert (found.generation, found.published_generation) == (2, 1)
     assert derive_status(found, registry.now) == "provisioning"
@@ -114,7 +110,7 @@ def test_a_failure_of_an_older_generation_is_no_failure_of_the_new_one(registry:
     held = registry.register(SHOP, nameservers=NS)
     batch = _begin(registry)
     _change(registry, "ns2.example.org")
-    _record(registry, {held.id: Result(batch.items[0], error="refused")})
+    _record(registry, batch, Result(batch.items[0], error="refused"))
     found = registry.subdomain(held.id)
     assert (found.provision_error, found.attempts, found.next_attempt_at) == (None, 0, None)
     assert derive_status(found, registry.now) == "provisioning"
@@ -127,7 +123,7 @@ def test_an_answer_that_comes_late_takes_nothing_back(registry: Registry) -> Non
     registry.publish()
     before = registry.subdomain(held.id)
     for result in (Result(late.items[0], serial=1), Result(late.items[0], error="refused")):
-        _record(registry, {held.id: result})
+        _record(registry, late, result)
         assert registry.subdomain(held.id) == before
 
 
@@ -162,7 +158,7 @@ def test_a_batch_is_bounded_and_those_longest_unchanged_come_first(registry: Reg
     for index in range(3):
         registry.advance(seconds=1)
         held.append(registry.register(f"n{index}.example.test", nameservers=NS).id)
-    batch = registry.write(begin_publication, registry.domains["example.test"], {"": 2})
+    batch = registry.write(begin_publication, registry.domains["example.test"], {"main": 2})
     assert batch is not None
     assert [item.subdomain_id for item in batch.items] == held[:2]
 
@@ -181,122 +177,9 @@ def test_hosts_that_are_gone_are_taken_out_of_the_zone(registry: Registry) -> No
     assert (_zone(registry), _owners(registry, held.id)) == ([], frozenset())
 
 
-def test_a_name_in_use_by_someone_else_is_never_overwritten(registry: Registry) -> None:
-    held = registry.register(SHOP, nameservers=NS)
-    foreign = Record(SHOP, "A", 300, "192.0.2.1")
-    registry.write(zone_store.insert_records, registry.domains["example.test"], [foreign])
-    registry.publish()
-    assert derive_status(registry.subdomain(held.id), registry.now) == "failed"
-    assert _zone(registry) == [(SHOP, "A", "192.0.2.1")]
-    assert _owners(registry, held.id) == frozenset()
-    registry.write(delete, registry.actor(), SHOP)
-    registry.publish()
-    assert _zone(registry) == [(SHOP, "A", "192.0.2.1")]
-
-
-# Checking a zone and repairing it
-
-
-def _domain(registry: Registry) -> PlatformDomain:
-    found = registry.read(platform_domain_store.find_platform_domain, registry.domains["example.test"])
-    assert found is not None
-    return found
-
-
-def _check(registry: Registry) -> ZoneCheck:
-    return registry.read(check_built_in_zone, _domain(registry))
-
-
-def _spoil(registry: Registry, owner: str, *records: Record) -> None:
-    """Replace what stands at an owner, past the registry."""
-
-    def spoil(tx: Tx) -> None:
-        table = zone_store.zone_records
-        tx.connection.execute(table.delete().where(table.c.owner == owner))
-        zone_store.insert_records(tx, registry.domains["example.test"], records)
-
-    registry.write(spoil)
-
-
-def test_a_zone_as_published_has_no_differences(registry: Registry) -> None:
-    registry.register(SHOP, nameservers=NS)
-    assert _check(registry).waiting == (SHOP,)
-    registry.publish()
-    found = _check(registry)
-    assert (found.zone, found.waiting) == ("example.test", ())
-    assert (found.differences.missing, found.differences.different, found.differences.orphaned) == (
-        (),
-        (),
-        (),
-    )
-
-
-def test_what_was_spoiled_is_found_and_repaired(registry: Registry) -> None:
-    registry.register(SHOP, nameservers=NS)
-    registry.register("two.example.test", nameservers=NS)
-    gone = registry.register("gone.example.test", registration_mode="plus", nameservers=NS)
-    registry.publish()
-    good = _zone(registry)
-    _spoil(registry, SHOP)
-    _spoil(registry, "two.example.test", Record("two.example.test", "NS", 3600, "ns.evil.example."))
-    foreign = Record("office.example.test", "A", 300, "192.0.2.1")
-    registry.write(zone_store.insert_records, registry.domains["example.test"], [foreign])
-    differences = _check(registry).differences
-    assert differences.missing == (SHOP,)
-    assert [each.name for each in differences.different] == ["two.example.test"]
-    assert differences.orphaned == ()
-    assert {violation.invariant for violation in registry.doctor()} == {"zone_is_registry"}
-    registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
-    registry.publish()
-    assert sorted(_zone(registry)) == sorted([*good, ("office.example.test", "A", "192.0.2.1")])
-    assert registry.doctor() == []
-    assert registry.subdomain(gone.id).generation == 1, "what was right is not touched"
-
-
-def _leave_behind(registry: Registry, count: int) -> None:
-    """Put records into the zone at owners that are ours by the books, of names that want nothing there."""
-    held = registry.register(SHOP, nameservers=NS)
-    registry.publish()
-    owners = [f"h{index}.example.test" for index in range(count)]
-    registry.write(store.insert_published_owners, [(held.id, owner) for owner in owners])
-    registry.write(
-        zone_store.insert_records,
-        registry.domains["example.test"],
-        [Record(owner, "A", 300, "203.0.114.5") for owner in owners],
-    )
-
-
-def test_what_is_left_over_is_found_and_taken_out(registry: Registry) -> None:
-    _leave_behind(registry, 3)
-    assert len(_check(registry).differences.orphaned) == 3
-    assert [violation.invariant for violation in registry.doctor()] == ["zone_is_registry"] * 3
-    registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
-    registry.publish()
-    assert _zone(registry) == [(SHOP, "NS", "ns1.example.org.")]
-    assert registry.doctor() == []
-
-
-def test_a_repair_that_would_take_out_very_much_asks_first(registry: Registry) -> None:
-    _leave_behind(registry, 21)
-    with registry.refuses(Conflict) as caught:
-        registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
-    assert "--force" in caught[0].message
-    registry.write(repair_built_in_zone, OPERATOR, _domain(registry), force=True)
-    registry.publish()
-    assert registry.doctor() == []
-
-
-def test_a_repair_of_a_good_zone_changes_nothing(registry: Registry) -> None:
-    registry.register(SHOP, nameservers=NS)
-    registry.publish()
-    before = registry.dump()
-    registry.write(repair_built_in_zone, OPERATOR, _domain(registry))
-    assert registry.dump() == before
-
-
-def test_a_zone_of_any_size_is_published_anew(registry: Registry) -> None:
+def test_a_zone_of_any_size_is_published_again(registry: Registry) -> None:
     found = registry.register("shop.example.test", nameservers=("ns1.example.org",))
-    registry.write(publish_store.republish, [*range(found.id, found.id + 70_000)])
+    registry.write(store.republish, [*range(found.id, found.id + 70_000)])
     assert registry.subdomain(found.id).generation == found.generation + 1
 
 

@@ -7,6 +7,7 @@ import pytest
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict, SubdomainUnavailable
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.purge import purge
@@ -52,6 +53,7 @@ def test_a_purged_name_loses_its_delegation_and_cools_off(registry: Registry) ->
 
 
 def test_a_name_is_released_only_once_its_removal_from_the_dns_is_confirmed(registry: Registry) -> None:
+    registry.do(edit_platform_domain, "example.test", {"primary": "main"})
     _trash(registry, ALPHA)
     before = registry.rows()
     with pytest.raises(Conflict, match="not published"):

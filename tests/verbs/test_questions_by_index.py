@@ -12,7 +12,8 @@ from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains import delegation_store, publish_store, store
+from sublet.primaries import store as publish_store
+from sublet.subdomains import delegation_store, store
 from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.store import list_own
 from sublet.subdomains.sweep import store as sweep_store
@@ -56,7 +57,7 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "is this name free": lambda tx, of: delegation_store.is_free(tx, of, f"fresh.{ZONE}", 1),
     "do names depend on this name": lambda tx, _: delegation_store.list_dependents(tx, f"copy7.{ZONE}", 25),
     "does anything else of a zone wait": lambda tx, of: publish_store.is_any_waiting(tx, of, [1, 2]),
-    "does a row of this name wait": lambda tx, of: publish_store.is_waiting(tx, of, f"copy7.{ZONE}"),
+    "does a row of this name wait": lambda tx, of: store.is_waiting(tx, of, f"copy7.{ZONE}"),
     "who holds this name": lambda tx, _: store.find_unreleased(tx, f"copy7.{ZONE}"),
     "does another user hold a look-alike": lambda tx, of: store.is_look_alike_held(
         tx, _platform_domain(tx, of), "copy7", 2

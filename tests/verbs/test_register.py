@@ -57,6 +57,7 @@ def edit(registry: Registry, domain: str = "example.test", **settings: Any) -> N
 
 
 def test_a_name_is_registered_with_its_term_and_its_event(registry: Registry) -> None:
+    registry.move()
     command = Register(
         label="Shop",
         domain="EXAMPLE.test.",

@@ -5,11 +5,11 @@ import pytest
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.zone_signing import is_zone_signed
-from sublet.subdomains.check_zone import check_zone
+from sublet.platform_domains.zone_state_store import is_zone_signed
+from sublet.primaries.check_zone import check_zone
+from sublet.primaries.repair_zone import begin_repair
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
-from sublet.subdomains.repair_zone import begin_repair
 from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"
@@ -22,10 +22,9 @@ ROLLED = Record(ZONE, "DNSKEY", 3600, "257 3 13 BBBB")
 
 @pytest.fixture
 def signed_name(registry: Registry) -> Subdomain:
-    """A name with a DS record, below a zone on a primary (by its settings)."""
-    found = registry.register(f"shop.{ZONE}", nameservers=NS, ds_records=(DS,))
-    edit(registry, primary="main")
-    return found
+    """A name with a DS record, in a zone on a primary."""
+    registry.move()
+    return registry.register(f"shop.{ZONE}", nameservers=NS, ds_records=(DS,))
 
 
 def edit(registry: Registry, **values: object) -> None:
@@ -38,7 +37,9 @@ def check(registry: Registry, *live: Record) -> None:
     domain_id = registry.domains[ZONE]
     domain = registry.read(platform_domain_store.find_platform_domain, domain_id)
     assert domain is not None
-    found = registry.read(check_zone, domain, iter([SOA, *live]), transfer_began_at=registry.now)
+    found = registry.read(
+        check_zone, domain, iter([SOA, *live]), transfer_began_at=registry.now, rebuilt=False
+    )
     registry.write(begin_repair, OPERATOR, domain_id, "main", found.repairs)
 
 

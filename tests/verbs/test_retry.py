@@ -31,6 +31,7 @@ def _delegated(registry: Registry) -> Subdomain:
 
 
 def test_a_retry_needs_a_nameserver_then_a_failure(registry: Registry) -> None:
+    registry.move()
     held = registry.register(SHOP)
     with registry.refuses(NameserverRequired):
         registry.write(retry, registry.actor(), SHOP)

@@ -11,12 +11,12 @@ from sublet.errors import (
     NotFound,
     ValidationFailed,
 )
-from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import list_suspensions
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend, unsuspend_with_names
+from sublet.subdomains.view_zone import view_zones
 from support.registry import OPERATOR, Registry
 
 GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
@@ -33,11 +33,8 @@ def _delegated(registry: Registry) -> Subdomain:
 
 def test_a_name_returns_unchanged_after_its_suspension(registry: Registry) -> None:
     held = _delegated(registry)
-    registry.publish()
     registry.write(suspend, OPERATOR, SHOP, None)
-    registry.publish()
     registry.write(unsuspend, OPERATOR, SHOP)
-    registry.publish()
     assert derive_status(registry.subdomain(held.id), registry.now) == "active"
     assert registry.doctor() == []
 
@@ -67,7 +64,6 @@ def names(registry: Registry) -> dict[str, int]:
     }
     registry.write(suspend, OPERATOR, HELD, "its own reason")
     registry.write(delete, registry.actor(), OLD)
-    registry.publish(ZONE)
     return found
 
 
@@ -76,9 +72,8 @@ def _statuses(registry: Registry, names: dict[str, int]) -> dict[str, str]:
 
 
 def _in_zone(registry: Registry) -> set[str]:
-    registry.publish(ZONE)
-    records = registry.read(list_zone_records, registry.domains[ZONE])
-    return {each.owner for each in records if each.type == "NS" and each.owner != ZONE}
+    names = (SHOP, BARE, HELD, OLD, BENS)
+    return {name for name, view in registry.read(view_zones, names).items() if name in view.records}
 
 
 def test_all_names_leave_the_zone_and_exactly_those_return(registry: Registry, names: dict[str, int]) -> None:

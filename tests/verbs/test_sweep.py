@@ -178,6 +178,7 @@ def test_a_restored_name_is_not_purged(registry: Registry) -> None:
 
 
 def test_a_name_is_free_only_once_its_removal_is_published(registry: Registry) -> None:
+    registry.move()
     name = registry.register(NAME, nameservers=NS)
     registry.publish()
     registry.write(delete, registry.actor(), NAME)

@@ -68,6 +68,7 @@ def test_clearing_the_nameservers_needs_the_ds_records_cleared_too(registry: Reg
 
 
 def test_a_name_is_inactive_once_the_removal_of_its_delegation_is_confirmed(registry: Registry) -> None:
+    registry.move()
     held = _delegated(registry)
     registry.publish()
     change(registry, nameservers=(), ds_records=())
@@ -127,6 +128,7 @@ def test_the_same_delegation_again_changes_nothing(registry: Registry) -> None:
 
 
 def test_the_same_delegation_after_a_failure_is_published_again(registry: Registry) -> None:
+    registry.move()
     held = _delegated(registry)
     registry.publish(error="refused")
     change(registry)

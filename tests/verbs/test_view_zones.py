@@ -1,6 +1,8 @@
-"""What is read for queries: the zone as it is stored, whatever else is asked for with it."""
+"""The zones of the built-in name server, read for queries; on both engines."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import dns.message
 import dns.rcode
@@ -10,10 +12,18 @@ from sublet.db import Tx
 from sublet.dns.answer import answer
 from sublet.dns.names import ancestors, is_at_or_below
 from sublet.dns.query import read_query
-from sublet.dns.types import Record, Secondary
+from sublet.dns.types import GlueInput, Record, Secondary
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.view_zone import view_zones
-from support.registry import Registry
+from sublet.primaries.publishing import begin_publication
+from sublet.subdomains import store
+from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.lifecycle import derive_status
+from sublet.subdomains.model import UpdateNameservers
+from sublet.subdomains.suspend import suspend
+from sublet.subdomains.update_nameservers import update_nameservers
+from sublet.subdomains.view_zone import view_zones
+from support.registry import OPERATOR, Registry
 
 ZONE, NESTED, ELSEWHERE = "example.test", "nested.example.test", "deep.child.example.test"
 RECORDS = [
@@ -147,3 +157,127 @@ def test_a_wildcard_above_other_names_exists(registry: Registry) -> None:
         query = read_query(dns.message.make_query(name, "TXT").to_wire())
         rcode = dns.rcode.NOERROR if expected else dns.rcode.NXDOMAIN
         assert answer(query, {name: view}).rcode == rcode, name
+
+
+# Delegations of the registry
+
+SHOP, BLOG = f"shop.{ZONE}", f"blog.{ZONE}"
+HOST = f"ns1.{SHOP}"
+GLUE = (GlueInput(HOST, "9.9.9.9", None),)
+OUTSIDE = ("ns1.example.org",)
+
+
+def _served(registry: Registry, name: str) -> dict[str, list[tuple[str, str]]]:
+    view = registry.read(view_zones, [name])[name]
+    return {
+        owner: [(each.type, each.rdata) for each in records]
+        for owner, records in view.records.items()
+        if records
+    }
+
+
+def _serial(registry: Registry) -> int:
+    return registry.read(view_zones, [ZONE])[ZONE].apex.serial
+
+
+def test_a_registration_is_served_with_its_commit(registry: Registry) -> None:
+    before = _serial(registry)
+    registry.advance(seconds=1)
+    held = registry.register(SHOP, nameservers=(HOST,), glue=GLUE)
+    assert derive_status(held, registry.now) == "active"
+    assert (held.published_generation, held.published_at, held.published_serial) == (
+        1,
+        registry.now,
+        _serial(registry),
+    )
+    assert _serial(registry) > before
+    assert _served(registry, f"www.{SHOP}") == {SHOP: [("NS", f"{HOST}.")], HOST: [("A", "9.9.9.9")]}
+    assert registry.doctor() == []
+
+
+def test_a_change_is_served_with_its_commit(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=(HOST,), glue=GLUE)
+    before = _serial(registry)
+    registry.advance(seconds=1)
+    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(OUTSIDE))
+    found = registry.subdomain(held.id)
+    assert (found.generation, found.published_generation) == (2, 2)
+    assert found.published_serial == _serial(registry) > before
+    assert _served(registry, SHOP) == {SHOP: [("NS", "ns1.example.org.")]}
+
+
+@pytest.mark.parametrize("verb", [suspend, delete])
+def test_a_name_that_is_not_delegated_is_not_served(registry: Registry, verb: Callable[..., Any]) -> None:
+    registry.register(SHOP, nameservers=OUTSIDE)
+    registry.write(verb, OPERATOR if verb is suspend else registry.actor(), SHOP)
+    assert _served(registry, SHOP) == {}
+    assert registry.doctor() == []
+
+
+def test_a_delegation_hides_adopted_records(registry: Registry) -> None:
+    registry.register(SHOP, nameservers=OUTSIDE)
+    adopted = [
+        Record(owner, "TXT", 300, '"adopted"') for owner in (SHOP, f"*.{SHOP}", f"mail.{SHOP}", f"*.{ZONE}")
+    ]
+    registry.write(zone_store.insert_records, registry.domains[ZONE], adopted)
+    for name in (SHOP, f"mail.{SHOP}", f"x.{SHOP}"):
+        assert _served(registry, name) == {
+            SHOP: [("NS", "ns1.example.org.")],
+            f"*.{ZONE}": [("TXT", '"adopted"')],
+        }
+    assert _served(registry, f"other.{ZONE}") == {f"*.{ZONE}": [("TXT", '"adopted"')]}
+
+
+def test_the_addresses_of_a_nameserver_are_those_of_its_name(registry: Registry) -> None:
+    """Not an adopted address of the same host, and none where its name is not delegated."""
+    registry.register(SHOP, nameservers=(HOST,), glue=GLUE)
+    registry.register(BLOG, "ben", nameservers=(HOST,))
+    registry.write(zone_store.insert_records, registry.domains[ZONE], [Record(HOST, "A", 300, "192.0.2.66")])
+    assert _served(registry, BLOG)[HOST] == [("A", "9.9.9.9")]
+    registry.write(suspend, OPERATOR, SHOP)
+    assert _served(registry, BLOG)[HOST] == [("A", "192.0.2.66")]
+
+
+def test_a_zone_that_moves_to_the_built_in_name_server_is_published_with_the_move(registry: Registry) -> None:
+    registry.move()
+    shop = registry.register(SHOP, nameservers=OUTSIDE)
+    registry.publish()
+    blog = registry.register(BLOG, "ben", nameservers=OUTSIDE)
+    registry.publish(error="refused")
+    gone = registry.register(f"gone.{ZONE}", registration_mode="plus", nameservers=OUTSIDE)
+    registry.write(delete, registry.actor(), gone.fqdn)  # its removal waits
+    registry.write(edit_zone_settings, OPERATOR, ZONE, {"primary": ""})
+    for each in (shop, blog, gone):
+        found = registry.subdomain(each.id)
+        assert found.generation == found.published_generation
+        assert (found.provision_error, found.published_serial) == (None, _serial(registry))
+    assert registry.read(store.list_published_owners_of_zone, registry.domains[ZONE]) == {}
+    assert SHOP in _served(registry, SHOP)
+    assert registry.doctor() == []
+
+
+def test_a_zone_that_moves_away_is_provisioning_until_its_primary_serves_it(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=(HOST,), glue=GLUE)
+    registry.write(edit_zone_settings, OPERATOR, ZONE, {"primary": "main"})
+    assert derive_status(registry.subdomain(held.id), registry.now) == "provisioning"
+    batch = registry.write(begin_publication, registry.domains[ZONE])
+    assert batch is not None
+    (item,) = batch.items
+    assert (item.owners, item.new_owners) == (frozenset({SHOP, HOST}), frozenset()), (
+        "a copy of the zone is ours"
+    )
+    registry.publish()
+    assert derive_status(registry.subdomain(held.id), registry.now) == "active"
+
+
+def test_a_change_beside_a_move_is_published_by_the_publisher(registry: Registry) -> None:
+    """On PostgreSQL neither transaction saw the other; the publisher finds a name that waits on the built-in name server."""
+    held = registry.register(SHOP, nameservers=OUTSIDE)
+    registry.write(
+        lambda tx: tx.connection.execute(
+            store.subdomains.update().values(generation=5, published_generation=4)
+        )
+    )
+    assert registry.publish() == []
+    found = registry.subdomain(held.id)
+    assert (found.generation, found.published_generation) == (6, 6)

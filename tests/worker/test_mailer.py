@@ -14,14 +14,13 @@ import structlog
 from sublet.accounts.store import find_user
 from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
-from sublet.mail import store
+from sublet.mail import mailer as mailer_module
+from sublet.mail import smtp, store
+from sublet.mail.mailer import Mailer
 from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
-from sublet.worker import mailer as mailer_module
-from sublet.worker import smtp
-from sublet.worker.mailer import Mailer
-from sublet.worker.smtp import SmtpTransport
-from sublet.worker.transport import LogTransport
+from sublet.mail.smtp import SmtpTransport
+from sublet.mail.transport import LogTransport
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
 from support.serve_process import free_address, wait_until

@@ -12,17 +12,17 @@ import pytest
 import structlog
 
 from sublet.db import open_database, utc_now
-from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary, TsigKey
 from sublet.platform_domains import zone_state_store
+from sublet.primaries.check_process import Task
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.zone_keeper import ZoneKeeper
+from sublet.processes import leased
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
 from sublet.secret import Secret
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.worker import leased
-from sublet.worker.clockwork import Clockwork
-from sublet.worker.zone_check import Task
-from sublet.worker.zone_keeper import ZoneKeeper
+from sublet.subdomains.sweep.clockwork import Clockwork
 from support.leases import find, run_out
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
@@ -76,7 +76,7 @@ def test_without_the_lease_it_does(shared: tuple[Registry, str], monkeypatch: py
     async def take(_db: object, name: str, holder: str, _lasts: object) -> Lease:
         return Lease(name, holder, 1, registry.now)
 
-    monkeypatch.setattr("sublet.worker.clockwork.take", take)
+    monkeypatch.setattr("sublet.subdomains.sweep.clockwork.take", take)
     monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
     with pytest.raises(AssertionError):
         registry.run(_beside_a_wrong_clock(registry, url))

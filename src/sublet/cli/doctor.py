@@ -4,12 +4,15 @@ from collections.abc import Iterable
 
 from sublet.cli.output import Answer, Table
 from sublet.cli.session import Session, new_app, question
+from sublet.config import SettingsError
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.doctor.checks import check_all, check_running
 from sublet.doctor.model import Notice, Violation
 from sublet.doctor.notices import list_notices
+from sublet.doctor.zones import ask_built_in_name_servers
 from sublet.errors import REFUSED
+from sublet.service.dns_part import built_in_addresses
 
 app = new_app()
 
@@ -19,7 +22,7 @@ SHOWN_MAX = 20
 
 @question(app, "doctor")
 def doctor(session: Session) -> Answer:
-    """Check every invariant of the registry; exits 0 when none is broken, 1 when one is. It changes nothing."""
+    """Check every invariant of the registry, and ask the built-in name servers; exits 1 when an invariant is broken. It changes nothing."""
 
     def ask(tx: Tx) -> tuple[list[Violation], list[Notice]]:
         broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
@@ -27,6 +30,11 @@ def doctor(session: Session) -> Answer:
         return broken, list_notices(tx) if is_readable else []
 
     violations, notices = session.read(ask)
+    try:
+        addresses = built_in_addresses(session.settings)
+    except SettingsError:  # port 0: their ports can't be known
+        addresses = ()
+    notices += session.use(lambda db: ask_built_in_name_servers(db, addresses))
     value = {"healthy": not violations, "violations": violations, "notices": notices}
     lines = [f"{len(violations)} broken:" if violations else "No invariant is broken."]
     if notices:

@@ -1,38 +1,39 @@
-"""`sublet zone …`: hold the zones against the registry, repair what is ours, and configure their name servers."""
+"""`sublet zone …`: compare zones with the registry, repair their records, and configure name servers."""
 
 from typing import Annotated, Any
 
 import typer
 
-from sublet.audit import Actor
 from sublet.cli import zone_config, zone_status
 from sublet.cli.options import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, change, new_app, question
 from sublet.cli.zone_advice import OF_CAUSE
 from sublet.db import Database, Tx
-from sublet.dns.primary import CAUSES, PrimaryFault
 from sublet.errors import REFUSED, Conflict, Unavailable
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.primaries import find_primary
-from sublet.subdomains.check_zone import ZoneCheck, check_built_in_zone
-from sublet.subdomains.repair_zone import repair_built_in_zone, stop_reason
-from sublet.worker.zone_check import Outcome, check_on_primary
-from sublet.worker.zone_repair import repair as repair_on_primary
+from sublet.primaries.check_process import Outcome, check_on_primary
+from sublet.primaries.check_zone import Repairs, ZoneCheck
+from sublet.primaries.compare_zone import ZoneDifferences
+from sublet.primaries.find_primary import find_primary
+from sublet.primaries.primary import CAUSES, PrimaryFault
+from sublet.primaries.repair_zone import repair as repair_on_primary
+from sublet.primaries.repair_zone import stop_reason
 
-app = new_app("Hold the zones against the registry; configure their name servers.")
+app = new_app("Compare zones with the registry; configure their name servers.")
 
 
 @question(app, "check")
 def check(session: Session, domain: Domain) -> Answer:
-    """Compare a zone with the registry; exits 1 when something of ours is wrong in it."""
+    """Compare a zone with the registry. Exits with 1 if records of the registry are wrong."""
     platform_domain = session.read(find_platform_domain, domain)
     if platform_domain.primary:
         found, _ = session.use(lambda db: _transferred(session, db, platform_domain))
     else:
-        found = session.read(check_built_in_zone, platform_domain)
-    lines = _lines(found) or (f"{found.zone} is as the registry says.",)
+        found = session.read(_check_built_in, platform_domain)
+    lines = _lines(found) or (f"{found.zone} matches the registry.",)
     return Answer(_describe(found), lines, exit_code=0 if found.differences.ours_is_right else REFUSED)
 
 
@@ -41,15 +42,17 @@ def repair(
     session: Session,
     domain: Domain,
     force: Annotated[
-        bool, typer.Option("--force", help="Even where implausibly many names would lose their records.")
+        bool, typer.Option("--force", help="Even if implausibly many names would lose their records.")
     ] = False,
 ) -> Answer:
-    """Have what is wrong of ours published again; what we never wrote stays."""
+    """Publish wrong records of the registry again. Records that the registry did not write stay."""
+    platform_domain = session.read(find_platform_domain, domain)
+    if not platform_domain.primary:
+        raise Conflict(
+            f"{platform_domain.domain} is on the built-in name server, which always serves what the registry has stored. No action needed."
+        )
 
-    def run(tx: Tx, actor: Actor) -> ZoneCheck:
-        return repair_built_in_zone(tx, actor, find_platform_domain(tx, domain), force=force)
-
-    async def run_on_primary(db: Database) -> ZoneCheck:
+    async def run(db: Database) -> ZoneCheck:
         checked, outcome = await _transferred(session, db, platform_domain)
         reason = None if force else stop_reason(checked.repairs)
         if reason is not None:
@@ -58,15 +61,21 @@ def repair(
         await repair_on_primary(db, session.actor, platform_domain.id, primary, outcome, force=force)
         return checked
 
-    platform_domain = session.read(find_platform_domain, domain)
-    found = session.use(run_on_primary) if platform_domain.primary else session.write(run)
+    found = session.use(run)
     wrong = not found.differences.ours_is_right
-    last = "It is published again." if wrong else f"There is nothing to repair in {found.zone}."
+    last = "The publisher publishes it again." if wrong else f"There is nothing to repair in {found.zone}."
     return Answer(_describe(found), (*_lines(found), last))
 
 
 question(app, "config")(zone_config.config)
 question(app, "status")(zone_status.status)
+
+
+def _check_built_in(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
+    """Return a check that finds only the adopted records, because all other records come from the registry itself."""
+    adopted = tuple(zone_store.list_zone_records(tx, platform_domain.id))
+    nothing = Repairs(0, 0, 0, len(adopted), (), (), (), (), is_settled=True)
+    return ZoneCheck(platform_domain.domain, ZoneDifferences((), (), (), adopted), (), nothing)
 
 
 async def _transferred(
@@ -103,5 +112,5 @@ def _lines(found: ZoneCheck) -> tuple[str, ...]:
         *(f"different: {each.name}" for each in differences.different),
         *(f"left over: {each.owner} {each.type} {each.rdata}" for each in differences.orphaned),
         *(f"not ours: {each.owner} {each.type} {each.rdata}" for each in differences.foreign),
-        *(f"under way: {name}" for name in found.waiting),
+        *(f"waiting: {name}" for name in found.waiting),
     )

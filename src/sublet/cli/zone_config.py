@@ -1,4 +1,4 @@
-"""`sublet zone config`: the complete configuration of a real name server for a platform domain, with fresh keys."""
+"""`sublet zone config`: the complete configuration of a real name server for a platform domain, with new keys."""
 
 import os
 import re
@@ -16,17 +16,19 @@ import typer
 from sublet.cli.options import Domain, invalid_option, parse_place, parse_secondary
 from sublet.cli.output import Answer
 from sublet.cli.session import Session
-from sublet.dns import server_config
+from sublet.db import Tx
 from sublet.dns.names import is_below, shown
-from sublet.dns.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
 from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.view_zone import apex_of
+from sublet.platform_domains.model import PlatformDomain
+from sublet.primaries import server_config
+from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.secret import Secret
+from sublet.subdomains.view_zone import apex_of, serial_of
 
 
 class Server(StrEnum):
-    """The servers that can be a primary."""
+    """The supported primaries."""
 
     KNOT = "knot"
     BIND = "bind"
@@ -68,10 +70,10 @@ def config(
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
 ) -> Answer:
-    """Print the configuration of a real name server for a zone, with fresh keys and the fewest rights."""
+    """Print the configuration of a real name server for a zone, with new keys and minimal rights."""
     addresses = [each.strip() for each in session.settings.dns_addresses.split(",") if each.strip()]
     if not (listen or addresses):
-        sentence = "Say where the primary listens, with --listen (or dns_addresses in the settings)."
+        sentence = "Give the primary's address with --listen, or set dns_addresses in the settings."
         raise invalid_option("listen", sentence)
     address, port = parse_place("listen", listen or addresses[0])
     secondaries = tuple(parse_secondary(each) for each in secondary or ())
@@ -79,9 +81,9 @@ def config(
     if directory is not None:
         places = replace(places, state=_check_directory(directory))
     platform_domain = session.read(find_platform_domain, domain)
-    apex = _with_addresses(apex_of(platform_domain), address, secondaries)
+    apex = _with_addresses(session.read(_apex, platform_domain), address, secondaries)
     name = key_name(apex.zone)
-    site = Site(apex, _fresh_key(name), _fresh_key(f"{name}-transfer"), address, port, places, secondaries)
+    site = Site(apex, _new_key(name), _new_key(f"{name}-transfer"), address, port, places, secondaries)
     machines = [
         _Machine("primary", f"The primary, {server.value}", configure(site)),
         *(each for secondary in secondaries for each in _secondary_machines(site, secondary)),
@@ -98,12 +100,16 @@ def config(
     return Answer(value, (f"Written into {output}.", *(line for each in machines for line in _to_do(each))))
 
 
-def _fresh_key(name: str) -> TsigKey:
+def _apex(tx: Tx, platform_domain: PlatformDomain) -> Apex:
+    return apex_of(platform_domain, serial_of(tx, platform_domain))
+
+
+def _new_key(name: str) -> TsigKey:
     return TsigKey(name, "hmac-sha256", Secret(b64encode(secrets.token_bytes(32)).decode()))
 
 
 def _check_directory(text: str) -> str:
-    # The path goes into files of four syntaxes and into commands; none of them treats these characters specially.
+    # The path is written into files of four syntaxes and into commands. These characters are special in none of them.
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", text):
         sentence = f"`{shown(text)}` is not an absolute path of letters, digits, `.`, `_` and `-`."
         raise invalid_option("directory", sentence)
@@ -111,7 +117,7 @@ def _check_directory(text: str) -> str:
 
 
 def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) -> Apex:
-    """Return the apex with the addresses of its nameservers inside the zone: a secondary's own, or else the primary's."""
+    """Return the apex with the addresses of its nameservers inside the zone: a secondary's own, otherwise the primary's."""
     known = {each.host: each.address for each in secondaries}
     inside = [host for host in apex.nameservers if is_below(host, apex.zone)]
     found = [(host, known.get(host, address)) for host in inside]
@@ -153,7 +159,7 @@ def _describe(machine: _Machine, *, with_text: bool) -> dict[str, Any]:
 
 
 def _lines(machine: _Machine) -> list[str]:
-    """Return a machine's files and commands for people."""
+    """Return a machine's files and commands as lines of text."""
     lines = [f"==== {machine.title} ====", ""]
     for file in machine.config.files:
         secret = "; a secret" if file.is_secret else ""

@@ -1,27 +1,27 @@
-"""Ask the name servers of a zone once, from the command line: does each answer, with which serial, is the fence as it was left?"""
+"""Ask the name servers of zones once, for `sublet zone status`: their serials, and the fence on the primary."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sublet.dns.primary import Fence, PrimaryFault, read_fence
 from sublet.dns.serial import standing_of
 from sublet.platform_domains.model import PlatformDomain
-from sublet.worker.primary_zone import FindPrimary
-from sublet.worker.zone_serials import SerialAnswer, SerialQuestions
+from sublet.primaries.primary import Fence, PrimaryFault, read_fence
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
 
 TIMEOUT_SECONDS = 3.0
-"""How long a server may take for an answer."""
+"""The timeout of a question."""
 FOLLOW_SECONDS = 5.0
-"""How long a secondary that is behind may take to follow to what the primary had at first: a transfer may be under way."""
+"""How long a secondary that is behind may take to reach the primary's first serial: a transfer may be in progress."""
 FOLLOW_PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProbe:
-    """What a server answered: its serial, or why that isn't known. Address and port are empty and 0 where the settings lack it.
+    """A server's answer: its serial, or the cause and detail of a failure. Address and port are "" and 0 if the settings don't have them.
 
-    `standing` is "answers", "away", or of a secondary "equal", "behind", "ahead" or "unjudged" (its primary is away).
+    `standing` is "answers" or "away"; for a secondary also "equal", "behind", "ahead" or "unjudged" (its primary is away).
     """
 
     server: str
@@ -35,7 +35,7 @@ class ServerProbe:
 
 @dataclass(frozen=True, slots=True)
 class ZoneProbe:
-    """What the servers of a zone answered. `fence` is what the primary said signed; None: it didn't, by `cause` and `detail`."""
+    """The answers of a zone's servers. `fence` is from the primary's signed answer; if it is None, `cause` and `detail` say why."""
 
     primary: ServerProbe
     fence: Fence | None
@@ -45,26 +45,26 @@ class ZoneProbe:
 
 
 async def probe_zones(zones: Sequence[PlatformDomain], find_primary: FindPrimary) -> dict[int, ZoneProbe]:
-    """Ask all servers of zones on primaries at the same time; by platform domain.
+    """Ask all servers of zones on primaries at the same time, and return their answers by platform domain.
 
-    It takes at most thrice `TIMEOUT_SECONDS` and `FOLLOW_SECONDS`, for each `zone_serials.QUESTIONS_MAX` servers.
+    This takes at most three times `TIMEOUT_SECONDS` plus `FOLLOW_SECONDS`, for each `zone_serials.QUESTIONS_MAX` servers.
     """
-    questions = SerialQuestions(find_primary, TIMEOUT_SECONDS)
+    questions = SerialQuestions(TIMEOUT_SECONDS)
     found = await asyncio.gather(*(_probe(zone, find_primary, questions) for zone in zones))
     return {zone.id: probe for zone, probe in zip(zones, found, strict=True)}
 
 
 async def _probe(zone: PlatformDomain, find_primary: FindPrimary, questions: SerialQuestions) -> ZoneProbe:
     (first, answers), (fence, cause, detail) = await asyncio.gather(
-        questions.ask_servers(zone), _ask_fence(zone, find_primary, questions)
+        questions.ask_servers(zone, find_primary), _ask_fence(zone, find_primary, questions)
     )
     followed = await asyncio.gather(
         *(
-            _follow(_told(secondary.host, answer), zone.domain, first.serial, questions)
+            _follow(_probe_of(secondary.host, answer), zone.domain, first.serial, questions)
             for secondary, answer in zip(zone.secondaries, answers, strict=True)
         )
     )
-    return ZoneProbe(_told(zone.primary, first), fence, cause, detail, tuple(followed))
+    return ZoneProbe(_probe_of(zone.primary, first), fence, cause, detail, tuple(followed))
 
 
 async def _ask_fence(
@@ -78,8 +78,8 @@ async def _ask_fence(
             return None, fault.cause, str(fault)
 
 
-def _told(server: str, answer: SerialAnswer) -> ServerProbe:
-    """Return what a server answered, not judged yet."""
+def _probe_of(server: str, answer: SerialAnswer) -> ServerProbe:
+    """Return a server's answer, not yet compared with the primary's."""
     address, port = answer.address or ("", 0)
     standing = "away" if answer.serial is None else "answers"
     return ServerProbe(server, address, port, standing, answer.serial, answer.cause, answer.detail)
@@ -88,14 +88,14 @@ def _told(server: str, answer: SerialAnswer) -> ServerProbe:
 async def _follow(
     server: ServerProbe, zone: str, primary_serial: int | None, questions: SerialQuestions
 ) -> ServerProbe:
-    """Judge a secondary; one that is behind is asked again for a while. It need not have more than the primary had at first."""
+    """Compare a secondary with the primary's first serial. If it is behind, ask it again for `FOLLOW_SECONDS`."""
     ends = asyncio.get_running_loop().time() + FOLLOW_SECONDS
     judged = _judge(server, primary_serial)
     while judged.standing == "behind" and asyncio.get_running_loop().time() < ends:
         await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
         answer = await questions.ask((server.address, server.port), zone)
-        again = _judge(_told(server.server, answer), primary_serial)
-        # It has followed to a newer serial than the one the primary was asked for: the zone goes on changing.
+        again = _judge(_probe_of(server.server, answer), primary_serial)
+        # The zone keeps changing, and the secondary has followed beyond the primary's first serial.
         judged = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again
     return judged
 

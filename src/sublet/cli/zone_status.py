@@ -1,4 +1,4 @@
-"""`sublet zone status`: is every zone well? What is known of it, and what its name servers answer now."""
+"""`sublet zone status`: the problems of each zone, from the database and from its name servers' answers."""
 
 import asyncio
 from dataclasses import asdict, dataclass
@@ -14,26 +14,26 @@ from sublet.cli.zone_advice import OF_CAUSE, OF_SYMPTOM
 from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.dns.primary import CAUSES
 from sublet.errors import REFUSED
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.primaries import find_primary
 from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.subdomains import publish_store
-from sublet.subdomains.publish_store import Waiting
+from sublet.primaries import store as publish_store
+from sublet.primaries.find_primary import find_primary
+from sublet.primaries.primary import CAUSES
+from sublet.primaries.store import Waiting
 
 WAITING_MAX = timedelta(minutes=1)
-"""A name is tried again after a minute at most, so what waits for longer was refused, or never tried."""
+"""A name is retried within a minute, so a name that waits longer was refused, or not tried."""
 FENCE_READINGS = 3
-"""How often the servers are asked where the fence isn't known: the zone may be changed in that very moment."""
+"""The most readings of an unexpected fence: the publisher may be changing the zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the database has of a zone; `fences` are the values that may stand at its fence by our own hand."""
+    """The database's view of a zone; `fences` are the values that the registry may have given its fence."""
 
     zone: PlatformDomain
     state: ZoneState
@@ -44,7 +44,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Something that is not well: a cause of `dns.primary.CAUSES` or a symptom, since when (if known), and what to do."""
+    """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `OF_SYMPTOM`, since when (if known), and what to do."""
 
     what: str
     detail: str
@@ -54,12 +54,12 @@ class Wrong:
 
 Domain = Annotated[
     str | None,
-    typer.Argument(metavar="DOMAIN", help="The platform domain's name or id; all where it is left out."),
+    typer.Argument(metavar="DOMAIN", help="The platform domain's name or id. Default: all."),
 ]
 
 
 def status(session: Session, domain: Domain = None) -> Answer:
-    """Tell how each zone is, and ask its name servers; exits 1 when something is wrong."""
+    """Show the state of each zone, and ask its name servers. Exits with 1 if something is wrong."""
     known = session.read(_read_known, domain)
     probes = _probe(session, [each for each in known if each.zone.primary])
     fences: dict[int, set[str | None]] = {each.zone.id: set(each.fences) for each in known}
@@ -106,21 +106,21 @@ def _probe(session: Session, known: list[Known]) -> dict[int, ZoneProbe]:
 
 
 def _fence(probe: ZoneProbe | None, fences: set[str | None]) -> str:
-    """Tell how the fence stands: "as_left", "moved" by somebody else, or "unknown"."""
+    """Return the state of the fence: "as_left" by the registry, "moved" by something else, or "unknown"."""
     if probe is None or probe.fence is None:
         return "unknown"
     return "as_left" if probe.fence.value in fences else "moved"
 
 
 def _standing(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> str:
-    """Return how the fence stands, as `_fence`; "moved" too where the worker has found that and not compared the zone since."""
+    """Return the state of the fence as `_fence`; also "moved" if the worker found that and has not compared the zone since."""
     found = _fence(probe, fences)
     is_rebuilt = known.state.rebuilt_at is not None and known.state.checked_at is not None
     return "moved" if is_rebuilt and found == "as_left" else found
 
 
 def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> dict[str, Any]:
-    """Return what is told of a zone with --json; lines and table for people are made of it."""
+    """Return the JSON output of a zone, from which the lines and the table are made."""
     state, waiting = known.state, known.waiting
     wrong = _wrong(known, probe, fences)
     primary = None if probe is None else probe.primary
@@ -143,25 +143,29 @@ def _report(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> d
 
 
 def _drift(state: ZoneState) -> list[Wrong]:
-    """Return what the last check found that is ours and isn't right."""
+    """Return the wrong records of ours that the last check found."""
     counts = (("missing", state.missing), ("different", state.different), ("left over", state.orphaned))
     detail = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     return [_of_symptom("drift", f"the last check found {detail}", state.checked_at)] if detail else []
 
 
 def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> list[Wrong]:
-    """Return what is not well, what is worst first."""
+    """Return the problems, the worst first."""
     state, waiting = known.state, known.waiting
     wrong = []
     if state.problem is not None:
         wrong.append(_of_cause(state.problem, state.problem_detail, state.problem_at))
-    wrong += _of_looks(state, probe)
+    wrong += _watch_problems(state, probe)
     fence = _standing(known, probe, fences)
     if fence == "moved" and state.problem != "fence":
         wrong.append(_of_cause("fence", None, state.rebuilt_at))
     elif fence == "as_left" and state.rebuilt_at is not None:
         wrong.append(
-            _of_symptom("unchecked", "the zone was not compared on this server yet", state.rebuilt_at)
+            _of_symptom(
+                "unchecked",
+                "the zone has not been compared with the registry on this server",
+                state.rebuilt_at,
+            )
         )
     if waiting.oldest_at is not None and known.now - waiting.oldest_at > WAITING_MAX:
         wrong.append(
@@ -173,7 +177,7 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
         )
     wrong += _drift(state)
     if state.repair_stopped_at is not None:
-        reason = state.repair_stopped_reason or "the repair waits for your word"
+        reason = state.repair_stopped_reason or "the repair waits for you"
         wrong.append(_of_symptom("repair_stopped", reason, state.repair_stopped_at))
     for each in () if probe is None else probe.secondaries:
         if each.standing in {"away", "behind", "ahead"}:
@@ -182,13 +186,15 @@ def _wrong(known: Known, probe: ZoneProbe | None, fences: set[str | None]) -> li
     return wrong
 
 
-def _of_looks(state: ZoneState, probe: ZoneProbe | None) -> list[Wrong]:
-    """Return why the zone can't be asked now, and why the worker can't check it as a whole, where these are others."""
+def _watch_problems(state: ZoneState, probe: ZoneProbe | None) -> list[Wrong]:
+    """Return why the zone can't be queried now, and why the worker can't check it, unless `state.problem` says the same."""
     causes: dict[str, str | None] = {}
     if probe is not None and probe.cause is not None:
         causes[probe.cause] = probe.detail
-    over = probe is not None and probe.cause is None and state.watch_problem in {"unreachable", "no_answer"}
-    if state.watch_problem is not None and not over:
+    is_over = (
+        probe is not None and probe.cause is None and state.watch_problem in {"unreachable", "no_answer"}
+    )
+    if state.watch_problem is not None and not is_over:
         causes.setdefault(state.watch_problem, state.watch_problem_detail)
     causes.pop(state.problem or "", None)
     return [
@@ -207,16 +213,16 @@ def _of_symptom(symptom: str, detail: str, since: datetime | None) -> Wrong:
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
-    lines = [f"{report['zone']}: {'well' if report['well'] else 'something is wrong'}"]
+    lines = [f"{report['zone']}: {'no problems' if report['well'] else 'something is wrong'}"]
     for each in report["wrong"]:
         since = "" if each["since"] is None else f", since {shown_cell(each['since'])}"
         lines += [f"  {each['what']}: {each['detail']}{since}", f"    {each['what_to_do']}"]
-    fence = {"as_left": "as it was left", "moved": "moved by somebody else", "unknown": "not known"}
+    fence = {"as_left": "as expected", "moved": "changed by something else", "unknown": "not known"}
     shown: dict[str, Any] = {"waiting": _waiting(report)}
     if report["primary"] is not None:
         shown |= {"fence": fence[report["fence"]], "next_attempt": report["next_attempt_at"]}
     else:
-        shown |= {"server": "the built-in one; is it well? /readyz tells"}
+        shown |= {"server": "the built-in name server; see /readyz"}
     if report["checked_at"] is not None:
         counts = (
             f"{report['missing']} missing, {report['different']} different, {report['orphaned']} left over"

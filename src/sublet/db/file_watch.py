@@ -106,7 +106,6 @@ class FileWatch:
             self._fault = Problem(
                 f"{self._path} is damaged: {' '.join(fault.split())}. {_RESTORE}", ends=False
             )
-            log.critical("database_damaged", reason=self._fault.message)
 
     def check(self) -> None:
         """Update `problem`: compare the files, and the content if the file was written to or `CHECK_SECONDS` have passed."""

@@ -1,6 +1,6 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Verbs take row locks in one order: the user, the coupon, the ledger (`subdomains/publishing.py` has the publisher's order). Transactions
+Verbs take row locks in one order: the user, the coupon, the ledger (`primaries/publishing.py` has the publisher's order). Transactions
 that meet a conflict or lose their connection are retried, a bounded number of times or seconds. A write is retried behind its mark
 (`marks.py`), so that it takes effect once.
 """

@@ -89,9 +89,11 @@ class SqliteDatabase:
         self._engine = sqlite_engine(url, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
         self._path = str(make_url(url).database)
         self._files = FileWatch(self._path)
-        event.listen(self._engine, "do_connect", lambda *_: self._files.open())
-        event.listen(self._engine, "connect", lambda *_: self._files.open())
+        self._connecting = lambda *_: self._files.open()
+        for moment in ("do_connect", "connect"):
+            event.listen(self._engine, moment, self._connecting)
         self._fetching: sqlite3.Connection | None = None
+        self._writing: Connection | None = None
         self._checking: sqlite3.Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -155,6 +157,8 @@ class SqliteDatabase:
         if self._fetching is not None:
             self._fetching.close()
         self._engine.dispose()
+        for moment in ("do_connect", "connect"):
+            event.remove(self._engine, moment, self._connecting)
         self._files.close()
 
     def _run_quick_check(self) -> None:
@@ -188,6 +192,8 @@ class SqliteDatabase:
                     for each in group:
                         each.error = refusal
                 self._answer(group)
+        if self._writing is not None:
+            self._writing.close()
 
     def _first_job(self) -> _Job | None:
         """Wait for a job, and check the files meanwhile."""
@@ -202,27 +208,31 @@ class SqliteDatabase:
 
         The files are compared after the commit: a change before it is seen, and one that comes later finds the writes in the file.
         """
-        with self._engine.connect().execution_options(begin_immediate=True) as connection:
-            self._files.refuse_write()
-            driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
-            try:
-                with connection.begin():
-                    for job in group:
-                        changes_before = driver.total_changes
-                        driver.execute("SAVEPOINT job")
-                        try:
-                            job.result = job.run(Tx(connection, self._clock()))
-                            job.has_changed = driver.total_changes != changes_before
-                        except Exception as error:
-                            if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
-                                raise
-                            job.error = self._refusal_or_fault(error)
-                            driver.execute("ROLLBACK TO job")
-                        driver.execute("RELEASE job")
-            except BaseException:
-                # A COMMIT that failed may have left the transaction open: only a new connection is surely clean.
-                connection.invalidate()
-                raise
+        if self._writing is None:
+            self._writing = self._engine.connect().execution_options(begin_immediate=True)
+        connection = self._writing
+        self._files.refuse_write()
+        try:
+            with connection.begin():
+                driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
+                for job in group:
+                    changes_before = driver.total_changes
+                    driver.execute("SAVEPOINT job")
+                    try:
+                        job.result = job.run(Tx(connection, self._clock()))
+                        job.has_changed = driver.total_changes != changes_before
+                    except Exception as error:
+                        if not driver.in_transaction:  # SQLite gave the whole transaction up: a full disk
+                            raise
+                        job.error = self._refusal_or_fault(error)
+                        driver.execute("ROLLBACK TO job")
+                    driver.execute("RELEASE job")
+        except BaseException:
+            # A COMMIT that failed may have left the transaction open: only a new connection is surely clean.
+            self._writing = None
+            connection.invalidate()
+            connection.close()
+            raise
         self._files.refuse_acknowledgement()
 
     def _answer(self, group: list[_Job]) -> None:

@@ -8,9 +8,9 @@ composed for one call runs with `tx.connection.execute`.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Delete, Dialect, Executable, Insert, Select, SelectBase, Update, exc
+from sqlalchemy import Delete, Dialect, Insert, Select, SelectBase, Update, exc
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import ReturningDelete, ReturningInsert
 
@@ -73,9 +73,12 @@ class Prepared:
             self.all(tx, **parameters)
 
     def run_many(self, tx: Tx, rows: Sequence[Mapping[str, object]]) -> None:
-        """Execute the statement for each of these sets of parameters, which all have the same names."""
+        """Execute a statement without IN for each of these sets of parameters, which all have the same names."""
         if rows:
-            tx.connection.execute(cast("Executable", self._statement), rows)
+            asked = self._for_driver(tx, rows[0])
+            text = asked.compiled.string
+            values = [asked.call(each)[1] for each in rows]
+            _run(tx, text, lambda cursor: cursor.executemany(text, values))
 
     def _for_driver(self, tx: Tx, parameters: Mapping[str, object]) -> "DriverStatement":
         names = tuple(parameters) if self._takes_values else ()
@@ -150,11 +153,16 @@ def for_driver(statement: Statement, dialect: Dialect, names: tuple[str, ...] = 
 
 
 def _execute(tx: Tx, asked: DriverStatement, parameters: Mapping[str, object]) -> Any:
-    """Return the driver's cursor with the result; raise SQLAlchemy's class of an error (PEP 249 gives both the same names)."""
+    """Return the driver's cursor with the result."""
     text, values = asked.call(parameters)
+    return _run(tx, text, lambda cursor: cursor.execute(text, values))
+
+
+def _run(tx: Tx, text: str, execute: Callable[[Any], object]) -> Any:
+    """Return a cursor of the driver after `execute`; raise SQLAlchemy's class of an error (PEP 249 gives both the same names)."""
     cursor = tx.connection.connection.cursor()
     try:
-        cursor.execute(text, values)
+        execute(cursor)
     except tx.connection.dialect.loaded_dbapi.Error as error:
         names = [kind.__name__ for kind in type(error).__mro__]
         kind = next(getattr(exc, name) for name in names if hasattr(exc, name))

@@ -1,1 +1,1 @@
-"""What the RFCs say of names, delegations and zones; knows no customer and no SQL."""
+"""The DNS rules for names, delegations and zones, by the RFCs, and DNS messages. Nothing here knows accounts or SQL."""

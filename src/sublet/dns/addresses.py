@@ -1,7 +1,7 @@
-"""Glue addresses: canonical text, and whether resolvers everywhere can reach them.
+"""Glue addresses: their canonical text, and whether resolvers everywhere can reach them.
 
-The table is our own. `ipaddress.is_global` follows the Python release, and says yes to multicast, to 6to4 and to NAT64 of private
-addresses; a resolver that follows such glue is sent into its own network.
+`ipaddress.is_global` isn't enough: it depends on the Python release, and is true for multicast, 6to4, and NAT64 of private addresses. A
+resolver that follows such glue would query its own network.
 """
 
 import re
@@ -18,13 +18,13 @@ _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
-class InvalidAddress(ValueError):  # noqa: N818 - it says what the text is, as the refusals do
-    """The text is not an address of the family that was asked for; `str()` is a sentence."""
+class InvalidAddress(ValueError):  # noqa: N818 - named like the refusals
+    """The text is not an address of the required family; `str()` is a message for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpecialBlock:
-    """One block of IANA's special-purpose registries, or one that is no unicast at all."""
+    """A block of IANA's special-purpose registries, or one outside unicast."""
 
     network: IPv4Network | IPv6Network
     meaning: str
@@ -36,7 +36,7 @@ def _block(network: str, meaning: str, *, public: bool = False) -> SpecialBlock:
 
 
 SPECIAL_BLOCKS: Final = (
-    # https://www.iana.org/assignments/iana-ipv4-special-registry; of nested blocks the smallest counts
+    # https://www.iana.org/assignments/iana-ipv4-special-registry; the smallest of nested blocks applies
     _block("0.0.0.0/8", "this network, RFC 791"),
     _block("10.0.0.0/8", "private use, RFC 1918"),
     _block("100.64.0.0/10", "shared address space of carriers, RFC 6598"),
@@ -74,8 +74,8 @@ SPECIAL_BLOCKS: Final = (
     _block("2001:3::/32", "AMT, RFC 7450", public=True),
     _block("2001:4:112::/48", "AS112, RFC 7535", public=True),
     _block("2001:10::/28", "ORCHID, deprecated, RFC 4843"),
-    # The registry calls these two Globally Reachable, yet they are identifiers of hosts: no packet is routed by them, so no
-    # nameserver answers there (RFC 7343, RFC 9374).
+    # The registry calls these two Globally Reachable, but they identify hosts and are not routed, so no nameserver can answer there
+    # (RFC 7343, RFC 9374).
     _block("2001:20::/28", "ORCHIDv2 identifiers, RFC 7343"),
     _block("2001:30::/28", "drone identifiers, RFC 9374"),
     _block("2001:db8::/32", "documentation, RFC 3849"),
@@ -88,14 +88,14 @@ SPECIAL_BLOCKS: Final = (
     _block("fec0::/10", "site-local, deprecated, RFC 3879"),
     _block("ff00::/8", "multicast, RFC 4291"),
 )
-"""The blocks that mean something special, with whether a resolver anywhere can reach an address in them."""
+"""Blocks with a special meaning; `public` is True if resolvers everywhere can reach an address in the block."""
 
-# The smallest first, so that the first match is the one that counts.
+# The smallest first, so that the first match applies.
 _SMALLEST_FIRST: Final = tuple(sorted(SPECIAL_BLOCKS, key=lambda block: -block.network.prefixlen))
 
 
 def parse_ipv4(text: str) -> str:
-    """Return the IPv4 address in its one canonical text: four decimal numbers.
+    """Return the IPv4 address in canonical text: four decimal numbers.
 
     Raises:
         InvalidAddress: anything else, such as leading zeros, whitespace, fewer than four numbers, a port or a prefix length.
@@ -106,7 +106,7 @@ def parse_ipv4(text: str) -> str:
         address = None
     if address is None or not _IPV4_TEXT.fullmatch(text):
         raise InvalidAddress(
-            f"`{shown(text)}` is not an IPv4 address . Give four numbers from 0 to 255 with dots, without leading zeros."
+            f"`{shown(text)}` is not an IPv4 address. Give four numbers from 0 to 255 with dots, without leading zeros."
         )
     return str(address)
 
@@ -119,7 +119,7 @@ def parse_ipv6(text: str) -> str:
     """
     if "%" in text:
         raise InvalidAddress(
-            f"`{shown(text)}` has a zone id, which means something on one machine only. Give a public address."
+            f"`{shown(text)}` has a zone id, which is only valid on one machine. Give a public address."
         )
     try:
         address = IPv6Address(text)
@@ -133,10 +133,10 @@ def parse_ipv6(text: str) -> str:
 
 
 def not_public_reason(address: str) -> str | None:
-    """Return why not everybody can reach this canonical address, as a sentence, or None.
+    """Return a sentence if this canonical address can't be reached from everywhere, or None if it can.
 
-    The blocks of `SPECIAL_BLOCKS`; for IPv6 also everything outside 2000::/3. An address of 64:ff9b::/96 is judged by the IPv4
-    address inside (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
+    Not public are the blocks of `SPECIAL_BLOCKS`, and IPv6 addresses outside 2000::/3. For 64:ff9b::/96 the IPv4 address inside decides
+    (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
     """
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address) and parsed in _NAT64:
@@ -146,7 +146,9 @@ def not_public_reason(address: str) -> str | None:
         if parsed.version == block.network.version and parsed in block.network:
             if block.public:
                 return None
-            return f"{address} lies in {block.network} ({block.meaning}), which can't be reached from everywhere. Give a public address."
+            return f"{address} is in {block.network} ({block.meaning}), which can't be reached from everywhere. Give a public address."
     if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
-        return f"{address} lies outside {_GLOBAL_UNICAST}, the only IPv6 addresses that are handed out for use everywhere. Give a public address."
+        return (
+            f"{address} is outside {_GLOBAL_UNICAST}, the only public IPv6 addresses. Give a public address."
+        )
     return None

@@ -1,4 +1,4 @@
-"""A delegation: nameservers, glue and DS records, and when they are valid together."""
+"""Check a delegation: nameservers, glue and DS records, each and together."""
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -7,6 +7,7 @@ from ipaddress import ip_network
 from itertools import zip_longest
 from typing import Final
 
+from sublet.counted import counted
 from sublet.dns.addresses import InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
 from sublet.dns.ds import InvalidDs, ds_warnings, parse_ds
 from sublet.dns.names import InvalidName, ancestors, is_at_or_below, parse_host_name
@@ -16,18 +17,18 @@ from sublet.errors import FieldError
 DS_RECORDS_MAX: Final = 8
 
 LOOKED_AT_MAX: Final = 64
-"""Nameservers and DS records that are looked at; of a longer list, which is refused, the others are only counted."""
+"""The most nameservers and DS records that are checked. A longer list is refused, and the rest is only counted."""
 
 GLUE_ENTRIES_MAX: Final = 104
-"""Entries of glue that a request may have: eight for each of 13 nameservers."""
+"""The most glue entries of a request: eight for each of 13 nameservers."""
 
 GLUE_ADDRESSES_MAX: Final = 8
-"""Addresses of one host and family: no host needs more, and every referral carries them all."""
+"""The most addresses of one host and family. No host needs more, and every referral has them all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Nameservers:
-    """The nameservers that are good names, with their places in the request; `all_valid` tells whether none was refused."""
+    """The valid nameservers with their index in the request; `all_valid` is True if none was refused."""
 
     index_by_host: Mapping[str, int]
     all_valid: bool
@@ -42,16 +43,15 @@ def check_delegation(
     nameservers_min: int,
     nameservers_max: int,
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation of the canonical name `owner` in canonical form, and everything that is wrong with it, at once.
+    """Return the delegation of the canonical name `owner` in canonical form, and all its errors. With errors it must not be used.
 
-    If there are errors the delegation must not be used. Nameservers keep their order; glue follows them, one entry a host unless it
-    has more addresses of a family, exact duplicates merged; DS records keep their order, duplicates merged.
-    `nameservers_min` counts only for a list that is not empty. Not checked: `find_nameserver_cycle`, and anything that a look into
-    the DNS would tell.
+    Nameservers and DS records keep their order, and glue has the order of its nameservers. Duplicate glue and DS records are merged. Each
+    host has one glue entry, or several if it has several addresses of a family. `nameservers_min` doesn't apply to an empty list.
 
-    The errors come in this order: nameservers (`nameserver_invalid`, `nameserver_duplicate`, `too_many_nameservers`,
-    `too_few_nameservers`), glue (`nameserver_invalid` for a host that is no name, `glue_not_allowed`, `glue_invalid`,
-    `glue_not_public`, `glue_required`), DS records (`ds_invalid`, `too_many_ds_records`, `ds_without_nameservers`).
+    The errors are in this order: nameservers (`nameserver_invalid`, `nameserver_duplicate`, `too_many_nameservers`,
+    `too_few_nameservers`), glue (`nameserver_invalid` for its host, `glue_not_allowed`, `glue_invalid`, `glue_not_public`,
+    `glue_required`), DS records (`ds_invalid`, `too_many_ds_records`, `ds_without_nameservers`). Not checked: cycles
+    (`find_nameserver_cycle`), and what the DNS says about the hosts.
     """
     errors: list[FieldError] = []
     named = _check_nameservers(nameservers, errors)
@@ -60,7 +60,7 @@ def check_delegation(
             FieldError(
                 "nameservers",
                 "too_many_nameservers",
-                f"{len(nameservers)} nameservers are given; leave some out, {nameservers_max} at most are allowed here.",
+                f"{len(nameservers)} nameservers are too many. Give at most {nameservers_max}.",
             )
         )
     if nameservers and len(nameservers) < nameservers_min:
@@ -68,7 +68,7 @@ def check_delegation(
             FieldError(
                 "nameservers",
                 "too_few_nameservers",
-                f"Only {len(nameservers)} of at least {nameservers_min} nameservers given; give more, or none at all.",
+                f"{counted(len(nameservers), 'nameserver')} {'is' if len(nameservers) == 1 else 'are'} too few. Give at least {nameservers_min}, or none.",
             )
         )
     entries = _check_glue(owner, named, glue, errors)
@@ -85,16 +85,16 @@ def check_delegation(
 
 
 def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
-    """Return what is accepted and yet likely to hurt the registrant, as sentences (RFC 2182, sections 3.1 and 5; RFC 3901; `ds.ds_warnings`).
+    """Return sentences about accepted values that may harm the registrant (RFC 2182, sections 3.1 and 5; RFC 3901; `ds.ds_warnings`).
 
-    Only what the delegation itself shows: where nameservers of other names stand is not looked up.
+    Not checked: the addresses of nameservers outside the delegated name.
     """
     warnings = []
     hosts = frozenset(delegation.nameservers)
     with_glue = hosts & {entry.host for entry in delegation.glue}
     if len(hosts) == 1:
         warnings.append(
-            "There is one nameserver only: when it is away, the name is away. Add a second one elsewhere."
+            "There is only one nameserver: if it fails, the name fails. Add a second one in another network."
         )
     if hosts and hosts == with_glue:
         places = {
@@ -106,7 +106,7 @@ def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
         if len(hosts) > 1 and len({place.version for place in places}) == len(places):
             where = " and ".join(sorted(str(place) for place in places))
             warnings.append(
-                f"All nameservers stand in one network ({where}): when it is away, the name is away. Add one elsewhere."
+                f"All nameservers are in one network ({where}): if it fails, the name fails. Add one in another network."
             )
         if not any(entry.ipv4 for entry in delegation.glue):
             warnings.append("No nameserver has an IPv4 address: resolvers without IPv6 can't find the name.")
@@ -114,9 +114,9 @@ def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
 
 
 def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[GlueInput, ...]:
-    """Return the stored glue whose hosts are among the nameservers as sent; for a change that sends nameservers and no glue.
+    """Return the stored glue of hosts in `nameservers`, for a request that sends nameservers and no glue.
 
-    What is no host name in `nameservers` is passed over: `check_delegation` refuses it.
+    Skips nameservers that are not host names, which `check_delegation` refuses.
     """
     hosts = set()
     for nameserver in nameservers[:LOOKED_AT_MAX]:
@@ -128,7 +128,7 @@ def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[G
 
 
 def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Delegation:
-    """Return a delegation without these nameservers and their glue; without DS records where no nameserver is left."""
+    """Return a delegation without these nameservers and their glue, and without DS records if no nameserver is left."""
     nameservers = tuple(host for host in delegation.nameservers if host not in hosts)
     return Delegation(
         nameservers,
@@ -140,15 +140,15 @@ def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Deleg
 def find_nameserver_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...] | None:
-    """Return the names that can only be found through each other once `owner` has these nameservers, or None.
+    """Return a cycle of names that can only be resolved through each other if `owner` has these nameservers, or None.
 
-    `registered` maps the other delegated names of the registry to their nameservers; all names are canonical. One nameserver that
-    can be found is enough, and it can be found: at or below the name that it serves (it has glue there), outside every registered
-    name, or below a registered name whose own delegation can be found without `owner`. A registered name without nameservers
-    is not delegated, so nothing leads in a circle through it.
+    `registered` maps the other delegated names of the registry to their nameservers; all names are canonical. A name can be resolved if
+    one of its nameservers can. A nameserver can be resolved at or below the name that it serves (by glue), outside all registered names,
+    or below a registered name that can be resolved without `owner`. Registered names without nameservers are not delegated, so no cycle
+    goes through them.
 
-    The chain starts with `owner` and ends with the name it comes back to: `("a.test", "b.test", "a.test")`. Not checked: circles
-    through names outside the registry.
+    The chain starts with `owner` and ends with the repeated name: `("a.test", "b.test", "a.test")`. Not checked: cycles through names
+    outside the registry.
     """
     seen = {owner}
     came_from: dict[str, str] = {}
@@ -170,22 +170,22 @@ def find_nameserver_cycle(
             elif below == owner and last is None:
                 last = name
     if last is None:
-        return _dead_end(owner, nameservers, registered)
+        return _first_cycle(owner, nameservers, registered)
     chain = [last]
     while chain[-1] != owner:
         chain.append(came_from[chain[-1]])
     return (*reversed(chain), owner)
 
 
-def _dead_end(
+def _first_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return the way from `owner` by each name's first nameserver, up to the name that it meets again: all lead inside."""
+    """Return the chain from `owner` by each name's first nameserver up to the first repeated name."""
     chain = [owner]
     while True:
         hosts = nameservers if chain[-1] == owner else registered[chain[-1]]
         below = _registered_above(hosts[0], owner, registered)
-        assert below is not None  # noqa: S101 - else it could be found, and there would be no circle
+        assert below is not None  # noqa: S101 - otherwise the name could be resolved
         if below in chain:
             return (*chain, below)
         chain.append(below)
@@ -210,7 +210,7 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
             all_valid = False
             continue
         if host in index_by_host:
-            message = f"`{host}` is given twice. Leave one of them out."
+            message = f"`{host}` is given twice. Remove one of them."
             errors.append(FieldError(f"nameservers[{index}]", "nameserver_duplicate", message))
             continue
         index_by_host[host] = index
@@ -220,27 +220,27 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
 def _check_glue(
     owner: str, named: _Nameservers, glue: Sequence[GlueInput], errors: list[FieldError]
 ) -> tuple[GlueEntry, ...]:
-    # A dict keeps the order given and merges duplicates.
+    # A dict keeps the order and merges duplicates.
     addresses: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     if len(glue) > GLUE_ENTRIES_MAX:
-        message = f"{len(glue)} entries are given; send {GLUE_ENTRIES_MAX} at most."
+        message = f"{len(glue)} glue entries are too many. Send at most {GLUE_ENTRIES_MAX}."
         errors.append(FieldError("glue", "glue_invalid", message))
     for index, given in enumerate(glue[:GLUE_ENTRIES_MAX]):
         field = f"glue[{index}]"
         host = _check_glue_host(owner, named, given.host, field, errors)
         if given.ipv4 is None and given.ipv6 is None:
-            message = "The entry has no address; give `ipv4` or `ipv6`, or leave the entry out."
+            message = "The entry has no address. Give `ipv4` or `ipv6`, or remove the entry."
             errors.append(FieldError(field, "glue_invalid", message))
         ipv4, ipv6 = addresses.setdefault(host, ({}, {})) if host is not None else ({}, {})
         ipv4.update(dict.fromkeys(_check_addresses(given.ipv4, 4, f"{field}.ipv4", errors)))
         ipv6.update(dict.fromkeys(_check_addresses(given.ipv6, 6, f"{field}.ipv6", errors)))
     for host, families in addresses.items():
         if any(len(family) > GLUE_ADDRESSES_MAX for family in families):
-            message = f"`{host}` has more than {GLUE_ADDRESSES_MAX} addresses of one family. Leave some out."
+            message = f"`{host}` has more than {GLUE_ADDRESSES_MAX} addresses of one family. Remove some."
             errors.append(FieldError("glue", "glue_invalid", message))
     for host, index in named.index_by_host.items():
         if is_at_or_below(host, owner) and host not in addresses:
-            message = f"`{host}` lies inside `{owner}`, so it can only be found by a glue address: give its public IPv4 or IPv6 address."
+            message = f"`{host}` is inside `{owner}`, so resolvers need its address to find it. Give its public IPv4 or IPv6 address as glue."
             errors.append(FieldError(f"nameservers[{index}]", "glue_required", message))
     return tuple(
         GlueEntry(host, ipv4, ipv6)
@@ -260,10 +260,10 @@ def _check_glue_host(
         errors.append(FieldError(f"{field}.host", "nameserver_invalid", str(error)))
         return None
     if not is_at_or_below(host, owner):
-        message = f"`{host}` lies outside `{owner}`; its addresses are published where its own name is. Leave this entry out."
+        message = f"`{host}` is outside `{owner}`, so its addresses are published with its own name. Remove this entry."
     elif host not in named.index_by_host and named.all_valid:
-        message = f"`{host}` is not one of the nameservers. Leave this entry out, or add the nameserver."
-    else:  # a host that none of the good nameservers has may be meant by the one that was refused
+        message = f"`{host}` is not one of the nameservers. Remove this entry, or add the nameserver."
+    else:  # if a nameserver was refused, this entry may belong to it
         return host
     errors.append(FieldError(f"{field}.host", "glue_not_allowed", message))
     return None
@@ -299,6 +299,6 @@ def _check_ds_records(
             invalid_count += 1
     count = len(records) + invalid_count + len(ds_records[LOOKED_AT_MAX:])
     if count > DS_RECORDS_MAX:
-        message = f"{count} DS records are given; leave some out, {DS_RECORDS_MAX} at most are published."
+        message = f"{count} DS records are too many. Give at most {DS_RECORDS_MAX}."
         errors.append(FieldError("ds_records", "too_many_ds_records", message))
     return tuple(records)

@@ -1,4 +1,4 @@
-"""How what a server serves for a delegation differs from what should be there, in words."""
+"""Describe in words how the served records of a delegation differ from the desired ones."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -8,14 +8,13 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
 from sublet.dns.verify import same_value
 
 SHOWN_MAX = 8
-"""How many records of a kind are named one by one."""
+"""The most records that a list names; the rest is counted."""
 
 
 def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
-    """Return what is missing, extra or otherwise in `served`, as a sentence without its full stop; None when both say the same.
+    """Return a sentence, without its full stop, of what is missing, extra or different in `served`; None if both are equal.
 
-    Both are records of the delegation of `name`: NS and DS at it, A and AAAA at or below it. Values are compared as they
-    go over the wire.
+    Both are records of the delegation of `name`: NS and DS at it, A and AAAA at or below it. Values are compared in wire form.
     """
     wanted, there = _by_value(desired), _by_value(served)
     missing = [wanted[key] for key in wanted if key not in there]
@@ -23,16 +22,16 @@ def describe_difference(name: str, desired: Iterable[Record], served: Iterable[R
     if wanted and not there:
         return f"there is no delegation of {name}"
     if there and not wanted:
-        return f"{name} is not to be in the DNS, and there is {_listed([_named(each) for each in extra])}"
+        return f"{name} should not be in the DNS, but has {_listed([_named(each) for each in extra])}"
     parts = [f"{_listed([_named(each) for each in missing])} {_is(missing)} missing"] if missing else []
     if extra:
-        parts.append(f"{_listed([_named(each) for each in extra])} {_is(extra)} there and should not be")
+        parts.append(f"{_listed([_named(each) for each in extra])} {_is(extra)} there but should not be")
     parts += _other_ttls([(wanted[key], there[key]) for key in wanted if key in there])
     return "; ".join(parts) or None
 
 
 def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
-    """Return records that a server serves in the form of a delegation, sorted; nothing of it is checked."""
+    """Return served records as a delegation, with the glue sorted. Not checked: whether it is valid."""
     glue: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:
         if record.type in ("A", "AAAA"):
@@ -77,7 +76,7 @@ def _is(records: Sequence[Record]) -> str:
 
 
 def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
-    """Return a part for each kind of record whose TTLs are others: all records of a set have one (RFC 2181, section 5.2)."""
+    """Return a part for each kind of record with another TTL; all records of a set have the same (RFC 2181, section 5.2)."""
     found = {
         (_kind(wanted), there.ttl_seconds, wanted.ttl_seconds)
         for wanted, there in pairs

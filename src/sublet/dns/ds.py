@@ -1,4 +1,4 @@
-"""DS records: in each of the forms in which a person has one at hand, to the one that is published."""
+"""Parse DS records from all the forms that users may send into the published form."""
 
 import base64
 import hashlib
@@ -10,17 +10,17 @@ from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
 
 TEXT_CHARACTERS_MAX: Final = 4000
-"""More than a DNSKEY with an RSA key of 4,096 bits takes."""
+"""Longer than a DNSKEY with an RSA key of 4,096 bits."""
 
 SHA256: Final = 2
 SHA384: Final = 4
 
 DIGEST_OCTETS: Final = {2: 32, 4: 48}
-"""The digest types that are accepted, with the octets of each: SHA-256 (RFC 4509) and SHA-384 (RFC 6605)."""
+"""The accepted digest types with their lengths: SHA-256 (RFC 4509) and SHA-384 (RFC 6605)."""
 
 _REFUSED_DIGEST_TYPES: Final = {
-    1: "SHA-1 digests are not to be used (RFC 9904)",
-    3: "GOST R 34.11-94 digests are not to be used (RFC 9904)",
+    1: "SHA-1 digests must not be used (RFC 9904)",
+    3: "GOST R 34.11-94 digests must not be used (RFC 9904)",
 }
 
 _ALGORITHMS: Final = {
@@ -43,9 +43,7 @@ _RETIRED_ALGORITHMS: Final = {
 }
 _ALGORITHM_NUMBERS: Final = {name: number for number, name in (_ALGORITHMS | _RETIRED_ALGORITHMS).items()}
 _KEY_OCTETS: Final = {13: 64, 14: 96, 15: 32, 16: 57}  # RFC 6605, section 4; RFC 8080, section 3
-_RSA_MODULUS_OCTETS: Final = range(
-    128, 513
-)  # 1,024 to 4,096 bits; validators don't take less, RFC 3110 doesn't allow more
+_RSA_MODULUS_OCTETS: Final = range(128, 513)  # 1,024 bits (validators' minimum) to 4,096 (RFC 3110)
 
 _ZONE_FLAG: Final = 0x0100
 _REVOKE_FLAG: Final = 0x0080
@@ -59,8 +57,8 @@ _FORMS: Final = (
 )
 
 
-class InvalidDs(ValueError):  # noqa: N818 - it says what the input is, as the refusals do
-    """Not a DS record that can be used. `str()` is a sentence; `member` is the wrong member of an object, or None for the whole."""
+class InvalidDs(ValueError):  # noqa: N818 - named like the refusals
+    """The input is not a usable DS record. `str()` is a message for users; `member` is the wrong member of an object, or None."""
 
     def __init__(self, message: str, member: str | None = None) -> None:
         super().__init__(message)
@@ -68,15 +66,15 @@ class InvalidDs(ValueError):  # noqa: N818 - it says what the input is, as the r
 
 
 def parse_ds(owner: str, given: DsLike) -> DsRecord:
-    """Return the DS record of the canonical name `owner` that the input stands for.
+    """Return the DS record of the canonical name `owner` from the input.
 
-    A DS object; the zone-file text of a DS (`2371 13 2 684a…`, the name, TTL, class and `DS` in front, comments, parentheses and
-    spaces in the digest allowed); a DNSKEY object or its text, of which the SHA-256 DS is made (RFC 4034, section 5.1.4).
-    Not checked: that the zone is signed with that key, and that the key is a point on its curve.
+    The input is a DS or a DNSKEY, as an object or as zone-file text (`2371 13 2 684a…`). Text may have the name, TTL, class and type in
+    front, comments, parentheses, and spaces in the digest or key. A DNSKEY gives its SHA-256 DS (RFC 4034, section 5.1.4). Not checked:
+    that the zone is signed with the key, and that the key is a point on its curve.
 
     Raises:
-        InvalidDs: for text: too long, neither form, another name in front. For a DNSKEY: protocol, flags, algorithm, key (the
-            first that is wrong). For a DS: key tag, algorithm, digest type, digest (the first that is wrong).
+        InvalidDs: the first of these. For text: too long, neither form, another name in front. For a DNSKEY: protocol, flags,
+            algorithm, key. For a DS: key tag, algorithm, digest type, digest.
     """
     if isinstance(given, str):
         return _from_text(owner, given)
@@ -86,42 +84,42 @@ def parse_ds(owner: str, given: DsLike) -> DsRecord:
 
 
 def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
-    """Return what is accepted of a name's DS records and may hurt, as sentences (RFC 9904; RFC 4035, section 2.2).
+    """Return sentences about accepted DS records that may harm the registrant (RFC 9904; RFC 4035, section 2.2).
 
-    Validators take a name for unsigned when they understand none of its DS records (RFC 4035, section 5.2), so one record
-    that all must understand is enough. Not looked at: whether the zone is signed.
+    Validators treat a name as unsigned if they support none of its DS records (RFC 4035, section 5.2). So one record that all must
+    support is enough. Not checked: whether the zone is signed.
     """
     algorithms = sorted({each.algorithm for each in ds_records})
     digest_types = {each.digest_type for each in ds_records}
     warnings = []
     if algorithms == [_ED448]:
         warnings.append(
-            "All DS records are for keys of algorithm 16 (ED448), which not every validator knows: for the others the name is "
-            "as if unsigned (RFC 9904). Algorithm 13 (ECDSAP256SHA256) is known to all."
+            "All DS records are for keys of algorithm 16 (ED448). Validators that don't support it treat the name as "
+            "unsigned (RFC 9904). All support algorithm 13 (ECDSAP256SHA256)."
         )
     if _RSASHA512 in algorithms:
         warnings.append(
-            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 9904 advises against for signing; "
-            "use 13 (ECDSAP256SHA256), or 8 (RSASHA256)."
+            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 9904 advises against for signing. "
+            "Use 13 (ECDSAP256SHA256) or 8 (RSASHA256)."
         )
     if digest_types == {SHA384}:
         warnings.append(
-            "All DS records have digests of type 4 (SHA-384), which not every validator knows: for the others the name is as if "
-            "unsigned (RFC 9904). Add those of type 2 (SHA-256)."
+            "All DS records have digests of type 4 (SHA-384). Validators that don't support it treat the name as unsigned "
+            "(RFC 9904). Add DS records of type 2 (SHA-256)."
         )
     if len(algorithms) > 1:
         named = " and ".join(f"{number} ({_ALGORITHMS.get(number, '?')})" for number in algorithms)
         warnings.append(
-            f"The DS records are for keys of several algorithms, {named}: the zone has to be signed with each of them "
-            "(RFC 4035, section 2.2). In a change from one to another remove the old one's DS records when it is over."
+            f"The DS records are for keys of several algorithms, {named}: the zone must be signed with each of them "
+            "(RFC 4035, section 2.2). After a change of the algorithm remove the old DS records."
         )
     return tuple(warnings)
 
 
 def dnskey_warnings(owner: str, given: Sequence[DsLike]) -> tuple[str, ...]:
-    """Return a sentence on each DNSKEY among the inputs that has no SEP flag: the published DS does not show it any more.
+    """Return a sentence for each DNSKEY without the SEP flag among the inputs; the DS made of it no longer shows the flag.
 
-    The inputs are those of the canonical name `owner` that were accepted; what is none is passed over.
+    The inputs are DS records and DNSKEYs of the canonical name `owner`. Invalid ones are skipped.
     """
     warnings = []
     for each in given:
@@ -130,7 +128,7 @@ def dnskey_warnings(owner: str, given: Sequence[DsLike]) -> tuple[str, ...]:
             if isinstance(key, DnskeyInput) and not key.flags & _SEP_FLAG:
                 warnings.append(
                     f"The DNSKEY with key tag {_from_dnskey(owner, key).key_tag} has the flags {key.flags}, without the SEP flag "
-                    "(RFC 4034, section 2.1.1): as a rule the DS record is made of the key with flags 257."
+                    "(RFC 4034, section 2.1.1). Normally the DS record belongs to the key with the flags 257."
                 )
         except InvalidDs:
             continue
@@ -157,12 +155,12 @@ def _from_ds(given: DsInput) -> DsRecord:
     octets = DIGEST_OCTETS.get(given.digest_type)
     if octets is None:
         reason = _REFUSED_DIGEST_TYPES.get(
-            given.digest_type, f"the digest type {given.digest_type} is not known here"
+            given.digest_type, f"The digest type {given.digest_type} is not supported"
         )
-        raise InvalidDs(f"{reason[0].upper()}{reason[1:]}; use 2 (SHA-256) or 4 (SHA-384).", "digest_type")
+        raise InvalidDs(f"{reason}. Use 2 (SHA-256) or 4 (SHA-384).", "digest_type")
     if not _HEX.fullmatch(given.digest) or len(given.digest) != 2 * octets:
         raise InvalidDs(
-            f"A digest of type {given.digest_type} is {2 * octets} hexadecimal digits, and this one is not. Check that it is whole.",
+            f"A digest of type {given.digest_type} has {2 * octets} hexadecimal digits, but this one does not. Check that it is complete.",
             "digest",
         )
     return DsRecord(given.key_tag, given.algorithm, given.digest_type, given.digest.lower())
@@ -179,7 +177,7 @@ def _from_dnskey(owner: str, given: DnskeyInput) -> DsRecord:
         )
     if given.flags & _REVOKE_FLAG:
         raise InvalidDs(
-            f"The flags {given.flags} say that the key is revoked (RFC 5011). Give another key.", "flags"
+            f"The flags {given.flags} mean that the key is revoked (RFC 5011). Give another key.", "flags"
         )
     _refuse_algorithm(given.algorithm)
     key = _public_key(given)
@@ -193,9 +191,9 @@ def _refuse_algorithm(algorithm: int) -> None:
         return
     retired = _RETIRED_ALGORITHMS.get(algorithm)
     why = (
-        f"{algorithm} ({retired}) is not to be used any more (RFC 9904)"
+        f"{algorithm} ({retired}) must not be used any more (RFC 9904)"
         if retired
-        else f"{algorithm} is not known here"
+        else f"{algorithm} is not supported"
     )
     known = ", ".join(f"{number} ({name})" for number, name in _ALGORITHMS.items())
     raise InvalidDs(f"Algorithm {why}. Use one of {known}.", "algorithm")
@@ -208,7 +206,7 @@ def _public_key(given: DnskeyInput) -> bytes:
     try:
         key = base64.b64decode("".join(given.public_key.split()), validate=True)
     except ValueError:
-        raise InvalidDs("The public key is not base64. Check that it is whole.", "public_key") from None
+        raise InvalidDs("The public key is not base64. Check that it is complete.", "public_key") from None
     octets = _KEY_OCTETS.get(given.algorithm)
     if octets is None:
         if _rsa_modulus_octets(key) not in _RSA_MODULUS_OCTETS:
@@ -218,14 +216,14 @@ def _public_key(given: DnskeyInput) -> bytes:
             )
     elif len(key) != octets:
         raise InvalidDs(
-            f"A public key of {name} has {octets} octets, and this one has {len(key)}. Check that it is whole.",
+            f"A public key of {name} has {octets} octets, but this one has {len(key)}. Check that it is complete.",
             "public_key",
         )
     return key
 
 
 def _rsa_modulus_octets(key: bytes) -> int:
-    """Return the octets of the modulus of an RSA key in the form of RFC 3110, section 2; 0 for what is not in that form."""
+    """Return the length of the modulus of an RSA key in the form of RFC 3110, section 2; 0 if the key is not in this form."""
     if len(key) < 3:
         return 0
     start, exponent_octets = (1, key[0]) if key[0] else (3, int.from_bytes(key[1:3], "big"))
@@ -241,7 +239,7 @@ def _from_text(owner: str, text: str) -> DsRecord:
     try:
         return _from_dnskey(owner, given) if isinstance(given, DnskeyInput) else _from_ds(given)
     except InvalidDs as error:
-        raise InvalidDs(str(error)) from None  # text has no members to point at
+        raise InvalidDs(str(error)) from None  # text has no members
 
 
 def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
@@ -252,7 +250,7 @@ def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
     kind, words = _without_front(owner, words)
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
-        raise InvalidDs(f"`{shown(text)}` is no DS record. Send {_FORMS}.")
+        raise InvalidDs(f"`{shown(text)}` is not a DS record. Send {_FORMS}.")
     if kind is None:
         kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
     if kind == "DNSKEY":
@@ -263,7 +261,7 @@ def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
 
 
 def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
-    """Split off `[name] [TTL] [class] type`; the type is None where it is not written (then nothing may stand in front)."""
+    """Split off `[name] [TTL] [class] type`. The type is None if the text has none; then there must be nothing in front."""
     kinds = [index for index, word in enumerate(words[:4]) if word.upper() in ("DS", "DNSKEY")]
     if not kinds:
         return None, words
@@ -275,21 +273,19 @@ def _without_front(owner: str, words: list[str]) -> tuple[str | None, list[str]]
         except InvalidName:
             same = False
         if not same:
-            raise InvalidDs(
-                f"`{shown(' '.join(front))}` stands in front of the record. Send one of `{owner}`."
-            )
+            raise InvalidDs(f"The record belongs to `{shown(' '.join(front))}`. Send a record of `{owner}`.")
     return words[at].upper(), words[at + 1 :]
 
 
 def _looks_like_dnskey(words: list[str]) -> bool:
-    """Tell the two forms apart: protocol 3 in second place would be a DS' algorithm 3, DSA, which is refused anyway."""
+    """True if the second number is a DNSKEY's protocol, 3; as a DS' algorithm, DSA, it would be refused anyway."""
     flags_known = int(words[0]) & ~(_ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG) == 0
     return flags_known and words[1] == "3"
 
 
 def _number(word: str) -> int:
     if not _NUMBER.fullmatch(word):
-        raise InvalidDs(f"`{shown(word)}` stands where a number is needed. Send {_FORMS}.")
+        raise InvalidDs(f"`{shown(word)}` is not a number. Send {_FORMS}.")
     return int(word)
 
 

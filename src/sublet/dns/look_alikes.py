@@ -1,7 +1,7 @@
-"""Labels that people take for one another: skeletons and mixed scripts (UTS 39, sections 4 and 5.2).
+"""Find labels that look alike by their skeletons, and labels that mix scripts (UTS 39, sections 4 and 5.2).
 
-Two labels look alike where their skeletons are the same. A skeleton is a key to compare by and never shown. Not done: the reordering of
-bidiSkeleton; IDNA's own rule for labels written from right to left (RFC 5893) leaves little of what it is for.
+Two labels look alike if their skeletons are equal. A skeleton is only for comparison and never shown. Not implemented: the reordering of
+bidiSkeleton, which IDNA's rule for right-to-left labels (RFC 5893) makes mostly unnecessary.
 """
 
 import re
@@ -14,7 +14,7 @@ from sublet.dns.confusables import TABLE
 from sublet.dns.names import is_idn, reserved_labels, to_unicode
 
 _JOINERS = (0x200C, 0x200D)
-"""What of Default_Ignorable_Code_Point a label may have (RFC 5892, appendix A): a skeleton has none of it."""
+"""The characters of Default_Ignorable_Code_Point that a label may have (RFC 5892, appendix A); skeletons omit them."""
 
 _COMBINED = {
     "Latn": {"Hanb", "Jpan", "Kore"},
@@ -29,7 +29,7 @@ _COMBINED = {
 
 @cache
 def _prototypes() -> dict[int, str]:
-    """Return what stands for each character that has a look-alike, as `str.translate` takes it."""
+    """Return the prototype of each confusable character, for `str.translate`."""
     found = dict.fromkeys(_JOINERS, "")
     for group in TABLE.split():
         prototype, _, characters = group.partition("=")
@@ -39,7 +39,7 @@ def _prototypes() -> dict[int, str]:
 
 
 def skeleton(label: str) -> str:
-    """Return the skeleton of a canonical label, in its Unicode form; also that of a pattern of labels."""
+    """Return the skeleton of a canonical label, or of a pattern of labels, from its Unicode form."""
     if not is_idn(label) and label.isascii():
         return label.translate(_prototypes())
     text = unicodedata.normalize("NFD", to_unicode(label)).translate(_prototypes())
@@ -47,7 +47,7 @@ def skeleton(label: str) -> str:
 
 
 def stored_skeleton(label: str) -> str | None:
-    """Return the skeleton as it is stored with a name: None where it is the label itself, as with most labels of ASCII alone."""
+    """Return the skeleton to store with a name, or None if it equals the label, as for most ASCII labels."""
     found = skeleton(label)
     return found if found != label else None
 
@@ -67,7 +67,7 @@ def mixes_scripts(label: str) -> bool:
 
 
 def looks_reserved(label_skeleton: str) -> bool:
-    """Tell whether a skeleton is that of a label that is reserved everywhere (`reserved_reason`)."""
+    """True if a skeleton is that of a label that is reserved everywhere (`reserved_reason`)."""
     reserved, nameserver = _reserved()
     return label_skeleton in reserved or nameserver.fullmatch(label_skeleton) is not None
 

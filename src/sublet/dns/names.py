@@ -1,7 +1,7 @@
-"""Names: labels and host names in every form a person may type, to the one form that goes on the wire.
+"""Parse labels and host names from every form that people may type into their canonical form.
 
-Canonical text, here and everywhere in Sublet: lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot.
-Everything that becomes part of a DNS message as a name goes through one of the three parsers of this file.
+The canonical form, here and everywhere in Sublet, is lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot. Every name in
+a DNS message comes from one of the three parsers of this file.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ from typing import Final
 import idna
 
 INPUT_CHARACTERS_MAX: Final = 1000
-"""More is refused unread: IDNA's work grows with the length, and no name on the wire comes from so long a text."""
+"""Longer texts are refused before IDNA, whose work grows with the length."""
 
 NAME_OCTETS_MAX: Final = 253
 """The longest name in text without the final dot: 255 octets on the wire (RFC 1035, section 3.1)."""
@@ -21,7 +21,7 @@ LABEL_OCTETS_MAX: Final = 63
 
 _NAMESERVER_LABEL: Final = re.compile(r"ns[0-9]*")
 _MAPPED_ALREADY: Final = re.compile(r"[a-z0-9.-]+")
-"""What UTS 46 maps to itself, whatever it says."""
+"""Text that UTS 46 maps to itself."""
 _ASCII_OF_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 _RFC_2142_MAILBOXES: Final = frozenset(
@@ -41,7 +41,7 @@ _RFC_2142_MAILBOXES: Final = frozenset(
     }
 )
 
-# Software trusts the holder of each of these labels unasked: the reason stands beside it.
+# Software trusts these labels without being configured; each with the software that does.
 _PROTOCOL_LABELS: Final = {
     "www": "browsers and people take it for the platform domain's own site",
     "mail": "it is taken for the platform domain's own mail server",
@@ -49,7 +49,7 @@ _PROTOCOL_LABELS: Final = {
     "isatap": "hosts look for their IPv6 router under it (RFC 5214)",
     "autodiscover": "Outlook sends passwords of mailboxes at the platform domain to it",
     "autoconfig": "mail programs fetch the settings of mailboxes at the platform domain from it",
-    # Where no autoconfiguration is found, mail programs (Thunderbird is one) guess these and log in.
+    # Without autoconfiguration, mail programs such as Thunderbird guess these and log in.
     "imap": "mail programs guess it as the platform domain's mail server",
     "pop": "mail programs guess it as the platform domain's mail server",
     "pop3": "mail programs guess it as the platform domain's mail server",
@@ -60,8 +60,7 @@ _PROTOCOL_LABELS: Final = {
     "enterpriseregistration": "Windows devices of users at the platform domain register with it",
     "lyncdiscover": "Skype for Business clients of users at the platform domain sign in through it",
     "localhost": "software takes it for the machine itself (RFC 6761)",
-    # Hosts with the platform domain in their search list ask for these names of their own hosts file with it appended
-    # once the file lacks them.
+    # A host looks these names up in its hosts file. If they are missing there, it appends the domains of its search list.
     "localdomain": "software takes it for the machine's own domain",
     "broadcasthost": "software takes it for the broadcast address of the network",
 }
@@ -77,25 +76,25 @@ _TRUSTED_LABELS: Final = frozenset(
 """People sign in, pay or ask for help under these names, because they take them for the platform domain's own. The operator can list them."""
 
 
-class InvalidName(ValueError):  # noqa: N818 - it says what the text is, as the refusals do
-    """The text is not a name of the kind that was asked for; `str()` is a sentence that a person can act on."""
+class InvalidName(ValueError):  # noqa: N818 - named like the refusals
+    """The text is not a name of the required kind; `str()` is a message for users."""
 
 
 def shown(text: str) -> str:
-    """Return the text as it can stand in a message: 80 characters at most, unprintable ones by number."""
+    """Return a text for a message: at most 80 characters, unprintable ones by number."""
     visible = "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text[:81])
     return visible if len(visible) <= 80 else visible[:79] + "…"
 
 
 def parse_label(text: str) -> str:
-    """Return the one label that a registrant wants, as canonical A-label.
+    """Return one label as canonical A-label.
 
-    IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. A label with hyphens in places 3 and
-    4 that is no A-label is returned; `reserved_reason` tells about it. Not checked: whether it is reserved, and its least length.
+    Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not checked: whether the label is
+    reserved (also by hyphens in places 3 and 4, see `reserved_reason`), and its minimum length.
 
     Raises:
-        InvalidName: empty, over 1,000 characters, a character that no name has (dots too), empty once mapped, a hyphen at an end,
-            over 63 octets, refused by IDNA, an `xn--` label that stands for nothing or isn't the encoding of what it stands for.
+        InvalidName: empty, over 1,000 characters, a character that no name has (dots too), empty after mapping, a hyphen at an end,
+            over 63 octets, refused by IDNA, an `xn--` label that is not the encoding of a U-label.
     """
     if "." in text[:INPUT_CHARACTERS_MAX]:
         raise InvalidName(f"`{shown(text)}` has a dot. Give the label alone, without the domain.")
@@ -103,10 +102,10 @@ def parse_label(text: str) -> str:
 
 
 def map_part(text: str) -> str:
-    """Return a part of a label as `parse_label` would map it (UTS 46); nothing is asked of a part's place or length.
+    """Return a part of a label, mapped as by `parse_label` (UTS 46). Not checked: whether it can be a label.
 
     Raises:
-        InvalidName: empty, over 1,000 characters, a character that no label has (dots too), empty once mapped.
+        InvalidName: empty, over 1,000 characters, a character that no label has (dots too), empty after mapping.
     """
     mapped = map_text(text)
     if "." in mapped:
@@ -115,7 +114,7 @@ def map_part(text: str) -> str:
 
 
 def map_text(text: str) -> str:
-    """Return a part of a name as `parse_domain_name` would map it (UTS 46): lower case, full-width forms and ideographic dots as ASCII.
+    """Return a part of a name, mapped as by `parse_domain_name` (UTS 46): lower case, full-width forms and ideographic dots as ASCII.
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters.
@@ -126,104 +125,97 @@ def map_text(text: str) -> str:
         raise InvalidName(
             f"`{shown(text)}` is too long for a name: it has {len(text)} characters. Give a shorter one."
         )
-    if _MAPPED_ALREADY.fullmatch(
-        text
-    ):  # as nearly all names are written; the library looks at each character
+    if _MAPPED_ALREADY.fullmatch(text):  # fast, for nearly all names
         return text
     _refuse_foreign_characters(text, text)
     try:
         mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
     except ValueError as error:
         raise _refused_by_idna(text, error) from None
-    _refuse_foreign_characters(mapped, text)  # a full-width at sign and the like are ASCII by now
+    _refuse_foreign_characters(mapped, text)  # again: a full-width at sign, for example, is ASCII now
     if not mapped:
-        raise InvalidName(
-            "The name has only characters that are not visible. Give letters, digits or hyphens."
-        )
+        raise InvalidName("The name has only invisible characters. Give letters, digits or hyphens.")
     return mapped
 
 
 def parse_domain_name(text: str) -> str:
-    """Return a platform domain, or the full name of a subdomain, in canonical text.
-
-    As `parse_host_name`, and each label is valid by IDNA 2008 as in `parse_label`; the first may be `ab--cd` too.
+    """Return a platform domain, or the full name of a subdomain, in canonical form.
 
     Raises:
-        InvalidName: as `parse_host_name`, or a label that starts with `xn--` and is no A-label.
+        InvalidName: as `parse_host_name`, or a label that starts with `xn--` and is not an A-label by IDNA 2008.
     """
     return _parse_name(text, strict=True)
 
 
 def parse_host_name(text: str) -> str:
-    """Return the name of a nameserver in canonical text; one final dot is accepted and removed.
+    """Return the name of a nameserver in canonical form (RFC 1123, section 2.1); one final dot is accepted and removed.
 
-    RFC 1123, section 2.1, within the limits of the wire; Unicode as `parse_label` maps it. Labels in ASCII that start with `xn--`
-    are taken as they stand: names from before IDNA 2008 (emoji …) exist, they are others' and they resolve. Not checked: that the
-    name exists.
+    Unicode is mapped as by `parse_label`. ASCII labels that start with `xn--` are accepted unchanged, because names from before IDNA
+    2008 (emoji …) exist and resolve. Not checked: that the name exists.
 
     Raises:
         InvalidName: empty, over 1,000 characters, an IP address, a character that no host name has (underscore, `*`, escape, `$`,
-            `@`, space, newline …), an empty label, a hyphen at an end of one, over 63 octets in one, refused by IDNA, fewer than two
-            labels, a last label of digits alone, over 253 octets.
+            `@`, space, newline …), an empty label, a hyphen at an end of a label, a label over 63 octets, refused by IDNA, fewer than
+            two labels, a last label of digits alone, over 253 octets.
     """
     return _parse_name(text, strict=False)
 
 
 def reserved_reason(label: str) -> str | None:
-    """Return why nobody can register this canonical label under any platform domain, as a sentence, or None.
+    """Return a sentence why this canonical label is reserved under every platform domain, or None.
 
-    Labels that protocols or browsers treat specially, `ns` with or without digits, the mailboxes of RFC 2142, names under which people
-    sign in or pay, and hyphens in places 3 and 4 of what is no A-label (RFC 5890, section 2.3.1: kept for encodings to come). Not
-    checked: an operator's own lists.
+    Reserved are labels with a special meaning in protocols or browsers, `ns` with or without digits, the mailboxes of RFC 2142, labels
+    under which people sign in or pay, and labels with hyphens in places 3 and 4 that are not A-labels (RFC 5890, section 2.3.1: kept
+    for future encodings). Not checked: the operator's own lists.
     """
     if label in _PROTOCOL_LABELS:
         return f"`{label}` is reserved: {_PROTOCOL_LABELS[label]}."
     if label in _RFC_2142_MAILBOXES:
-        return f"`{label}` is reserved: it is the name of a role of the platform domain itself (RFC 2142)."
+        return f"`{label}` is reserved: it is a role mailbox of the platform domain (RFC 2142)."
     if label in _TRUSTED_LABELS:
         return f"`{label}` is reserved: people would sign in or pay there, because they take it for the platform domain's own."
     if _NAMESERVER_LABEL.fullmatch(label):
-        return f"`{label}` is reserved: it is taken for a nameserver of the platform domain."
+        return f"`{label}` is reserved: it looks like a nameserver of the platform domain."
     if label[2:4] == "--" and not is_idn(label):
         return f"`{label}` is reserved: hyphens in places 3 and 4 are kept for encodings (RFC 5890)."
     return None
 
 
 def reserved_labels() -> frozenset[str]:
-    """Return the labels that `reserved_reason` has by name: not `ns` with digits, nor those with hyphens in places 3 and 4."""
+    """Return the labels that `reserved_reason` lists by name: without `ns` with digits, and hyphens in places 3 and 4."""
     return _RFC_2142_MAILBOXES | _PROTOCOL_LABELS.keys() | _TRUSTED_LABELS
 
 
 def is_below(name: str, ancestor: str) -> bool:
-    """Tell whether the canonical name lies strictly below the other one."""
+    """True if a canonical name is strictly below the other one."""
     return name.endswith("." + ancestor)
 
 
 def is_at_or_below(name: str, ancestor: str) -> bool:
-    """Tell whether the canonical name is the other one or lies below it."""
+    """True if a canonical name is the other one or below it."""
     return name == ancestor or is_below(name, ancestor)
 
 
 def ancestors(name: str) -> tuple[str, ...]:
-    """Return the names above a canonical name, the nearest first: `a.b.c` gives `b.c`, `c`. Without the root."""
+    """Return the names above a canonical name without the root, the nearest first: `a.b.c` gives `b.c`, `c`."""
     labels = name.split(".")
     return tuple(".".join(labels[index:]) for index in range(1, len(labels)))
 
 
 def is_idn(label: str) -> bool:
-    """Tell whether the canonical label is an A-label, so has a Unicode form."""
+    """True if a canonical label is an A-label, so it has a Unicode form."""
     return label.startswith("xn--")
 
 
 def to_unicode(name: str) -> str:
-    """Return the canonical name for people to read: A-labels as U-labels, everything else (fake A-labels too) as it is."""
+    """Return a canonical name in Unicode: A-labels as U-labels, all other labels (fake A-labels too) unchanged."""
     return ".".join(_to_u_label(label) if is_idn(label) else label for label in name.split("."))
 
 
 def owner_key(name: str) -> str:
     """Return the labels reversed: `a.example.test` gives `test.example.a`.
 
-    In byte order everything below a name is then one range, from `key + "."` up to but without `key + "/"`.
+    In byte order the keys below a name are one range: from `key + "."` to `key + "/"`, exclusive.
     """
     return ".".join(reversed(name.split(".")))
 
@@ -240,26 +232,24 @@ def _parse_name(text: str, *, strict: bool) -> str:
     name = ""
     for label in labels:
         name += ("." if name else "") + _to_a_label(label, strict=strict)
-        if len(name) > NAME_OCTETS_MAX:  # IDNA would take its time for the other labels
+        if len(name) > NAME_OCTETS_MAX:  # before IDNA, which is slow, converts the other labels
             raise InvalidName(
-                f"`{shown(text)}` takes more than {NAME_OCTETS_MAX} octets in the DNS. Give a shorter name."
+                f"`{shown(text)}` has more than {NAME_OCTETS_MAX} octets in the DNS. Give a shorter name."
             )
     if len(labels) < 2:
         raise InvalidName(
-            f"`{shown(text)}` is one label alone. Give a full name such as `{shown(text)}.example.net`."
+            f"`{shown(text)}` is a single label. Give a full name such as `{shown(text)}.example.net`."
         )
     if labels[-1].isdigit():
         raise InvalidName(
-            f"`{shown(text)}` ends in a label of digits alone, as only an address does. Give a full name."
+            f"`{shown(text)}` ends in a label of digits, as only an address does. Give a full name."
         )
     return name
 
 
 def _is_address(text: str) -> bool:
     bare = text[:100].strip().removeprefix("[").removesuffix("]")
-    if (
-        ":" not in bare and not bare[-1:].isdigit()
-    ):  # most names: no address ends so, and the library takes its time
+    if ":" not in bare and not bare[-1:].isdigit():  # fast, for nearly all names
         return False
     try:
         ipaddress.ip_address(bare)
@@ -275,20 +265,20 @@ def _refuse_foreign_characters(text: str, typed: str) -> None:
             what = {" ": "a space", "\n": "a line break", "\r": "a line break", "\0": "a NUL"}.get(
                 char, f"`{shown(char)}`"
             )
-            raise InvalidName(f"`{shown(typed)}` has {what} in it. Use letters, digits and hyphens.")
+            raise InvalidName(f"`{shown(typed)}` contains {what}. Use letters, digits and hyphens.")
 
 
 def _to_a_label(mapped: str, *, strict: bool) -> str:
     if mapped.startswith("-") or mapped.endswith("-"):
         raise InvalidName(f"`{shown(mapped)}` starts or ends with a hyphen. Remove that.")
-    if len(mapped) > LABEL_OCTETS_MAX:  # each character takes an octet at least; Punycode's work is quadratic
+    if len(mapped) > LABEL_OCTETS_MAX:  # each character takes an octet or more; Punycode's work is quadratic
         raise InvalidName(
-            f"`{shown(mapped)}` has {len(mapped)} octets or more; give a label of {LABEL_OCTETS_MAX} at most."
+            f"`{shown(mapped)}` has {len(mapped)} octets or more. Give a label of at most {LABEL_OCTETS_MAX}."
         )
     if mapped.isascii() and not (strict and is_idn(mapped)):
         return mapped
     try:
-        # Also refuses a fake A-label: one that is not the encoding of what it decodes to (RFC 5890, section 2.3.2.1).
+        # Also refuses fake A-labels, which are not the encoding of the label that they decode to (RFC 5890, section 2.3.2.1).
         return idna.alabel(mapped).decode("ascii")
     except ValueError as error:
         raise _refused_by_idna(mapped, error) from None

@@ -1,4 +1,4 @@
-"""What each name server of a parent zone answers for one delegation now: all asked at once, in bounded time."""
+"""Ask all name servers of a parent zone for one delegation at the same time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from sublet.dns.read_back import ReadBackFailed, read_delegation
 from sublet.dns.types import Record
 
 ASK_SECONDS = 3.0
-"""How long a server may take for everything; all are asked at once, so it is what the asking takes at most."""
+"""The timeout of a server, and so of the whole, because all are asked at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParentServer:
-    """A name server of a platform domain's zone: `server` is the host name that everybody may know.
+    """A name server of a platform domain's zone: `server` is its public host name.
 
-    `role` is primary, secondary or built_in. `address` is where we ask it, IP address and port; None: nothing says where.
+    `role` is primary, secondary or built_in. `address` is its IP address and port; None if the settings don't have it.
     """
 
     server: str
@@ -25,9 +25,9 @@ class ParentServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """What a server answered: the zone's serial and the records of the delegation; or why there is no answer.
+    """A server's answer: the zone's serial and the records of the delegation, or only a `failure`.
 
-    `failure` is not_set_up, unreachable, no_answer or bad_response; then there is nothing else.
+    `failure` is not_set_up, unreachable, no_answer or bad_response.
     """
 
     server: ParentServer
@@ -44,10 +44,10 @@ async def ask_servers(
     also_absent: Sequence[str] = (),
     timeout_seconds: float = ASK_SECONDS,
 ) -> list[ServerAnswer]:
-    """Ask every server for the delegation at `name` below `zone`, over TCP, and return their answers in the order given.
+    """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
 
-    `also_absent` are owners at which nothing should be; what is there all the same is among the records. Whatever goes wrong with a
-    server is its `failure`; nothing is raised.
+    `also_absent` are owners that should be empty; records there are in the answer. Problems of a server are its `failure`; this raises
+    nothing.
     """
 
     async def ask(server: ParentServer) -> ServerAnswer:

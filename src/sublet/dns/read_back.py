@@ -1,4 +1,4 @@
-"""What a server serves for single delegations at this moment, read over the network: after publishing, and when a user asks."""
+"""Ask a name server for the delegations of single names: after publishing, and when a user asks."""
 
 import asyncio
 import secrets
@@ -14,10 +14,8 @@ import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.names import is_at_or_below
-from sublet.dns.plan import RECORD_TYPES
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
-from sublet.dns.types import Record
-from sublet.dns.verify import DELEGATION_TYPES
+from sublet.dns.types import DELEGATION_TYPES, Record
 from sublet.dns.wire import (
     ADDITIONAL,
     ANSWER,
@@ -31,21 +29,20 @@ from sublet.dns.wire import (
 )
 
 WINDOW_QUERIES = 100
-"""How many queries are under way at once on the one connection."""
+"""The most queries in progress on one connection."""
 
 _ABOUT_DS = frozenset({dns.rdatatype.DS, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
-_CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*RECORD_TYPES, "SOA")}
-_LOOKED_AT = frozenset(_CODES.values())
+_CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*DELEGATION_TYPES, "SOA")}
+_READ_TYPES = frozenset(_CODES.values())
 _OPCODE = 0x7800
 _DO = 0x8000
 _PAYLOAD_BYTES = 1232
 
 
-class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees: nothing is known of what is served
-    """The server can't be reached, stalls, or answers in a way that says nothing of its zone; one sentence tells which.
+class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees
+    """The server gave no usable answer. `str()` is a sentence with its address.
 
-    `cause` says it without the server's address: "unreachable" (no connection), "no_answer" (not in time, or the connection was
-    closed), "bad_response".
+    `cause` is "unreachable" (no connection), "no_answer" (timeout, or the connection was closed) or "bad_response".
     """
 
     def __init__(self, sentence: str, cause: str = "bad_response") -> None:
@@ -53,16 +50,16 @@ class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees:
         self.cause = cause
 
 
-class _BadResponse(Exception):  # noqa: N818 - its text goes on after the server's name
-    """A response that nothing can be read from."""
+class _BadResponse(Exception):  # noqa: N818 - as above
+    """An unusable response; `str()` continues a sentence that starts with the server's address."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
     owner: str
     rdtype: str
-    left_over: bool
-    """Asked to find what should be gone; otherwise to read a delegation."""
+    should_be_empty: bool
+    """True to find records at an owner that should have none; False to read a delegation."""
 
 
 async def read_back(
@@ -71,48 +68,44 @@ async def read_back(
     *,
     timeout_seconds: float,
     also_absent: Sequence[str] = (),
-    referrals_have_ds: bool = False,
 ) -> Mapping[str, tuple[Record, ...]]:
-    """What a server serves for the delegations at names, and what it still has at owners that should be empty.
+    """Return the served records of the delegations at `names`, and the records at owners that should be empty, by name.
 
-    `address` is the server's host and port; all is asked over one TCP connection, which gets `timeout_seconds` for the whole.
-    Names are in lower case without the final dot. The result has every name of `names` and of `also_absent`:
+    `address` is the server's IP address and port. All questions share one TCP connection, whose timeout is `timeout_seconds`. Names are
+    in lower case without the final dot. The result has every name of `names` and of `also_absent`:
 
-    - for a name of `names`: its NS records and, of their hosts at or below the name, the A and AAAA records, both
-      from the referral; and its DS records. Nothing there (NXDOMAIN, NODATA, another kind of record): an empty tuple.
-    - for an owner of `also_absent`: its own NS, DS, A and AAAA records wherever in a response they turn up; empty is good.
-    - for one in both: all of these.
+    - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records.
+      Without a delegation there (NXDOMAIN, NODATA, other types): an empty tuple.
+    - for `also_absent`: the owner's NS, DS, A and AAAA records from all sections of the responses.
+    - for a name in both: all of these.
 
-    `referrals_have_ds` tells of a server that puts the DS records into each referral, also where its zone is unsigned: it is not asked
-    for them once more. Nothing in such a referral says so; of a server that nobody knows it is not to be believed.
+    Not detected: an address below a name that is still delegated (only a transfer shows it: `compare_zone`). Not distinguished: records
+    of the zone's wildcard at an owner of `also_absent` (ask for the wildcard too, and compare); and NS records of the child zone, if
+    the server has that too and answers from it.
 
-    Raises ReadBackFailed, in this order: no connection; a response that is no answer to the question asked (id, question,
-    form) or is truncated; a code other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (a server that
-    does not hold the zone); the time is over.
-
-    Not seen: an address left below a name that is still delegated (no response shows it, a transfer does: `compare_zone`).
-    Not told apart: an address at an owner of `also_absent` that a wildcard of the zone makes (ask for the wildcard's too, and
-    compare); NS records of a delegation and those of the child zone itself, where the server holds that too and answers from it.
+    Raises:
+        ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; a code
+            other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (the server doesn't have the zone).
     """
-    questions = [_Question(name, "NS", left_over=False) for name in names]
-    questions += [_Question(owner, "A", left_over=True) for owner in also_absent]
+    questions = [_Question(name, "NS", should_be_empty=False) for name in names]
+    questions += [_Question(owner, "A", should_be_empty=True) for owner in also_absent]
     served: dict[str, set[Record]] = {name: set() for name in (*names, *also_absent)}
     async with _connection(address, timeout_seconds) as streams:
-        # A signed zone's referral tells of the DS too, and NXDOMAIN of all types: most need no second question.
-        left_open = await _ask_all(*streams, questions, served, referrals_have_ds=referrals_have_ds)
-        await _ask_all(*streams, [more for each in left_open for more in _further(each)], served)
+        # A signed zone's referral also answers for DS, and NXDOMAIN for all types, so most names need no second question.
+        incomplete = await _ask_all(*streams, questions, served)
+        await _ask_all(*streams, [more for each in incomplete for more in _follow_up(each)], served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
 
 
-def _further(question: _Question) -> Iterator[_Question]:
-    """What else is to be asked where the first question left something open."""
-    for rdtype in ("NS", "DS", "AAAA") if question.left_over else ("DS",):
-        yield _Question(question.owner, rdtype, left_over=question.left_over)
+def _follow_up(question: _Question) -> Iterator[_Question]:
+    """Yield the questions for the types that the first response didn't answer for."""
+    for rdtype in ("NS", "DS", "AAAA") if question.should_be_empty else ("DS",):
+        yield _Question(question.owner, rdtype, should_be_empty=question.should_be_empty)
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server serves for one name at one moment: the serial of its zone, and the records."""
+    """The served records of one name, and the serial of its zone."""
 
     serial: int
     records: tuple[Record, ...]
@@ -126,17 +119,18 @@ async def read_delegation(
     timeout_seconds: float,
     also_absent: Sequence[str] = (),
 ) -> Served:
-    """What a server serves for the delegation at one name below `zone`, with the zone's serial, all over one TCP connection.
+    """Return the served delegation at one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are those of `read_back` for the name, and what is left at the owners of `also_absent`, but for what a wildcard of the
-    zone makes there (RFC 4592, section 3.3.1): that is nobody's leftover.
+    The records are those of `read_back` for the name, and those at the owners of `also_absent` without the records of the zone's wildcard
+    (RFC 4592, section 3.3.1).
 
-    Raises ReadBackFailed as `read_back`, also where the server has no authority for the zone itself.
+    Raises:
+        ReadBackFailed: as `read_back`; also if the server has no authority for the zone.
     """
-    questions = [_Question(zone, "SOA", left_over=False)]
-    questions += [_Question(name, rdtype, left_over=False) for rdtype in ("NS", "DS")]
+    questions = [_Question(zone, "SOA", should_be_empty=False)]
+    questions += [_Question(name, rdtype, should_be_empty=False) for rdtype in ("NS", "DS")]
     questions += [
-        _Question(owner, rdtype, left_over=True) for owner in also_absent for rdtype in RECORD_TYPES
+        _Question(owner, rdtype, should_be_empty=True) for owner in also_absent for rdtype in DELEGATION_TYPES
     ]
     served: dict[str, set[Record]] = {each.owner: set() for each in questions}
     async with _connection(address, timeout_seconds) as streams:
@@ -154,10 +148,10 @@ async def read_delegation(
 async def _read_wildcard(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, zone: str
 ) -> set[tuple[str, int, str]]:
-    """What the wildcard of a zone makes at any owner that is not there: its records without their owner."""
+    """Return the records of a zone's wildcard without their owner."""
     owner = f"*.{zone}"
     served: dict[str, set[Record]] = {owner: set()}
-    questions = [_Question(owner, rdtype, left_over=True) for rdtype in RECORD_TYPES]
+    questions = [_Question(owner, rdtype, should_be_empty=True) for rdtype in DELEGATION_TYPES]
     await _ask_all(reader, writer, questions, served)
     return {_value(each) for each in served[owner]}
 
@@ -168,7 +162,7 @@ def _value(record: Record) -> tuple[str, int, str]:
 
 @asynccontextmanager
 async def _connection(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a TCP connection, and tell by ReadBackFailed what goes wrong on it and with what comes over it."""
+    """Open a TCP connection, and raise its failures and bad responses as `ReadBackFailed`."""
     server = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
     try:
         async with connected(address, timeout_seconds) as streams:
@@ -184,31 +178,29 @@ async def _ask_all(
     writer: asyncio.StreamWriter,
     questions: Sequence[_Question],
     served: Mapping[str, set[Record]],
-    *,
-    referrals_have_ds: bool = False,
 ) -> list[_Question]:
-    """Ask a window of questions at a time, all at once, and add what each brings to its owner's set.
+    """Ask the questions, `WINDOW_QUERIES` at a time, and add the records of each response to its owner's set.
 
-    Returns the questions whose answers leave open what stands there of other types.
+    Return the questions whose response doesn't answer for all types.
     """
-    left_open = []
+    incomplete = []
     for start in range(0, len(questions), WINDOW_QUERIES):
         window = questions[start : start + WINDOW_QUERIES]
         first_id = secrets.randbelow(65536 - len(window))
         pending = dict(enumerate(window, first_id))
         queries = [_query(query_id, question) for query_id, question in pending.items()]
-        # In one: once the connection is lost, asyncio logs each further write to it.
+        # One write, because asyncio logs each further write to a lost connection.
         writer.write(b"".join(len(query).to_bytes(2, "big") + query for query in queries))
         await writer.drain()
         while pending:
             response = await _read_response(reader)
             asked = pending.pop(response.id, None)
             if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
-                raise _BadResponse("answered what it was not asked")
-            served[asked.owner].update(_served(asked, response))
-            if not _tells_all(asked, response, referrals_have_ds=referrals_have_ds):
-                left_open.append(asked)
-    return left_open
+                raise _BadResponse("answered another question")
+            served[asked.owner].update(_records_for(asked, response))
+            if not _is_complete(asked, response):
+                incomplete.append(asked)
+    return incomplete
 
 
 def _query(query_id: int, question: _Question) -> bytes:
@@ -224,9 +216,9 @@ def _query(query_id: int, question: _Question) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """A response, as far as it is looked at: of the records those of delegations and the SOA, and the types at all owners.
+    """The parts of a response that are used; `records` (of delegations and SOA) and `types` are by section.
 
-    Names in `question` and `types` are in lower case with the final dot.
+    The name in `question` is in lower case with the final dot.
     """
 
     id: int
@@ -249,9 +241,9 @@ async def _read_response(reader: asyncio.StreamReader) -> _Response:
     try:
         response = _parse(wire)
     except (dns.exception.DNSException, *MALFORMED) as error:
-        raise _BadResponse(f"sent what is no DNS message ({error})") from error
+        raise _BadResponse(f"sent something that is not a DNS message ({error})") from error
     if not response.flags & dns.flags.QR or response.flags & _OPCODE:
-        raise _BadResponse("answered what it was not asked")
+        raise _BadResponse("answered another question")
     if response.flags & dns.flags.TC:
         raise _BadResponse("sent a truncated response over TCP")
     return response
@@ -270,59 +262,59 @@ def _parse(wire: bytes) -> _Response:
     types: tuple[set[int], ...] = (set(), set(), set())
     for place in walk(wire):
         types[place.section].add(place.rdtype)
-        if place.rdtype in _LOOKED_AT:
+        if place.rdtype in _READ_TYPES:
             records[place.section].append(read_record(wire, place, names))
     return _Response(
         query_id, flags, (asked, rdtype), tuple(map(tuple, records)), tuple(map(frozenset, types))
     )
 
 
-def _tells_all(question: _Question, response: _Response, *, referrals_have_ds: bool) -> bool:
-    """Whether a response tells of all types: nothing is there at all (RFC 8020), or a referral with which its DS comes.
+def _is_complete(question: _Question, response: _Response) -> bool:
+    """True if a response answers for all types: NXDOMAIN (RFC 8020), or a signed referral.
 
     A signed referral has the DS records, or the proof that there are none (RFC 4035, section 3.1.4).
     """
     if response.rcode == dns.rcode.NXDOMAIN:
         return True
-    if question.left_over or response.has_authority:
+    if question.should_be_empty or response.has_authority:
         return False
-    return referrals_have_ds or not response.types[AUTHORITY].isdisjoint(_ABOUT_DS)
+    return not response.types[AUTHORITY].isdisjoint(_ABOUT_DS)
 
 
-def _served(question: _Question, response: _Response) -> Iterator[Record]:
-    """The records of a response that belong to what was asked."""
+def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
+    """Yield the records of a response that answer a question."""
     asked = f"{question.rdtype} at {question.owner}"
     if response.rcode not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
         raise _BadResponse(f"answers {dns.rcode.to_text(dns.rcode.Rcode(response.rcode))} to {asked}")
-    if not _speaks_for_zone(question, response):
+    if not _has_zone(question, response):
         raise _BadResponse(f"gives neither an answer with authority nor a referral for {asked}")
-    wanted = DELEGATION_TYPES
-    if not question.left_over and question.rdtype != "NS":
-        wanted = frozenset({question.rdtype})
+    wanted: tuple[str, ...] = DELEGATION_TYPES
+    if not question.should_be_empty and question.rdtype != "NS":
+        wanted = (question.rdtype,)
     for section, records in enumerate(response.records):
         for record in records:
             here = record.owner == question.owner
             if section == ADDITIONAL:  # glue
-                here = (here and question.left_over) or (
+                here = (here and question.should_be_empty) or (
                     question.rdtype == "NS"
-                    and not question.left_over
+                    and not question.should_be_empty
                     and is_at_or_below(record.owner, question.owner)
                 )
             if here and record.type in wanted:
                 yield record
 
 
-def _speaks_for_zone(question: _Question, response: _Response) -> bool:
-    """Whether a response comes from someone who holds the zone: authority, or a referral that fits the question.
+def _has_zone(question: _Question, response: _Response) -> bool:
+    """True if the response shows that the server has the zone: an answer with authority, or a matching referral.
 
-    At a delegation that we read, that is the one at this very name, and for DS there is authority (RFC 4035, section 3.1.4.1).
-    An owner that should be empty may lie below a delegation. A referral to the root is what some servers give for any name.
+    The referral must be at the name itself, or for an owner that should be empty, at or above it. DS needs authority (RFC 4035, section
+    3.1.4.1). A referral to the root doesn't count, because some servers give it for any name.
     """
     if response.has_authority:
         return True
     if response.rcode != dns.rcode.NOERROR or response.types[ANSWER]:
         return False
     cuts = [record.owner for record in response.records[AUTHORITY] if record.type == "NS"]
-    if question.left_over:
+    if question.should_be_empty:
         return any(cut and is_at_or_below(question.owner, cut) for cut in cuts)
     return question.rdtype == "NS" and question.owner in cuts

@@ -1,13 +1,13 @@
-"""The exact record sets of a delegation in the parent zone."""
+"""The records of a delegation in the parent zone."""
 
 from sublet.dns.types import Delegation, Record
 
 
 def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return all records that stand in the parent zone for the canonical name `owner`, sorted; none without nameservers.
+    """Return the records of a delegation of the canonical name `owner`, sorted; none without nameservers.
 
-    NS and DS at `owner`, A and AAAA at the hosts with glue. The rdata is what dnspython prints for it with absolute names,
-    so records read back from a server compare equal. Nothing is checked: a `Delegation` is valid.
+    NS and DS are at `owner`, A and AAAA at the hosts with glue. The rdata has dnspython's presentation form with absolute names, so
+    records that are read back compare equal.
     """
     if not delegation.nameservers:
         return ()
@@ -24,7 +24,7 @@ def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> 
 
 
 def owners_of(owner: str, delegation: Delegation) -> frozenset[str]:
-    """Return every name at which `delegation_records` puts a record: `owner` and the hosts with glue; none without nameservers."""
+    """Return the owners of `delegation_records`: `owner` and the hosts with glue; none without nameservers."""
     if not delegation.nameservers:
         return frozenset()
     return frozenset({owner, *(entry.host for entry in delegation.glue)})

@@ -1,8 +1,7 @@
-"""Names, records and record sets as the built-in name server writes them into its answers.
+"""Names, records and record sets in the form in which the built-in name server writes them into answers.
 
-dnspython's own do much more: each of its record sets looks for doubles by a canonical form of every record, and each name is looked at
-octet by octet. That was most of an answer's time. Here the rdata of a record is made once and remembered, and what is odd is
-dnspython's to read.
+dnspython's own types took most of the time of an answer: its record sets search for duplicates by canonical forms, and its names are
+validated octet by octet. Here the rdata of a record is built once and cached. Unusual names and types are still parsed by dnspython.
 """
 
 import re
@@ -19,16 +18,16 @@ import dns.rdatatype
 from sublet.dns.names import NAME_OCTETS_MAX
 
 Labels = tuple[tuple[str, bytes], ...]
-r"""A name, label by label: the name from this label on as `ZoneView` writes names (lower case, no final dot, odd octets as `\ddd`), and the
-label as it stands in a message: its length and its octets, in the case given. The root has none."""
+r"""A name, label by label. Each pair has the rest of the name from this label on, in the form of `ZoneView` (lower case, no final dot,
+special octets as `\ddd`), and the label in wire form: its length and octets, in the original case. The root is empty."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _DIGEST_BYTES = {1: 20, 2: 32, 4: 48}
-"""Of a DS record, by its digest type (RFC 3658, RFC 4509, RFC 6605)."""
+"""The length of a DS record's digest by its type (RFC 3658, RFC 4509, RFC 6605)."""
 
 
 class Rdata(NamedTuple):
-    """The rdata of a record: octets, and names that may be compressed. Two are the same whose `canonical` is (RFC 4034, section 6.2)."""
+    """The rdata of a record: octets, and names that may be compressed. `canonical` is its canonical form (RFC 4034, section 6.2)."""
 
     rdtype: int
     parts: tuple[bytes | Labels, ...]
@@ -45,7 +44,7 @@ class RRset(NamedTuple):
 
 
 def labels_of(labels: Sequence[bytes]) -> Labels:
-    """Return the name of these labels, the root's left out."""
+    """Return the name of these labels, which are without the root."""
     texts = [_escaped(label) for label in labels]
     name = ".".join(texts)
     found = []
@@ -64,7 +63,7 @@ def _escaped(label: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def labels_of_text(text: str) -> Labels:
-    """Return the name that a text means, with its final dot or without; raises dnspython's errors for what is none."""
+    """Return the name in a text, with or without the final dot. Raises dnspython's errors if it is not a name."""
     plain = text.removesuffix(".")
     if len(plain) <= NAME_OCTETS_MAX and _PLAIN_NAME.fullmatch(plain):
         return labels_of(plain.encode("ascii").split(b"."))
@@ -72,30 +71,30 @@ def labels_of_text(text: str) -> Labels:
 
 
 def name_of(labels: Labels) -> str:
-    """Return the name as `ZoneView` writes it."""
+    """Return the name in the form of `ZoneView`."""
     return labels[0][0] if labels else ""
 
 
 @lru_cache(maxsize=4096)
 def read_rdata(type_name: str, text: str) -> Rdata:
-    """Return the rdata of a `Record`. The same few are asked for again and again; reading one takes dnspython 50 µs and more.
+    """Return the rdata of a `Record`. Cached, because answers need the same few again, and dnspython takes at least 50 µs for one.
 
-    Raises whatever dnspython does for what it can't read.
+    Raises dnspython's errors if it can't parse the text.
     """
     try:
-        return _BY_HAND[type_name](text)
-    except (KeyError, ValueError, OSError, struct.error):  # another type; odd, or wrong: dnspython knows
+        return _PARSERS[type_name](text)
+    except (KeyError, ValueError, OSError, struct.error):  # another type, or unusual or invalid text
         return _read_by_dnspython(type_name, text)
 
 
 def name_rdata(rdtype: int, labels: Labels) -> Rdata:
-    """Return rdata that is one name."""
+    """Return rdata that consists of one name."""
     return Rdata(rdtype, (labels,), b"".join(label for _, label in labels).lower() + b"\0")
 
 
 def _nameserver(text: str) -> Rdata:
     if not text.endswith("."):
-        raise ValueError("no full name")
+        raise ValueError("not an absolute name")
     return name_rdata(int(dns.rdatatype.NS), labels_of_text(text))
 
 
@@ -112,8 +111,7 @@ def _ds(text: str) -> Rdata:
     return _octets(dns.rdatatype.DS, numbers + octets)
 
 
-# What delegations are made of.
-_BY_HAND: Mapping[str, Callable[[str], Rdata]] = {
+_PARSERS: Mapping[str, Callable[[str], Rdata]] = {
     "NS": _nameserver,
     "A": lambda text: _octets(dns.rdatatype.A, socket.inet_pton(socket.AF_INET, text)),
     "AAAA": lambda text: _octets(dns.rdatatype.AAAA, socket.inet_pton(socket.AF_INET6, text)),
@@ -124,8 +122,8 @@ _BY_HAND: Mapping[str, Callable[[str], Rdata]] = {
 def _read_by_dnspython(type_name: str, text: str) -> Rdata:
     rdata = dns.rdata.from_text("IN", type_name, text)
     wire = rdata.to_wire()
-    assert wire is not None  # noqa: S101 - nothing was given to write it to
-    # Of these types names may be compressed (RFC 1035), of none that came later (RFC 3597, section 4).
+    assert wire is not None  # noqa: S101 - it is None only if a file is given
+    # Names may be compressed in these types (RFC 1035), but not in later ones (RFC 3597, section 4).
     match rdata.rdtype:
         case dns.rdatatype.NS | dns.rdatatype.CNAME | dns.rdatatype.PTR:
             parts: tuple[bytes | Labels, ...] = (_name_in(wire, 0),)

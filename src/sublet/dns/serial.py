@@ -1,4 +1,4 @@
-"""Serials of zones (RFC 1982): which of two is newer, and which one a name server answers with."""
+"""Compare the serials of zones (RFC 1982), and ask a name server for its serial."""
 
 from collections.abc import Sequence
 
@@ -13,23 +13,23 @@ from sublet.dns.tcp import ConnectionFailed, connected, read_message
 HALF = 2**31
 
 UNKNOWN_CAUSES = ("unreachable", "no_answer", "zone", "failure", "not_understood")
-"""Why a server's serial can be unknown: those of `dns.primary.CAUSES` that an unsigned question can tell."""
+"""The causes of `SerialUnknown`: those of `primaries.primary.CAUSES` that an unsigned question can have."""
 
 
 def is_newer(serial: int, than: int) -> bool:
-    """Tell whether a serial comes after another (RFC 1982, section 3.2).
+    """True if a serial comes after another (RFC 1982, section 3.2).
 
-    Both are unsigned and have 32 bits, and they go on from 4294967295 to 0. Of two that are just 2**31 apart neither is newer:
-    a secondary that has one does not follow a primary that has the other.
+    Serials are unsigned 32-bit numbers that wrap from 4294967295 to 0. If two are exactly 2**31 apart, neither is newer: a secondary with
+    one doesn't follow a primary with the other.
     """
     return 0 < (serial - than) % 2**32 < HALF
 
 
 def standing_of(serial: int, primary_serial: int) -> str:
-    """Tell how a secondary stands to its primary: "equal"; "behind": it is to follow; "ahead": it will not.
+    """Return the state of a secondary by its serial: "equal"; "behind": it should follow; "ahead": it won't follow.
 
-    A secondary only follows to a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). Ahead it is after the primary was built
-    anew from something older: it serves what it has until the primary's serial has passed its own.
+    A secondary only follows to a newer serial (RFC 1995, section 2; RFC 1996, section 4.7). It is ahead after the primary was rebuilt
+    from an older zone, and serves its own zone until the primary's serial is newer.
     """
     if serial == primary_serial:
         return "equal"
@@ -37,17 +37,17 @@ def standing_of(serial: int, primary_serial: int) -> str:
 
 
 def lacks_since(history: Sequence[tuple[int, float]], serial: int) -> float | None:
-    """Return since when a server that has `serial` lacks what its primary has; None where it lacks nothing.
+    """Return since when a server with `serial` lacks changes of its primary; None if it lacks none.
 
-    `history` has each serial of the primary with the instant at which it was first seen, oldest first. What a server lacks it lacks
-    since the first of them that is newer than its own: one that follows a busy primary at two seconds' distance is two
-    seconds behind for ever, not for longer and longer.
+    `history` has the primary's serials, oldest first, each with the instant at which it was first seen. The result is the instant of the
+    first one that is newer than `serial`. So a secondary that always follows a busy primary after two seconds is always two seconds
+    behind.
     """
     return next((seen for each, seen in history if is_newer(each, serial)), None)
 
 
-class SerialUnknown(Exception):  # noqa: N818 - named for what the caller is left with
-    """A name server did not tell its serial of a zone: `cause` is one of `UNKNOWN_CAUSES`, `str()` is for the operator."""
+class SerialUnknown(Exception):  # noqa: N818 - named for what the caller sees
+    """A name server gave no serial of a zone: `cause` is one of `UNKNOWN_CAUSES`, `str()` is for the operator."""
 
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(detail)
@@ -55,13 +55,13 @@ class SerialUnknown(Exception):  # noqa: N818 - named for what the caller is lef
 
 
 async def ask_serial(address: tuple[str, int], zone: str, *, timeout_seconds: float) -> int:
-    """Return the serial of the SOA record that a name server answers with for a zone, as anybody may ask it.
+    """Return the serial of a zone's SOA record from a name server, asked without a key.
 
-    Asked over TCP: an answer can't be forged from aside, and a server that is away is told apart from one that hangs; every server
-    of a zone has to take TCP (RFC 9210, section 3).
+    Asked over TCP, which all servers must accept (RFC 9210, section 3). Other hosts can't forge an answer, and a refused connection
+    differs from a server that hangs.
 
     Raises:
-        SerialUnknown: unreachable, no_answer, not_understood (no DNS, or an unusual code), failure (SERVFAIL, as from a
+        SerialUnknown: unreachable, no_answer, not_understood (not DNS, or an unusual code), failure (SERVFAIL, for example from a
             secondary whose zone has expired), zone (REFUSED, NOTAUTH, no authority, no SOA record).
     """
     where = f"{address[0]}, port {address[1]},"
@@ -73,13 +73,13 @@ async def ask_serial(address: tuple[str, int], zone: str, *, timeout_seconds: fl
     except ConnectionFailed as failure:
         raise SerialUnknown(failure.cause, f"{where} {failure}") from failure
     except (dns.exception.DNSException, ValueError) as error:
-        raise SerialUnknown("not_understood", f"{where} sent what is no DNS message") from error
+        raise SerialUnknown("not_understood", f"{where} sent something that is not a DNS message") from error
     return _serial_in(response, query, zone, where)
 
 
 def _serial_in(response: dns.message.Message, query: dns.message.Message, zone: str, where: str) -> int:
     if not query.is_response(response):
-        raise SerialUnknown("not_understood", f"{where} answered what it was not asked")
+        raise SerialUnknown("not_understood", f"{where} answered another question")
     rcode = response.rcode()
     if rcode != dns.rcode.NOERROR:
         by_rcode = {dns.rcode.REFUSED: "zone", dns.rcode.NOTAUTH: "zone", dns.rcode.SERVFAIL: "failure"}

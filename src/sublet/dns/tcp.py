@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class ConnectionFailed(Exception):  # noqa: N818 - named for what has happened; whose fault it is the caller knows
-    """A connection did not come about, or ended too early: `str()` goes on after the server's name.
+class ConnectionFailed(Exception):  # noqa: N818 - named for what the caller sees
+    """A connection could not be opened, or ended too early. `str()` continues a sentence that starts with the server's name.
 
-    `cause` is "unreachable" (the server takes no connection) or "no_answer" (it did not answer in time, or the connection was lost).
+    `cause` is "unreachable" (the server accepts no connection) or "no_answer" (a timeout, or the connection was lost).
     """
 
     def __init__(self, cause: str, detail: str) -> None:
@@ -20,10 +20,12 @@ class ConnectionFailed(Exception):  # noqa: N818 - named for what has happened; 
 
 @asynccontextmanager
 async def connected(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a connection to an IP address and port; it and all that is done on it get `timeout_seconds` together.
+    """Open a connection to an IP address and port, and abort it at the end of the block.
+
+    `timeout_seconds` is the timeout of the connection and the block together.
 
     Raises:
-        ConnectionFailed: whatever goes wrong with the connection, also inside the block. It is cut off at the block's end.
+        ConnectionFailed: the connection failed, also inside the block.
     """
     writer = None
     try:
@@ -32,22 +34,22 @@ async def connected(address: tuple[str, int], timeout_seconds: float) -> AsyncIt
             yield reader, writer
     except TimeoutError:
         if writer is None:
-            detail = f"takes no connection within {timeout_seconds:g} s"
+            detail = f"accepts no connection within {timeout_seconds:g} s"
             raise ConnectionFailed("unreachable", detail) from None
         raise ConnectionFailed("no_answer", f"did not answer within {timeout_seconds:g} s") from None
     except EOFError:
-        raise ConnectionFailed("no_answer", "closed the connection before it had answered") from None
+        raise ConnectionFailed("no_answer", "closed the connection before it answered") from None
     except OSError as error:
-        told = error.strerror or error
+        reason = error.strerror or error
         if writer is None:
-            raise ConnectionFailed("unreachable", f"can't be reached: {told}") from error
-        raise ConnectionFailed("no_answer", f"broke off the connection: {told}") from error
+            raise ConnectionFailed("unreachable", f"can't be reached: {reason}") from error
+        raise ConnectionFailed("no_answer", f"aborted the connection: {reason}") from error
     finally:
         if writer is not None:
             writer.transport.abort()
 
 
 async def read_message(reader: asyncio.StreamReader) -> bytes:
-    """Return the next message, without the two bytes of its length before it."""
+    """Return the next message without its length prefix."""
     size_bytes = int.from_bytes(await reader.readexactly(2), "big")
     return await reader.readexactly(size_bytes)

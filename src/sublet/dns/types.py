@@ -1,14 +1,18 @@
-"""The shapes that the DNS code shares: a delegation, what a user sends for one, a record, a zone's apex."""
+"""The types that the DNS code shares: delegations, their input, records, zones and servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from sublet.secret import Secret
+
+DELEGATION_TYPES: Final = ("NS", "DS", "A", "AAAA")
+"""The record types of a delegation. The registry publishes no others at a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlueEntry:
-    """One nameserver host with its addresses, in canonical text; at least one of the two is set."""
+    """One nameserver host with its addresses, in canonical form; at least one of the two is set."""
 
     host: str
     ipv4: str | None = None
@@ -27,9 +31,10 @@ class DsRecord:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """What stands in the parent zone for one name: nameservers in the order given, glue, DS records.
+    """The delegation of one name: nameservers in the user's order, glue, DS records.
 
-    Host names are lower-case A-labels without the final dot. Made by `delegation.check_delegation` only, so it is valid.
+    Host names are lower-case A-labels without the final dot. Stored delegations come from `delegation.check_delegation`, so they are
+    valid.
     """
 
     nameservers: tuple[str, ...] = ()
@@ -39,7 +44,7 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True)
 class GlueInput:
-    """A glue entry as a user sent it: text, nothing checked."""
+    """A glue entry as a user sent it, not checked."""
 
     host: str
     ipv4: str | None = None
@@ -48,7 +53,7 @@ class GlueInput:
 
 @dataclass(frozen=True, slots=True)
 class DsInput:
-    """A DS record as a user sent it: nothing checked but the types."""
+    """A DS record as a user sent it; only the types are checked."""
 
     key_tag: int
     algorithm: int
@@ -58,7 +63,7 @@ class DsInput:
 
 @dataclass(frozen=True, slots=True)
 class DnskeyInput:
-    """A DNSKEY as a user sent it (`public_key` in base64); its SHA-256 DS is what gets published."""
+    """A DNSKEY as a user sent it (`public_key` in base64); its SHA-256 DS is published."""
 
     flags: int
     protocol: int
@@ -67,15 +72,15 @@ class DnskeyInput:
 
 
 DsLike = str | DsInput | DnskeyInput
-"""What a user may send as one DS record; text is the zone-file form of a DS or of a DNSKEY."""
+"""A DS record in a request; text is the zone-file form of a DS or a DNSKEY."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Record:
     """One resource record.
 
-    `owner` is a full name in lower case without the final dot. `type` is the mnemonic ("NS"). `rdata` is the presentation
-    form with absolute names (final dot) inside. Two records are the same record when owner, type and rdata are equal.
+    `owner` is a full name in lower case without the final dot. `type` is the mnemonic ("NS"). `rdata` is the presentation form; names in
+    it are absolute, with the final dot.
     """
 
     owner: str
@@ -86,9 +91,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Apex:
-    """The apex of a zone that the built-in name server answers for: what its SOA and NS records are made of.
+    """The values of the SOA and NS records at the apex of a zone.
 
-    `addresses` are the address records (owner, A or AAAA) of those apex nameservers that lie inside the zone.
+    `addresses` are the A and AAAA records of the apex nameservers inside the zone.
     """
 
     zone: str
@@ -106,14 +111,13 @@ class Apex:
 
 @dataclass(frozen=True, slots=True)
 class ZoneView:
-    """What a zone holds around one query name, or around several, read at one instant.
+    """The part of a zone that is needed to answer for one or several query names, read at one instant.
 
-    `records` has, by owner: every name on the path from a query name up to and including the apex, the wildcards `*.<name>`
-    of those above the query name, and the hosts inside the zone that NS records among them name (for glue). The apex' SOA and
-    NS and its `addresses` come from `apex`, not from `records`. `existing` are those names on the path that exist: with records,
-    or empty non-terminals (RFC 8499: with names below them), and, if the query name doesn't exist, the wildcard for it if that exists.
-    Where a delegation stands on the path, it need not tell. `parent` is the view of the closest zone above, if the query name is the apex
-    and this server serves both: that zone has the DS records.
+    `records` has the records, by owner, of all names from a query name up to the apex, of the wildcards `*.<name>` above the query name,
+    and of the hosts inside the zone that these NS records name (for glue). SOA, NS and `addresses` of the apex are in `apex` instead.
+    `existing` are the names on this path that exist: with records, or as empty non-terminals (RFC 8499: with names below them), and, if
+    the query name doesn't exist, the wildcard for it if that exists. If there is a delegation on the path, `existing` may be incomplete.
+    `parent` is the view of the closest zone above, if the query name is the apex and this server serves both: that zone has the DS records.
     """
 
     apex: Apex
@@ -133,7 +137,7 @@ class TsigKey:
 
 @dataclass(frozen=True, slots=True)
 class Primary:
-    """A primary server that takes our updates of a zone: its name in the settings, its IP address and port, our key there."""
+    """A primary server that accepts our updates: its name in the settings, its IP address and port, and our key."""
 
     name: str
     address: str
@@ -143,7 +147,7 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class Secondary:
-    """A secondary server of a zone that we watch: its host name, as apex NS records have it, its IP address and port."""
+    """A secondary server to watch: its host name as in apex NS records, its IP address and port."""
 
     host: str
     address: str

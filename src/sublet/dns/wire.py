@@ -1,7 +1,7 @@
-"""DNS messages read by hand, as far as delegations need it (RFC 1035, section 4.1).
+"""Parse the parts of DNS messages that delegations need (RFC 1035, section 4.1).
 
-dnspython builds every record of a message, each signature too. Reading back what was published, and a whole zone, that was most
-of the time: three quarters of the one, nine tenths of the other. What is odd in a name or a record is left to it.
+dnspython builds an object of every record, also of signatures. That took three quarters of the time of reading back, and nine tenths of
+the time of a transfer. Unusual names and records are still parsed by dnspython.
 """
 
 import struct
@@ -14,22 +14,21 @@ import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 
-from sublet.dns.plan import RECORD_TYPES
-from sublet.dns.types import Record
+from sublet.dns.types import DELEGATION_TYPES, Record
 
 MALFORMED = (ValueError, IndexError, struct.error, RecursionError)
-"""What reading raises of what is no message; dnspython's DNSException besides."""
+"""The exceptions that parsing an invalid message raises, besides dnspython's `DNSException`."""
 
 HEADER_BYTES = 12
 ANSWER, AUTHORITY, ADDITIONAL = 0, 1, 2
 SIGNER_TYPES = frozenset({dns.rdatatype.RRSIG, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
-"""What a signing server makes by itself, two thirds of a signed zone."""
+"""The types that a signing server creates: two thirds of the records of a signed zone."""
 
-_TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in RECORD_TYPES}
+_TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in DELEGATION_TYPES}
 
 
 class Place(NamedTuple):
-    """Where a record of a message begins, where its rdata, and what it is; the section as above."""
+    """A record of a message: its section, the offsets of its start and its rdata, the size of the rdata, and its header."""
 
     section: int
     start: int
@@ -41,10 +40,10 @@ class Place(NamedTuple):
 
 
 def walk(wire: bytes) -> Iterator[Place]:
-    """Give the places of all records behind the questions.
+    """Yield the places of all records after the questions.
 
     Raises:
-        ValueError, IndexError, struct.error: it is no message, or is shorter or longer than it says.
+        ValueError, IndexError, struct.error: it is not a DNS message, or has the wrong length.
     """
     questions, *counts = struct.unpack_from("!4H", wire, 4)
     at = HEADER_BYTES
@@ -57,11 +56,11 @@ def walk(wire: bytes) -> Iterator[Place]:
             at += 10 + size
             yield Place(section, start, at - size, size, rdtype, rdclass, ttl_seconds)
     if at != len(wire):
-        raise ValueError("a message is shorter or longer than it says")
+        raise ValueError("the message has the wrong length")
 
 
 def after_name(wire: bytes, at: int) -> int:
-    """Return where the name at this place ends (section 4.1.4: in a pointer, or the root)."""
+    """Return the offset after the name at `at`, which ends in a pointer or the root (section 4.1.4)."""
     while (length := wire[at]) != 0:
         if length >= 0xC0:
             return at + 2
@@ -70,7 +69,7 @@ def after_name(wire: bytes, at: int) -> int:
 
 
 def read_name(wire: bytes, at: int, names: dict[int, str]) -> str:
-    """Return the name at this place in lower case with the final dot; `names` has those of the message so far, by place."""
+    """Return the name at offset `at` in lower case with the final dot; `names` caches the names of the message by offset."""
     known = names.get(at)
     if known is not None:
         return known
@@ -86,14 +85,14 @@ def read_name(wire: bytes, at: int, names: dict[int, str]) -> str:
     if label.translate(None, b"-_").isalnum():
         rest = read_name(wire, at + 1 + length, names)
         text = label.decode("ascii").lower() + ("." if rest == "." else f".{rest}")
-    else:  # what has to be escaped
+    else:  # dnspython escapes other characters
         text = dns.name.from_wire(wire, at)[0].to_text().lower()
     names[at] = text
     return text
 
 
 def read_record(wire: bytes, place: Place, names: dict[int, str]) -> Record:
-    """Return the record at this place: owner, and hosts and digests in the rdata of delegations, in lower case."""
+    """Return the record at a place; the owner, and hosts and digests in the rdata of delegations, are in lower case."""
     owner = read_name(wire, place.start, names)
     type_name = _TYPE_NAMES.get(place.rdtype)
     if type_name is None:

@@ -7,13 +7,13 @@ from sqlalchemy import func, select
 
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.dns.primary import CAUSES
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
 from sublet.doctor.names import stream_all
 from sublet.mail.store import WAITING, mails
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.primaries.primary import CAUSES
 from sublet.schema import STREAMED
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at
 from sublet.subdomains.milestones import dates_after

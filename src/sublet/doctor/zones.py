@@ -1,42 +1,51 @@
-"""Check zones: how they differ from the registry."""
+"""Check zones: on primaries by the last check, on the built-in name servers by their answers."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 
 from sublet.counted import counted
-from sublet.db import Tx
-from sublet.doctor.model import Violation
+from sublet.db import Database, Tx
+from sublet.dns.serial import is_newer
+from sublet.doctor.model import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.subdomains.check_zone import check_built_in_zone
+from sublet.primaries.zone_serials import SerialQuestions
+from sublet.subdomains.view_zone import serial_of
+
+ASK_SECONDS = 2.0
+"""The timeout of a question to a built-in name server."""
 
 
 def check_zones(tx: Tx) -> Iterator[Violation]:
-    """Yield how zones differ from the registry: zones on the built-in name server now, others at the last check."""
+    """Yield the zones on primaries that differed from the registry at the last check."""
     states = zone_state_store.list_zone_states(tx)
-    for platform_domain in platform_domain_store.list_platform_domains(tx):
-        if platform_domain.primary:
-            sentences = _by_last_check(states.get(platform_domain.id))
-        else:
-            sentences = _by_comparison(tx, platform_domain)
-        for sentence in sentences:
-            yield Violation("zone_is_registry", "zone", platform_domain.domain, sentence)
+    for platform_domain_id, domain, _ in zone_state_store.list_zones_on_primaries(tx):
+        state = states.get(platform_domain_id)
+        if state is not None and (state.missing or state.different or state.orphaned):
+            sentence = (
+                f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found {counted(state.missing, 'name')} missing, "
+                f"{state.different} different, {state.orphaned} left over"
+            )
+            yield Violation("zone_is_registry", "zone", domain, sentence)
 
 
-def _by_last_check(state: ZoneState | None) -> Iterator[str]:
-    if state is not None and (state.missing or state.different or state.orphaned):
-        yield (
-            f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found {counted(state.missing, 'name')} missing, "
-            f"{state.different} different, {state.orphaned} left over"
-        )
+async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str, int]]) -> list[Notice]:
+    """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves in an older state."""
+    serials = await db.read(_serials)
+    questions = SerialQuestions(ASK_SECONDS)
+    asked = [(address, zone, serial) for zone, serial in serials.items() for address in addresses]
+    answers = await asyncio.gather(*(questions.ask(address, zone) for address, zone, _ in asked))
+    notices = []
+    for ((host, port), zone, serial), answer in zip(asked, answers, strict=True):
+        if answer.serial is None:
+            notices.append(Notice("zone_not_served", "zone", zone, answer.detail or ""))
+        elif is_newer(serial, than=answer.serial):
+            sentence = f"{host}, port {port}, has the serial {answer.serial}, the registry {serial}"
+            notices.append(Notice("zone_not_served", "zone", zone, sentence))
+    return notices
 
 
-def _by_comparison(tx: Tx, platform_domain: PlatformDomain) -> Iterator[str]:
-    differences = check_built_in_zone(tx, platform_domain).differences
-    for name in differences.missing:
-        yield f"{name} is missing in the zone"
-    for different in differences.different:
-        yield f"{different.name} is different in the zone"
-    for record in differences.orphaned:
-        yield f"{record.owner} {record.type} is left over"
+def _serials(tx: Tx) -> dict[str, int]:
+    """Return the serial of each zone on the built-in name server."""
+    built_in = [each for each in platform_domain_store.list_platform_domains(tx) if not each.primary]
+    return {each.domain: serial_of(tx, each) for each in built_in}

@@ -16,8 +16,6 @@ from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import (
     me_answer,
-    package_shape,
-    payment_shape,
     platform_domain_shape,
 )
 from sublet.ids import Position
@@ -27,13 +25,19 @@ from sublet.subdomains.quota import Quota, quota_limit
 
 
 async def me(call: Call[None, None]) -> Answer:
-    """The user and organization that the token identifies, and the token."""
+    """Who the token stands for.
+
+    The user and the organization that the token identifies, and the token with its scopes and dates.
+    """
     registrant = call.registrant
     return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
 
 
-async def put_reminders(call: Call[RemindersBody, None]) -> Answer:
-    """Turn reminders on or off, and answer as GET /me then does."""
+async def set_reminders_(call: Call[RemindersBody, None]) -> Answer:
+    """Turn reminders on or off.
+
+    Whether the user gets mail on dates of its names, such as an expiry to come. Answers to tickets come in any case.
+    """
 
     def verb(tx: Tx) -> Outcome:
         return Outcome(set_reminders(tx, call.actor(), call.body.enabled).user.id)
@@ -47,30 +51,39 @@ async def put_reminders(call: Call[RemindersBody, None]) -> Answer:
 
 
 async def credits_(call: Call[None, None]) -> Answer:
-    """The balance, and what can be purchased."""
+    """Balance and packages.
+
+    The user's balance in credits, and the packages of credits that can be purchased.
+    """
     user_id = call.registrant.user.id
 
     def read(tx: Tx) -> shapes.CreditsAnswer:
-        packages = [package_shape(package) for package in store.list_packages(tx)]
+        packages = [shapes.PackageShape.of(package) for package in store.list_packages(tx)]
         return shapes.CreditsAnswer(credit_balance=ledger_store.find_balance(tx, user_id), packages=packages)
 
     return Answer(await call.context.db.read(read))
 
 
 async def payments(call: Call[None, PageQuery]) -> Answer:
-    """The account's history, newest first."""
+    """History of the account.
+
+    Purchases, charges, refunds, grants and adjustments, newest first.
+    """
     user_id = call.registrant.user.id
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.PaymentShape]]:
         for each in ledger_store.list_payments(tx, user_id, limit, after):
-            yield Position(each.created_at, each.id), payment_shape(each)
+            yield Position(each.created_at, each.id), shapes.PaymentShape.of(each)
 
     items, page, headers = await read_page(call, "payments", find)
     return Answer(shapes.PaymentsAnswer(payments=items, page=page), headers)
 
 
 async def platform_domains(call: Call[None, PageQuery]) -> Answer:
-    """The platform domains that this account sees, newest first; the others are as if they did not exist."""
+    """Platform domains.
+
+    The domains under which this account may register names, with what they offer.
+    """
     organization_id = call.registrant.organization.id
 
     def find(
@@ -86,7 +99,10 @@ async def platform_domains(call: Call[None, PageQuery]) -> Answer:
 
 
 async def free_subdomains(call: Call[None, None]) -> Answer:
-    """The free quota and how much of it is used; names in the trash do not count."""
+    """Free quota.
+
+    How many free names the user holds and may hold. Names in the trash do not count.
+    """
     user = call.registrant.user
     used = await call.context.db.read(subdomain_store.count_free, user.id)
     quota = Quota(used, quota_limit(user.free_quota, call.context.settings.free_quota))

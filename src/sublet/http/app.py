@@ -27,8 +27,8 @@ from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 
-HOTTEST_PATH = "/subdomains/{fqdn}"
-"""The router tries paths one after the other, this one first."""
+FIRST_PATHS = "/subdomains"
+"""The router tries one path after the other, those that begin with this first: most requests are for them."""
 Page = Callable[[Request], Awaitable[Response]]
 
 
@@ -64,7 +64,7 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
     ]
     resources = [
         Route(BASE_PATH + path, Resource(context, by_path[path]))
-        for path in sorted(by_path, key=lambda each: each != HOTTEST_PATH)
+        for path in sorted(by_path, key=lambda each: not each.startswith(FIRST_PATHS))
     ]
     # Starlette's middleware is for the pages only: resources answer their faults themselves.
     return Router(resources, redirect_slashes=False, default=_application(pages, Resource(context, {})))

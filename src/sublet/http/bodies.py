@@ -17,6 +17,8 @@ from sublet.credits.fields import CREDITS_MAX
 from sublet.dns.delegation import GLUE_ENTRIES_MAX
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
 from sublet.errors import FieldError, ValidationFailed, validation_failed
+from sublet.platform_domains.model import MODES
+from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
 
 HostNameText = Annotated[
     str,
@@ -111,9 +113,7 @@ class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ns4: HostNameText | None = None
     glue: Glue | None = None
     ds_records: DsRecords | None = None
-    registration_mode: (
-        Annotated[str, Meta(extra_json_schema={"enum": ["free", "plus", "premium", "special"]})] | None
-    ) = None
+    registration_mode: Annotated[str, Meta(extra_json_schema={"enum": list(MODES)})] | None = None
     confirm: Confirm | None = None
     max_credits: MaxCredits | None = None
 
@@ -160,18 +160,18 @@ class TicketBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     subject: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     message: Annotated[str, Meta(min_length=1, max_length=20_000)] | None = None
-    type: Annotated[str, Meta(extra_json_schema={"enum": ["contact", "abuse", "support"]})] | None = None
+    type: Annotated[str, Meta(extra_json_schema={"enum": list(TICKET_TYPES)})] | None = None
     subdomain_id: Annotated[int, Meta(ge=1)] | None = None
     subdomain: Annotated[str, Meta(max_length=254)] | None = None
     fqdn: Annotated[str, Meta(max_length=254)] | None = None
-    message_format: Annotated[str, Meta(extra_json_schema={"enum": ["text", "markdown"]})] | None = None
+    message_format: Annotated[str, Meta(extra_json_schema={"enum": list(MESSAGE_FORMATS)})] | None = None
 
 
 class ReplyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A reply to a ticket."""
 
     message: Annotated[str, Meta(min_length=1, max_length=20_000)] | None = None
-    message_format: Annotated[str, Meta(extra_json_schema={"enum": ["text", "markdown"]})] | None = None
+    message_format: Annotated[str, Meta(extra_json_schema={"enum": list(MESSAGE_FORMATS)})] | None = None
 
 
 class PageQuery(Struct, kw_only=True):

@@ -110,7 +110,7 @@ class Endpoint:
 
     `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write,
     ticket or availability. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
-    `status`. `refusals` are those of the handler, in the order in which it checks. `examples` has `body` and `answer`.
+    `status`. `refusals` are those of the handler, in the order in which it checks.
     """
 
     method: str
@@ -126,7 +126,6 @@ class Endpoint:
     query: type[msgspec.Struct] | None = None
     status: int = 200
     refusals: tuple[type[Refusal], ...] = ()
-    examples: Mapping[str, Any] = field(default_factory=dict)
 
 
 def takes_body(endpoint: Endpoint) -> bool:

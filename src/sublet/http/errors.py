@@ -109,7 +109,7 @@ def refusal_members(refusal: Refusal, request_id: str) -> dict[str, Any]:
     """Return the members of the envelope of a failure, in the order in which they are shown."""
     members: dict[str, Any] = {"ok": False, "error": refusal.code, "message": refusal.message}
     if refusal.quote is not None:
-        members["quote"] = msgspec.convert(refusal.quote, QuoteShape, from_attributes=True)
+        members["quote"] = QuoteShape.of(refusal.quote)
     members["errors"] = [
         {"field": error.field, "code": error.code, "message": error.message} for error in refusal.errors
     ]

@@ -84,40 +84,74 @@ QUOTE: dict[str, Any] = {
     "new_expires_at": _NEXT_YEAR,
 }
 
-ME: dict[str, Any] = {
-    "answer": {
-        "ok": True,
-        "user": {
-            "id": 1,
-            "email": "ada@example.org",
-            "name": "Ada",
-            "reminders": True,
-            "created_at": _NOW,
-        },
-        "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
-        "token": {
-            "name": "laptop",
-            "scopes": ["account:read", "subdomains:read", "subdomains:write"],
-            "created_at": _NOW,
-            "expires_at": _NEXT_YEAR,
-            "last_used_at": _NOW,
-        },
-    }
+_USER = {"id": 1, "email": "ada@example.org", "name": "Ada", "reminders": True, "created_at": _NOW}
+_ME = {
+    "user": _USER,
+    "organization": {"id": 1, "name": "Ada's Works", "slug": "ada-s-works", "created_at": _NOW},
+    "token": {
+        "name": "laptop",
+        "scopes": ["account:read", "subdomains:read", "subdomains:write"],
+        "created_at": _NOW,
+        "expires_at": _NEXT_YEAR,
+        "last_used_at": _NOW,
+    },
 }
-REMINDERS = {
-    "body": {"enabled": False},
-    "answer": {**ME["answer"], "user": {**ME["answer"]["user"], "reminders": False}},
+_REGISTERED = {
+    "subdomain": _SUBDOMAIN,
+    "provisioning": _PROVISIONING,
+    "charged_credits": 0,
+    "coupon": None,
 }
-CREDITS = {
-    "answer": {
-        "ok": True,
+_DELEGATION = {name: _SUBDOMAIN[name] for name in ("nameservers", "glue", "ds_records")}
+_EVENT = {"past": False, "detail": None, "by": None, "expires_at": None, "charged_credits": None}
+_AUTO_RENEW = {
+    "enabled": True,
+    "max_credits": 20,
+    "renewal_price_credits": 10,
+    "next_attempt_at": "2027-09-22T09:30:00.000000Z",
+    "last_attempt": {
+        "at": "2026-09-22T09:30:00.000000Z",
+        "outcome": "renewed",
+        "detail": None,
+        "charged_credits": 10,
+    },
+}
+_OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
+
+BODIES: dict[str, dict[str, Any]] = {
+    "set_reminders": {"enabled": False},
+    "register": {
+        "fqdn": "blog.example.net",
+        "nameservers": ["ns1.provider.example", "ns1.blog.example.net"],
+        "glue": [{"host": "ns1.blog.example.net", "ipv4": "8.8.4.4"}],
+        "ds_records": [_DS],
+    },
+    "delete": {},
+    "update_nameservers": {
+        "nameservers": ["ns1.provider.example", "ns2.provider.example"],
+        "glue": [],
+        "ds_records": [_DS],
+    },
+    "retry": {},
+    "renew": {"confirm": True, "max_credits": 10},
+    "restore": {},
+    "set_auto_renew": {"enabled": True, "max_credits": 20},
+    "open_ticket": {
+        "subject": "How do I add a second nameserver?",
+        "message": "My provider gave me two. Where does the second one go?",
+        "fqdn": "blog.example.net",
+    },
+    "reply": {"message": "Found it, thank you."},
+}
+"""The bodies by the name of the endpoint."""
+ANSWERS: dict[str, dict[str, Any]] = {
+    "me": _ME,
+    "set_reminders": {**_ME, "user": {**_USER, "reminders": False}},
+    "credits": {
         "credit_balance": 100,
         "packages": [{"id": 1, "name": "Starter", "credits": 100, "price": "9.00", "currency": "EUR"}],
-    }
-}
-PAYMENTS = {
-    "answer": {
-        "ok": True,
+    },
+    "payments": {
         "payments": [
             {
                 "id": 5,
@@ -133,11 +167,8 @@ PAYMENTS = {
             }
         ],
         "page": _PAGE,
-    }
-}
-PLATFORM_DOMAINS = {
-    "answer": {
-        "ok": True,
+    },
+    "platform_domains": {
         "platform_domains": [
             {
                 "id": 1,
@@ -160,47 +191,22 @@ PLATFORM_DOMAINS = {
             }
         ],
         "page": _PAGE,
-    }
-}
-USAGE = {"answer": {"ok": True, "usage": {"used": 1, "limit": 5, "remaining": 4}}}
-SUBDOMAINS = {"answer": {"ok": True, "subdomains": [_SUBDOMAIN], "page": _PAGE}}
-SUBDOMAIN = {"answer": {"ok": True, "subdomain": _SUBDOMAIN}}
-REGISTER = {
-    "body": {
-        "fqdn": "blog.example.net",
-        "nameservers": ["ns1.provider.example", "ns1.blog.example.net"],
-        "glue": [{"host": "ns1.blog.example.net", "ipv4": "8.8.4.4"}],
-        "ds_records": [_DS],
     },
-    "answer": {
-        "ok": True,
-        "subdomain": _SUBDOMAIN,
-        "provisioning": _PROVISIONING,
-        "charged_credits": 0,
-        "coupon": None,
-    },
-}
-AVAILABILITY = {
-    "answer": {
-        "ok": True,
+    "free_subdomains": {"usage": {"used": 1, "limit": 5, "remaining": 4}},
+    "list_subdomains": {"subdomains": [_SUBDOMAIN], "page": _PAGE},
+    "register": _REGISTERED,
+    "availability": {
         "availability": {
             "fqdn": "shop.example.net",
             "available": True,
             "reason": None,
             "available_at": None,
             "modes": [{"mode": "free", "price_credits": 0, "renewal_price_credits": 0, "period_days": 365}],
-        },
-    }
-}
-DELETE = {"body": {}, "answer": {"ok": True, "deleted": {"id": 17, "fqdn": "blog.example.net"}}}
-NAMESERVERS = {
-    "body": {
-        "nameservers": ["ns1.provider.example", "ns2.provider.example"],
-        "glue": [],
-        "ds_records": [_DS],
+        }
     },
-    "answer": {
-        "ok": True,
+    "get_subdomain": {"subdomain": _SUBDOMAIN},
+    "delete": {"deleted": {"id": 17, "fqdn": "blog.example.net"}},
+    "update_nameservers": {
         "subdomain": {
             **_SUBDOMAIN,
             "nameservers": ["ns1.provider.example", "ns2.provider.example"],
@@ -208,12 +214,8 @@ NAMESERVERS = {
         },
         "provisioning": {**_PROVISIONING, "generation": 2, "published_generation": 2},
     },
-}
-RETRY = {"body": {}, "answer": {"ok": True, "subdomain": _SUBDOMAIN, "provisioning": _PROVISIONING}}
-RENEW = {
-    "body": {"confirm": True, "max_credits": 10},
-    "answer": {
-        "ok": True,
+    "retry": {"subdomain": _SUBDOMAIN, "provisioning": _PROVISIONING},
+    "renew": {
         "subdomain": {**_SUBDOMAIN, "last_renewed_at": _NOW},
         "renewal": {
             "expires_at": _NEXT_YEAR,
@@ -222,12 +224,8 @@ RENEW = {
             "coupon": _COUPON,
         },
     },
-}
-RESTORE = {"body": {}, "answer": REGISTER["answer"]}
-_DELEGATION = {name: _SUBDOMAIN[name] for name in ("nameservers", "glue", "ds_records")}
-DELEGATION = {
-    "answer": {
-        "ok": True,
+    "restore": _REGISTERED,
+    "delegation": {
         "delegation": {
             "stored": {**_DELEGATION, "generation": 1},
             "published": {
@@ -250,9 +248,7 @@ DELEGATION = {
                     "server": "ns2.example.net",
                     "role": "secondary",
                     "serial": None,
-                    "nameservers": None,
-                    "glue": None,
-                    "ds_records": None,
+                    **dict.fromkeys(_DELEGATION),
                     "matches": None,
                     "difference": None,
                     "error": "It did not answer in time.",
@@ -265,12 +261,8 @@ DELEGATION = {
             ),
         },
         "provisioning": _PROVISIONING,
-    }
-}
-_EVENT = {"past": False, "detail": None, "by": None, "expires_at": None, "charged_credits": None}
-TIMELINE = {
-    "answer": {
-        "ok": True,
+    },
+    "timeline": {
         "timeline": [
             {
                 **_EVENT,
@@ -314,33 +306,12 @@ TIMELINE = {
         ],
         "allowed_actions": ["update_nameservers", "set_auto_renew", "delete"],
         "renewal_available": False,
-    }
-}
-_AUTO_RENEW = {
-    "enabled": True,
-    "max_credits": 20,
-    "renewal_price_credits": 10,
-    "next_attempt_at": "2027-09-22T09:30:00.000000Z",
-    "last_attempt": {
-        "at": "2026-09-22T09:30:00.000000Z",
-        "outcome": "renewed",
-        "detail": None,
-        "charged_credits": 10,
     },
+    "get_auto_renew": {"auto_renew": _AUTO_RENEW},
+    "set_auto_renew": {"subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},
+    "list_tickets": {"tickets": [_TICKET], "page": _PAGE},
+    "open_ticket": _OPEN_TICKET,
+    "get_ticket": _OPEN_TICKET,
+    "reply": _OPEN_TICKET,
 }
-AUTO_RENEW = {"answer": {"ok": True, "auto_renew": _AUTO_RENEW}}
-SET_AUTO_RENEW = {
-    "body": {"enabled": True, "max_credits": 20},
-    "answer": {"ok": True, "subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},
-}
-TICKETS = {"answer": {"ok": True, "tickets": [_TICKET], "page": _PAGE}}
-TICKET = {"answer": {"ok": True, "ticket": {**_TICKET, "messages": [_MESSAGE]}}}
-OPEN_TICKET = {
-    "body": {
-        "subject": "How do I add a second nameserver?",
-        "message": "My provider gave me two. Where does the second one go?",
-        "fqdn": "blog.example.net",
-    },
-    "answer": TICKET["answer"],
-}
-REPLY = {"body": {"message": "Found it, thank you."}, "answer": TICKET["answer"]}
+"""The answers, without `ok`, by the name of the endpoint."""

@@ -75,7 +75,8 @@ async def read_body(
         BodyTooSlow: it was not there in `timeout_seconds`, or the client went away.
     """
     length = _content_length(headers)
-    if length > 0:
+    is_declared = length > 0
+    if is_declared:
         check_media_type(headers)
     if length > BODY_MAX_BYTES:
         raise _too_large()
@@ -88,7 +89,7 @@ async def read_body(
                 if message["type"] == "http.disconnect":
                     raise BodyTooSlow("The connection ended before the body did. Send the request again.")
                 piece = message.get("body", b"")
-                if piece and not body:
+                if piece and not body and not is_declared:
                     check_media_type(headers)
                 body += piece
                 more = message.get("more_body", False)
@@ -135,13 +136,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
     if text.startswith("\ufeff"):
         raise InvalidJson("The body begins with a byte order mark; leave it out.")
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_number,
-            parse_constant=_constant,
-        )
+        value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise InvalidJson(
             f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. Check it there."
@@ -184,6 +179,11 @@ def _number(text: str) -> float:
 
 def _constant(name: str) -> Any:
     raise InvalidJson(f"{name} is not JSON. Leave it out.")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
+)
 
 
 def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:

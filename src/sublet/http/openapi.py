@@ -35,7 +35,7 @@ from sublet.http.endpoints import (
     takes_if_match,
 )
 from sublet.http.errors import JSON_TYPE, MethodNotAllowed
-from sublet.http.examples import QUOTE
+from sublet.http.examples import ANSWERS, BODIES, QUOTE
 from sublet.http.json_body import BODY_MAX_BYTES
 from sublet.http.shapes import FieldErrorShape, PageShape, QuoteShape
 
@@ -544,8 +544,8 @@ def _request_body(endpoint: Endpoint) -> dict[str, Any] | None:
     if endpoint.body is None or (endpoint.method == "DELETE" and endpoint.body is NoBody):
         return None
     media: dict[str, Any] = {"schema": reference(endpoint.body)}
-    if "body" in endpoint.examples:
-        media["example"] = endpoint.examples["body"]
+    if endpoint.name in BODIES:
+        media["example"] = BODIES[endpoint.name]
     name = endpoint.body.__name__
     return {
         "required": name in REQUIRED_MEMBERS or name == RegisterBody.__name__,
@@ -562,8 +562,8 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
     if takes_body(endpoint):
         names.append("Idempotent-Replayed")
     media: dict[str, Any] = {"schema": reference(endpoint.answer)}
-    if "answer" in endpoint.examples:
-        media["example"] = endpoint.examples["answer"]
+    if endpoint.name in ANSWERS:
+        media["example"] = {"ok": True, **ANSWERS[endpoint.name]}
     return {
         "description": (endpoint.answer.__doc__ or HTTPStatus(endpoint.status).phrase).strip(),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},

@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
-from sublet.accounts.model import Member, Organization, Token, User
-from sublet.credits.model import AppliedCoupon, Package, Payment
+from sublet.accounts.model import Member, Token
+from sublet.credits.model import AppliedCoupon
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.http import shapes
-from sublet.ids import ticket_number
 from sublet.platform_domains.model import MODES, Offer, PlatformDomain
 from sublet.subdomains.lifecycle import (
     STATUS_LABELS,
@@ -24,46 +21,20 @@ from sublet.subdomains.lifecycle import (
 from sublet.subdomains.model import AutoRenewAttempt, ShownSubdomain, Subdomain, TimelineEvent
 from sublet.subdomains.served import ServedReport, ServerVerdict
 from sublet.subdomains.view_availability import Availability
-from sublet.tickets.model import Ticket
-
-
-def user_shape(user: User) -> shapes.UserShape:
-    """Return a user as the wire shows it."""
-    return msgspec.convert(user, shapes.UserShape, from_attributes=True)
-
-
-def organization_shape(organization: Organization) -> shapes.OrganizationShape:
-    """Return an organization as the wire shows it."""
-    return msgspec.convert(organization, shapes.OrganizationShape, from_attributes=True)
-
-
-def token_shape(token: Token) -> shapes.TokenShape:
-    """Return a token as the wire shows it: never its secret, of which only the digest is stored."""
-    return msgspec.convert(token, shapes.TokenShape, from_attributes=True)
 
 
 def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
-    """Return a user and its organization, with the token of the request."""
+    """Return a user and its organization, with the token of the request but never its secret: only the digest is stored."""
     return shapes.MeAnswer(
-        user=user_shape(member.user),
-        organization=organization_shape(member.organization),
-        token=token_shape(token),
+        user=shapes.UserShape.of(member.user),
+        organization=shapes.OrganizationShape.of(member.organization),
+        token=shapes.TokenShape.of(token),
     )
-
-
-def package_shape(package: Package) -> shapes.PackageShape:
-    """Return a package as the wire shows it."""
-    return msgspec.convert(package, shapes.PackageShape, from_attributes=True)
-
-
-def payment_shape(payment: Payment) -> shapes.PaymentShape:
-    """Return a record of the account's history as the wire shows it."""
-    return msgspec.convert(payment, shapes.PaymentShape, from_attributes=True)
 
 
 def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:
     """Return a coupon that was used as the wire shows it; null when none was."""
-    return msgspec.convert(coupon, shapes.CouponShape, from_attributes=True) if coupon else None
+    return shapes.CouponShape.of(coupon) if coupon else None
 
 
 def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) -> shapes.PlatformDomainShape:
@@ -73,7 +44,7 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
     )
     names = (name for name in shapes.PlatformDomainShape.__struct_fields__ if name != "modes")
     return shapes.PlatformDomainShape(
-        modes=[msgspec.convert(offer, shapes.ModeShape, from_attributes=True) for offer in current],
+        modes=[shapes.ModeShape.of(offer) for offer in current],
         **{name: getattr(platform_domain, name) for name in names},
     )
 
@@ -90,10 +61,10 @@ def subdomain_shape(
         label=subdomain.label,
         domain=subdomain.domain,
         domain_public_name=subdomain.domain_public_name,
-        status=status,  # type: ignore[arg-type] # the table of states and the shape list the same words
+        status=status,
         status_label=STATUS_LABELS[status],
-        registration_type=subdomain.registration_type,  # type: ignore[arg-type]
-        registration_source=subdomain.registration_source,  # type: ignore[arg-type]
+        registration_type=subdomain.registration_type,
+        registration_source=subdomain.registration_source,
         nameservers=list(delegation.nameservers),
         glue=_glue_shapes(delegation.glue),
         dnssec_enabled=bool(delegation.ds_records),
@@ -116,16 +87,14 @@ def availability_shape(availability: Availability) -> shapes.AvailabilityShape:
         available=refusal is None,
         reason=None if refusal is None else refusal.code,  # type: ignore[arg-type] # the shape lists the codes
         available_at=availability.available_at,
-        modes=[
-            msgspec.convert(offer, shapes.ModeShape, from_attributes=True) for offer in availability.modes
-        ],
+        modes=[shapes.ModeShape.of(offer) for offer in availability.modes],
     )
 
 
 def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> shapes.ProvisioningShape:
     """Return the state of a subdomain's publication, with warnings."""
     return shapes.ProvisioningShape(
-        status=provisioning_status(subdomain),  # type: ignore[arg-type]
+        status=provisioning_status(subdomain),
         generation=subdomain.generation,
         published_generation=subdomain.published_generation,
         attempts=subdomain.attempts,
@@ -172,7 +141,7 @@ def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> shapes.ParentServ
         members = _delegation_members(served_delegation(fqdn, answer.records))
     return shapes.ParentServerShape(
         server=answer.server.server,
-        role=answer.server.role,  # type: ignore[arg-type] # platform_domains.name_servers has the same words
+        role=answer.server.role,
         serial=answer.serial,
         matches=verdict.matches,
         difference=verdict.difference,
@@ -194,7 +163,7 @@ def _glue_shapes(glue: Sequence[GlueEntry]) -> list[shapes.GlueShape]:
 
 
 def _ds_shapes(ds_records: Sequence[DsRecord]) -> list[shapes.DsShape]:
-    return [msgspec.convert(each, shapes.DsShape, from_attributes=True) for each in ds_records]
+    return [shapes.DsShape.of(each) for each in ds_records]
 
 
 def timeline_answer(
@@ -208,8 +177,8 @@ def timeline_answer(
     """Return a name's timeline with what can be done at this instant."""
     actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
     return shapes.TimelineAnswer(
-        timeline=[msgspec.convert(each, shapes.TimelineEventShape, from_attributes=True) for each in events],
-        allowed_actions=list(actions),  # type: ignore[arg-type] # the rule and the shape have the same words
+        timeline=[shapes.TimelineEventShape.of(each) for each in events],
+        allowed_actions=list(actions),
         renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
     )
 
@@ -224,23 +193,5 @@ def auto_renew_shape(
         max_credits=subdomain.auto_renew_max_credits,
         renewal_price_credits=renewal_price_credits,
         next_attempt_at=max(next_attempt_at, now) if next_attempt_at else None,
-        last_attempt=msgspec.convert(last_attempt, shapes.AttemptShape, from_attributes=True)
-        if last_attempt
-        else None,
+        last_attempt=shapes.AttemptShape.of(last_attempt) if last_attempt else None,
     )
-
-
-def ticket_shape(ticket: Ticket) -> shapes.TicketShape:
-    """Return a ticket as lists show it."""
-    return shapes.TicketShape(**_ticket_members(ticket))
-
-
-def ticket_detail_shape(ticket: Ticket) -> shapes.TicketDetailShape:
-    """Return a ticket with its messages, oldest first."""
-    messages = [msgspec.convert(each, shapes.MessageShape, from_attributes=True) for each in ticket.messages]
-    return shapes.TicketDetailShape(messages=messages, **_ticket_members(ticket))
-
-
-def _ticket_members(ticket: Ticket) -> dict[str, Any]:
-    names = (name for name in shapes.TicketShape.__struct_fields__ if name != "ticket_number")
-    return {"ticket_number": ticket_number(ticket.id), **{name: getattr(ticket, name) for name in names}}

@@ -6,7 +6,7 @@ import structlog
 
 from sublet.db import Database
 from sublet.errors import Unavailable
-from sublet.subdomains.publish_store import list_settled
+from sublet.subdomains.store import list_settled
 
 LOOK_SECONDS = 0.1
 """The longest wait for a commit before the next query: a commit during a query may be missed."""

@@ -1,9 +1,24 @@
 """The shapes of all answers: exactly the members of the spec (part 2) and of docs/spec-choices.md, "Values"."""
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
+
+from sublet.accounts.model import SCOPES
+from sublet.credits.coupons import COUPON_ACTIONS
+from sublet.credits.ledger import KINDS
+from sublet.platform_domains.model import MODES
+from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
+from sublet.subdomains.timeline import EVENTS
+from sublet.tickets.model import (
+    AUTHOR_TYPES,
+    MESSAGE_FORMATS,
+    PRIORITIES,
+    TICKET_STATUSES,
+    TICKET_TYPES,
+)
 
 Id = Annotated[int, Meta(ge=1, description="The identifier.")]
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 in UTC, with `Z`.")]
@@ -18,13 +33,31 @@ HostName = Annotated[
     str,
     Meta(max_length=253, description="A host name: lower-case A-labels without the final dot."),
 ]
-Mode = Literal["free", "plus", "premium", "special"]
-Scope = Literal[
-    "account:read", "subdomains:read", "subdomains:write", "credits:spend", "tickets:read", "tickets:write"
-]
 
 
-class UserShape(Struct, kw_only=True, frozen=True):
+def _one_of(words: Iterable[str]) -> Meta:
+    return Meta(extra_json_schema={"enum": sorted(words)})
+
+
+Mode = Annotated[str, _one_of(MODES)]
+
+
+class Shape(Struct, frozen=True):
+    """The base of all shapes."""
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Return the shape of an object that has all its members as attributes."""
+        return convert(value, cls, from_attributes=True)
+
+
+class Success(Shape, kw_only=True, frozen=True):
+    """The base of all answers that are no failures."""
+
+    ok: Literal[True] = True
+
+
+class UserShape(Shape, kw_only=True, frozen=True):
     """The user that the token stands for; `reminders` tells whether it gets mail on dates of its names."""
 
     id: Id
@@ -34,7 +67,7 @@ class UserShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
-class OrganizationShape(Struct, kw_only=True, frozen=True):
+class OrganizationShape(Shape, kw_only=True, frozen=True):
     """The organization that the user belongs to."""
 
     id: Id
@@ -43,26 +76,25 @@ class OrganizationShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
-class TokenShape(Struct, kw_only=True, frozen=True):
+class TokenShape(Shape, kw_only=True, frozen=True):
     """The token of the request; `last_used_at` is exact to an hour, and null until the first use is stored."""
 
     name: str
-    scopes: list[Scope]
+    scopes: list[Annotated[str, _one_of(SCOPES)]]
     created_at: Moment
     expires_at: Moment | None
     last_used_at: Moment | None
 
 
-class MeAnswer(Struct, kw_only=True, frozen=True):
+class MeAnswer(Success, kw_only=True, frozen=True):
     """The user and organization that the token identifies, and the token."""
 
-    ok: Literal[True] = True
     user: UserShape
     organization: OrganizationShape
     token: TokenShape
 
 
-class PackageShape(Struct, kw_only=True, frozen=True):
+class PackageShape(Shape, kw_only=True, frozen=True):
     """A package of credits that can be purchased."""
 
     id: Id
@@ -72,15 +104,14 @@ class PackageShape(Struct, kw_only=True, frozen=True):
     currency: Currency
 
 
-class CreditsAnswer(Struct, kw_only=True, frozen=True):
+class CreditsAnswer(Success, kw_only=True, frozen=True):
     """The balance, and the packages on offer."""
 
-    ok: Literal[True] = True
     credit_balance: Credits
     packages: list[PackageShape]
 
 
-class PageShape(Struct, kw_only=True, frozen=True):
+class PageShape(Shape, kw_only=True, frozen=True):
     """Where a list goes on: `next_cursor` is null on the last page."""
 
     limit: Annotated[int, Meta(ge=1, le=500)]
@@ -88,11 +119,11 @@ class PageShape(Struct, kw_only=True, frozen=True):
     has_more: bool
 
 
-class PaymentShape(Struct, kw_only=True, frozen=True):
+class PaymentShape(Shape, kw_only=True, frozen=True):
     """One record of the account's history; `credits` is signed."""
 
     id: Id
-    kind: Literal["purchase", "charge", "refund", "grant", "adjustment"]
+    kind: Annotated[str, _one_of(KINDS)]
     credits: int
     balance_after: Credits
     amount: Price | None
@@ -103,15 +134,14 @@ class PaymentShape(Struct, kw_only=True, frozen=True):
     created_at: Moment
 
 
-class PaymentsAnswer(Struct, kw_only=True, frozen=True):
+class PaymentsAnswer(Success, kw_only=True, frozen=True):
     """The account's history, newest first."""
 
-    ok: Literal[True] = True
     payments: list[PaymentShape]
     page: PageShape
 
 
-class ModeShape(Struct, kw_only=True, frozen=True):
+class ModeShape(Shape, kw_only=True, frozen=True):
     """A registration mode that a platform domain offers."""
 
     mode: Mode
@@ -120,7 +150,7 @@ class ModeShape(Struct, kw_only=True, frozen=True):
     period_days: Days
 
 
-class PlatformDomainShape(Struct, kw_only=True, frozen=True):
+class PlatformDomainShape(Shape, kw_only=True, frozen=True):
     """A platform domain with its rules."""
 
     id: Id
@@ -139,15 +169,14 @@ class PlatformDomainShape(Struct, kw_only=True, frozen=True):
     trash_days: Days
 
 
-class PlatformDomainsAnswer(Struct, kw_only=True, frozen=True):
+class PlatformDomainsAnswer(Success, kw_only=True, frozen=True):
     """The platform domains that this account can see, newest first."""
 
-    ok: Literal[True] = True
     platform_domains: list[PlatformDomainShape]
     page: PageShape
 
 
-class UsageShape(Struct, kw_only=True, frozen=True):
+class UsageShape(Shape, kw_only=True, frozen=True):
     """The number of free names that the user holds, and may hold. Names in the trash do not count."""
 
     used: Count
@@ -155,14 +184,13 @@ class UsageShape(Struct, kw_only=True, frozen=True):
     remaining: Count
 
 
-class UsageAnswer(Struct, kw_only=True, frozen=True):
+class UsageAnswer(Success, kw_only=True, frozen=True):
     """The free quota."""
 
-    ok: Literal[True] = True
     usage: UsageShape
 
 
-class GlueShape(Struct, kw_only=True, frozen=True):
+class GlueShape(Shape, kw_only=True, frozen=True):
     """The addresses of a nameserver at or below the own name; at least one of the two is set."""
 
     host: HostName
@@ -170,7 +198,7 @@ class GlueShape(Struct, kw_only=True, frozen=True):
     ipv6: Annotated[str, Meta(extra_json_schema={"format": "ipv6"})] | None
 
 
-class DsShape(Struct, kw_only=True, frozen=True):
+class DsShape(Shape, kw_only=True, frozen=True):
     """A DS record (RFC 4034, section 5)."""
 
     key_tag: Annotated[int, Meta(ge=0, le=65535)]
@@ -179,7 +207,7 @@ class DsShape(Struct, kw_only=True, frozen=True):
     digest: Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 
 
-class SubdomainShape(Struct, kw_only=True, frozen=True):
+class SubdomainShape(Shape, kw_only=True, frozen=True):
     """A subdomain, with the spec's twenty fields and no other."""
 
     id: Id
@@ -187,10 +215,10 @@ class SubdomainShape(Struct, kw_only=True, frozen=True):
     label: str
     domain: HostName
     domain_public_name: str
-    status: Literal["inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed"]
+    status: Annotated[str, _one_of(STATUS_LABELS)]
     status_label: str
     registration_type: Mode
-    registration_source: Literal["api", "operator"]
+    registration_source: Annotated[str, _one_of(("api", "operator"))]
     nameservers: list[HostName]
     glue: list[GlueShape]
     dnssec_enabled: bool
@@ -204,10 +232,10 @@ class SubdomainShape(Struct, kw_only=True, frozen=True):
     updated_at: Moment
 
 
-class ProvisioningShape(Struct, kw_only=True, frozen=True):
+class ProvisioningShape(Shape, kw_only=True, frozen=True):
     """How far the DNS is: `published` once the name server answered with exactly this delegation."""
 
-    status: Literal["none", "pending", "published", "failed"]
+    status: Annotated[str, _one_of(("none", "pending", "published", "failed"))]
     generation: Count
     published_generation: Count
     attempts: Count
@@ -219,34 +247,31 @@ class ProvisioningShape(Struct, kw_only=True, frozen=True):
     warnings: list[str]
 
 
-class CouponShape(Struct, kw_only=True, frozen=True):
+class CouponShape(Shape, kw_only=True, frozen=True):
     """A coupon that was used, and what it saved."""
 
     code: str
-    kind: Literal["percent", "fixed"]
+    kind: Annotated[str, _one_of(("percent", "fixed"))]
     value: Count
     discount_credits: Credits
 
 
-class SubdomainsAnswer(Struct, kw_only=True, frozen=True):
+class SubdomainsAnswer(Success, kw_only=True, frozen=True):
     """The user's subdomains, newest first."""
 
-    ok: Literal[True] = True
     subdomains: list[SubdomainShape]
     page: PageShape
 
 
-class SubdomainAnswer(Struct, kw_only=True, frozen=True):
+class SubdomainAnswer(Success, kw_only=True, frozen=True):
     """One subdomain."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
 
 
-class RegisterAnswer(Struct, kw_only=True, frozen=True):
+class RegisterAnswer(Success, kw_only=True, frozen=True):
     """A registered subdomain, what it cost, and how far the DNS is."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     provisioning: ProvisioningShape
     charged_credits: Credits
@@ -275,22 +300,20 @@ class AvailabilityShape(Struct, kw_only=True, frozen=True):
     modes: list[ModeShape]
 
 
-class AvailabilityAnswer(Struct, kw_only=True, frozen=True):
+class AvailabilityAnswer(Success, kw_only=True, frozen=True):
     """The availability of a name."""
 
-    ok: Literal[True] = True
     availability: AvailabilityShape
 
 
-class ProvisionAnswer(Struct, kw_only=True, frozen=True):
+class ProvisionAnswer(Success, kw_only=True, frozen=True):
     """A subdomain, and how far the DNS is."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     provisioning: ProvisioningShape
 
 
-class RenewalShape(Struct, kw_only=True, frozen=True):
+class RenewalShape(Shape, kw_only=True, frozen=True):
     """The result of a renewal."""
 
     expires_at: Moment
@@ -299,47 +322,45 @@ class RenewalShape(Struct, kw_only=True, frozen=True):
     coupon: CouponShape | None
 
 
-class RenewAnswer(Struct, kw_only=True, frozen=True):
+class RenewAnswer(Success, kw_only=True, frozen=True):
     """A renewed subdomain, and what the renewal did."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     renewal: RenewalShape
 
 
-class DeletedShape(Struct, kw_only=True, frozen=True):
+class DeletedShape(Shape, kw_only=True, frozen=True):
     """The name that was moved to the trash."""
 
     id: Id
     fqdn: HostName
 
 
-class DeleteAnswer(Struct, kw_only=True, frozen=True):
+class DeleteAnswer(Success, kw_only=True, frozen=True):
     """A deleted subdomain."""
 
-    ok: Literal[True] = True
     deleted: DeletedShape
 
 
-class MessageShape(Struct, kw_only=True, frozen=True):
+class MessageShape(Shape, kw_only=True, frozen=True):
     """One message of a ticket, stored as sent."""
 
     id: Id
-    author_type: Literal["user", "staff", "system"]
+    author_type: Annotated[str, _one_of(AUTHOR_TYPES)]
     author_name: str
     message: str
-    message_format: Literal["text", "markdown"]
+    message_format: Annotated[str, _one_of(MESSAGE_FORMATS)]
     created_at: Moment
 
 
-class TicketShape(Struct, kw_only=True, frozen=True):
+class TicketShape(Shape, kw_only=True, frozen=True):
     """A ticket as lists show it."""
 
     id: Id
     ticket_number: Annotated[str, Meta(pattern="^T-[0-9]{6,}$")]
-    type: Literal["contact", "abuse", "support"]
-    status: Literal["open", "answered", "closed"]
-    priority: Literal["low", "normal", "high", "urgent"]
+    type: Annotated[str, _one_of(TICKET_TYPES)]
+    status: Annotated[str, _one_of(TICKET_STATUSES)]
+    priority: Annotated[str, _one_of(PRIORITIES)]
     subject: str
     requester_email: str
     subdomain: HostName | None
@@ -355,25 +376,23 @@ class TicketDetailShape(TicketShape, kw_only=True, frozen=True):
     messages: list[MessageShape]
 
 
-class TicketsAnswer(Struct, kw_only=True, frozen=True):
+class TicketsAnswer(Success, kw_only=True, frozen=True):
     """The user's tickets, most recent first."""
 
-    ok: Literal[True] = True
     tickets: list[TicketShape]
     page: PageShape
 
 
-class TicketAnswer(Struct, kw_only=True, frozen=True):
+class TicketAnswer(Success, kw_only=True, frozen=True):
     """One ticket with its messages."""
 
-    ok: Literal[True] = True
     ticket: TicketDetailShape
 
 
-class QuoteShape(Struct, kw_only=True, frozen=True):
+class QuoteShape(Shape, kw_only=True, frozen=True):
     """The price of a paid operation; `new_expires_at` is when the name will expire after it. `confirm: true` completes it."""
 
-    action: Literal["register", "renew", "restore"]
+    action: Annotated[str, _one_of(COUPON_ACTIONS)]
     fqdn: HostName
     registration_mode: Mode
     period_days: Days
@@ -388,7 +407,7 @@ class QuoteShape(Struct, kw_only=True, frozen=True):
     new_expires_at: Moment
 
 
-class FieldErrorShape(Struct, kw_only=True, frozen=True):
+class FieldErrorShape(Shape, kw_only=True, frozen=True):
     """One wrong field."""
 
     field: str
@@ -399,7 +418,7 @@ class FieldErrorShape(Struct, kw_only=True, frozen=True):
 Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
 
 
-class StoredDelegationShape(Struct, kw_only=True, frozen=True):
+class StoredDelegationShape(Shape, kw_only=True, frozen=True):
     """The stored delegation; `generation` counts the changes that the DNS has to follow."""
 
     nameservers: list[HostName]
@@ -408,7 +427,7 @@ class StoredDelegationShape(Struct, kw_only=True, frozen=True):
     generation: Count
 
 
-class PublishedDelegationShape(Struct, kw_only=True, frozen=True):
+class PublishedDelegationShape(Shape, kw_only=True, frozen=True):
     """The last publication: of which generation, and at which serial of the zone it was read back from the name server."""
 
     zone: HostName
@@ -417,14 +436,14 @@ class PublishedDelegationShape(Struct, kw_only=True, frozen=True):
     published_generation: Count
 
 
-class ParentServerShape(Struct, kw_only=True, frozen=True):
+class ParentServerShape(Shape, kw_only=True, frozen=True):
     """The present answer of a name server of the parent zone. Without an answer `error` says why, and the rest is null.
 
     `difference` is null where the answer is what is stored.
     """
 
     server: HostName
-    role: Literal["primary", "secondary", "built_in"]
+    role: Annotated[str, _one_of(("primary", "secondary", "built_in"))]
     serial: Serial | None
     nameservers: list[HostName] | None
     glue: list[GlueShape] | None
@@ -434,7 +453,7 @@ class ParentServerShape(Struct, kw_only=True, frozen=True):
     error: str | None
 
 
-class DelegationShape(Struct, kw_only=True, frozen=True):
+class DelegationShape(Shape, kw_only=True, frozen=True):
     """A delegation as it is stored, as it was published, and as it is served.
 
     `in_agreement` is true where every server answered with exactly what is stored (for a name that is not to be in
@@ -448,70 +467,47 @@ class DelegationShape(Struct, kw_only=True, frozen=True):
     summary: str
 
 
-class DelegationAnswer(Struct, kw_only=True, frozen=True):
+class DelegationAnswer(Success, kw_only=True, frozen=True):
     """The delegation of a subdomain, and how far its publication is, as in the answer to a change."""
 
-    ok: Literal[True] = True
     delegation: DelegationShape
     provisioning: ProvisioningShape
 
 
-Action = Literal["update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore"]
-
-
-class TimelineEventShape(Struct, kw_only=True, frozen=True):
+class TimelineEventShape(Shape, kw_only=True, frozen=True):
     """A dated event: in the past if `past` is true, otherwise to come if nothing changes.
 
     `expires_at` and `charged_credits` are set where a term was added: the expiry after it, and what it cost. `by` is null
     for a date.
     """
 
-    event: Literal[
-        "registered",
-        "nameservers_updated",
-        "nameservers_removed",
-        "auto_renew_set",
-        "renewal_opens",
-        "expires",
-        "auto_renew",
-        "auto_renew_failed",
-        "renewed",
-        "deleted",
-        "suspended",
-        "unsuspended",
-        "trashed",
-        "restored",
-        "purged",
-        "released",
-        "reminded",
-    ]
+    event: Annotated[str, _one_of(EVENTS)]
     at: Moment
     past: bool
     detail: str | None
-    by: Literal["user", "operator", "system"] | None
+    by: Annotated[str, _one_of(("user", "operator", "system"))] | None
     expires_at: Moment | None
     charged_credits: Credits | None
 
 
-class TimelineAnswer(Struct, kw_only=True, frozen=True):
+class TimelineAnswer(Success, kw_only=True, frozen=True):
     """The past and future events of a subdomain, oldest first, and the actions allowed now."""
 
-    ok: Literal[True] = True
     timeline: list[TimelineEventShape]
-    allowed_actions: list[Action]
+    allowed_actions: list[Annotated[str, _one_of(ACTIONS)]]
     renewal_available: bool
 
 
-class AttemptShape(Struct, kw_only=True, frozen=True):
+class AttemptShape(Shape, kw_only=True, frozen=True):
     """An attempt of the automatic renewal; `charged_credits` is null if it failed."""
 
     at: Moment
-    outcome: Literal["renewed", "failed"]
+    outcome: Annotated[str, _one_of(("renewed", "failed"))]
     detail: str | None
     charged_credits: Credits | None
 
 
-class AutoRenewShape(Struct, kw_only=True, frozen=True):
+class AutoRenewShape(Shape, kw_only=True, frozen=True):
     """The automatic renewal of a subdomain: off where `max_credits` is null.
 
     `renewal_price_credits` is what a renewal would cost now, by list price.
@@ -524,16 +520,14 @@ class AutoRenewShape(Struct, kw_only=True, frozen=True):
     last_attempt: AttemptShape | None
 
 
-class AutoRenewAnswer(Struct, kw_only=True, frozen=True):
+class AutoRenewAnswer(Success, kw_only=True, frozen=True):
     """The automatic renewal of a subdomain."""
 
-    ok: Literal[True] = True
     auto_renew: AutoRenewShape
 
 
-class SetAutoRenewAnswer(Struct, kw_only=True, frozen=True):
+class SetAutoRenewAnswer(Success, kw_only=True, frozen=True):
     """A subdomain with its automatic renewal as it was set."""
 
-    ok: Literal[True] = True
     subdomain: SubdomainShape
     auto_renew: AutoRenewShape

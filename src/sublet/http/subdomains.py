@@ -76,7 +76,10 @@ P = ParamSpec("P")
 
 
 async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
-    """The user's subdomains, newest first; those in the trash only with `status=trashed`."""
+    """List the user's subdomains.
+
+    Newest first. Those in the trash are listed only with `status=trashed`.
+    """
     query = call.query
     user = call.registrant.user
     wanted = SubdomainFilter(
@@ -100,14 +103,21 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
 
 
 async def get_subdomain(call: Call[None, None]) -> Answer:
-    """One of the user's own subdomains."""
+    """Get a subdomain.
+
+    By name (any case, final dot or not, U-label or A-label) or by id.
+    """
     db = call.context.db
     subdomain = await fetch_in_account(db, call.registrant.user.id, call.path["fqdn"])
     return Answer(shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
 
 
-async def get_timeline(call: Call[None, None]) -> Answer:
-    """The timeline of one of the user's own subdomains, live or in the trash."""
+async def timeline_(call: Call[None, None]) -> Answer:
+    """The timeline of a subdomain.
+
+    The dated events of a name, live or in the own trash, oldest first: what happened, then what comes if nothing changes.
+    `allowed_actions` are those that would not be refused for the state of things now; a quote counts.
+    """
     user = call.registrant.user
     limit = quota_limit(user.free_quota, call.context.settings.free_quota)
 
@@ -134,7 +144,10 @@ async def get_timeline(call: Call[None, None]) -> Answer:
 
 
 async def get_auto_renew(call: Call[None, None]) -> Answer:
-    """The automatic renewal of one of the user's own subdomains."""
+    """Get the automatic renewal.
+
+    Whether the name is renewed automatically, its ceiling in credits, the next attempt, and the last one.
+    """
 
     def read(tx: Tx) -> shapes.AutoRenewAnswer:
         subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
@@ -143,8 +156,13 @@ async def get_auto_renew(call: Call[None, None]) -> Answer:
     return Answer(await call.context.db.read(read))
 
 
-async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
-    """Turn automatic renewal on, up to a ceiling, or off."""
+async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
+    """Set the automatic renewal.
+
+    With `enabled`: true the name is renewed automatically once its window is open, if that costs at most `max_credits`: the
+    ceiling is the confirmation, so above 0 it needs the scope `credits:spend`. An attempt that fails is made again after a day.
+    Nothing is charged by this request.
+    """
     done = await write_once(
         call,
         200,
@@ -164,8 +182,13 @@ async def put_auto_renew(call: Call[AutoRenewBody, None]) -> Answer:
     return Answer(await call.context.db.read(read), done.headers, done.status)
 
 
-async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
-    """Register, wait for the publication (`publish_wait_ms`), and answer with the current state."""
+async def register_(call: Call[RegisterBody, None]) -> Answer:
+    """Register a subdomain.
+
+    Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. Where it costs credits, the first
+    answer is a quote (402) and nothing is registered; the same request with `confirm`: true completes it. The answer waits up to
+    a second for the DNS: `status` active means that the name server answers with the delegation.
+    """
     body = call.body
     command = Register(
         platform_domain_id=body.platform_domain_id,
@@ -185,8 +208,12 @@ async def register_subdomain(call: Call[RegisterBody, None]) -> Answer:
     return await _registered(call, done)
 
 
-async def get_availability(call: Call[None, AvailabilityQuery]) -> Answer:
-    """Whether the user could register a name now."""
+async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
+    """Ask whether a name can be registered.
+
+    Whether a registration of this name by the caller would succeed now, confirmed and with valid nameservers, and in which modes. It tells
+    no more than a registration attempt. A name is selected as there: by `fqdn`, or by `label` and `domain`.
+    """
     query = call.query
     found = await call.context.db.read(
         view_availability,
@@ -198,8 +225,11 @@ async def get_availability(call: Call[None, AvailabilityQuery]) -> Answer:
     return Answer(shapes.AvailabilityAnswer(availability=availability_shape(found)))
 
 
-async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
-    """Change nameservers, glue and DS records; a member that is left out keeps its value, an empty list or null clears it."""
+async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
+    """Change nameservers, glue and DS records.
+
+    A member left out keeps what is stored; an empty list or null clears it.
+    """
     body, settings = call.body, call.context.settings
     command = UpdateNameservers(
         nameservers=sent_nameservers(body),
@@ -219,21 +249,30 @@ async def put_nameservers(call: Call[NameserversBody, None]) -> Answer:
     return await _provisioned(call, done)
 
 
-async def retry_provisioning(call: Call[NoBody, None]) -> Answer:
-    """Try to publish again now."""
+async def retry_(call: Call[NoBody, None]) -> Answer:
+    """Retry provisioning.
+
+    After a provisioning failure: try to publish now instead of at the next automatic attempt.
+    """
     done = await write_once(call, 200, _if_match(call, retry), call.actor(), call.path["fqdn"])
     return await _provisioned(call, done)
 
 
-async def renew_subdomain(call: Call[RenewBody, None]) -> Answer:
-    """Renew for one more term, counted from the old expiry."""
+async def renew_(call: Call[RenewBody, None]) -> Answer:
+    """Renew a subdomain.
+
+    For one more term, counted from the old expiry. Quote, then `confirm`, as with registration.
+    """
     payable = _payable(call, call.body)
     done = await write_once(call, 200, _if_match(call, renew), call.actor(), call.path["fqdn"], payable)
     return await _renewed(call, done)
 
 
-async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
-    """Restore a name from the trash: free within the paid term, otherwise with a renewal."""
+async def restore_(call: Call[RenewBody, None]) -> Answer:
+    """Restore a subdomain from the trash.
+
+    Free within the time that is paid; after it the name is renewed with it, by quote and `confirm`.
+    """
     done = await write_once(
         call,
         200,
@@ -246,8 +285,11 @@ async def restore_subdomain(call: Call[RenewBody, None]) -> Answer:
     return await _registered(call, done)
 
 
-async def delete_subdomain(call: Call[NoBody, None]) -> Answer:
-    """Move a name to the trash."""
+async def delete_(call: Call[NoBody, None]) -> Answer:
+    """Delete a subdomain.
+
+    It leaves the account and the DNS, and can be restored from the trash for a while.
+    """
     done = await write_once(call, 200, _if_match(call, delete), call.actor(), call.path["fqdn"])
     subdomain = await call.context.db.read(_find, done.outcome.id)
     answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
@@ -372,8 +414,13 @@ ASKING_MAX_OF_USER = 4
 """The most of them for one user, so that a script doesn't keep others out."""
 
 
-async def get_delegation(call: Call[None, None]) -> Answer:
-    """One of the user's own delegations, live or in the trash: stored, published, as each name server answers now, and its provisioning."""
+async def delegation(call: Call[None, None]) -> Answer:
+    """What the name servers answer for a subdomain.
+
+    The delegation of a name, live or in the own trash, as it is stored, as it was last published, and as each name server of the
+    parent zone answers now, with a sentence on every difference. All servers are asked at once; one that gives no answer within
+    three seconds is an entry with an `error`.
+    """
     db, user_id, identifier = call.context.db, call.registrant.user.id, call.path["fqdn"]
     before = await db.read(view_delegation, user_id, identifier)
     with _place(call):

@@ -10,7 +10,6 @@ from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
 from sublet.http.paging import read_page
-from sublet.http.render import ticket_detail_shape, ticket_shape
 from sublet.ids import Position
 from sublet.tickets import store
 from sublet.tickets.find import show_own
@@ -20,26 +19,35 @@ from sublet.tickets.reply import reply
 
 
 async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
-    """The user's tickets, most recent first."""
+    """List the user's tickets.
+
+    Most recent first, without their messages.
+    """
     query = call.query
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
     user_id = call.registrant.user.id
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TicketShape]]:
         for each in store.list_own(tx, user_id, wanted, limit, after):
-            yield Position(each.last_message_at, each.id), ticket_shape(each)
+            yield Position(each.last_message_at, each.id), shapes.TicketShape.of(each)
 
     items, page, headers = await read_page(call, "tickets", find)
     return Answer(shapes.TicketsAnswer(tickets=items, page=page), headers)
 
 
 async def get_ticket(call: Call[None, None]) -> Answer:
-    """One of the user's own tickets, with its messages."""
+    """Get a ticket.
+
+    By id or ticket number, with its messages, oldest first.
+    """
     return await _ticket(call, call.path["id"])
 
 
-async def open_(call: Call[TicketBody, None]) -> Answer:
-    """Open a ticket."""
+async def open_ticket_(call: Call[TicketBody, None]) -> Answer:
+    """Open a ticket.
+
+    It may be about one of the user's own subdomains. A suspended user may open tickets too.
+    """
     body = call.body
     command = OpenTicket(
         subject=body.subject,
@@ -55,7 +63,10 @@ async def open_(call: Call[TicketBody, None]) -> Answer:
 
 
 async def reply_(call: Call[ReplyBody, None]) -> Answer:
-    """Reply to one of the user's own tickets that is not closed."""
+    """Reply to a ticket.
+
+    To an own ticket that is not closed, and has fewer than 200 messages.
+    """
     body = call.body
     done = await write_once(
         call,
@@ -75,4 +86,6 @@ async def _ticket(call: Call[Any, Any], identifier: str, done: Done | None = Non
 
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TicketAnswer:
-    return shapes.TicketAnswer(ticket=ticket_detail_shape(show_own(tx, call.registrant.user.id, identifier)))
+    return shapes.TicketAnswer(
+        ticket=shapes.TicketDetailShape.of(show_own(tx, call.registrant.user.id, identifier))
+    )

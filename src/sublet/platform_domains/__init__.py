@@ -1,1 +1,1 @@
-"""Platform domains: the domains under which names are let, what they offer, who may see them, which labels are special."""
+"""Platform domains, under which users register names: their settings, offers, grants, labels and zones."""

@@ -1,4 +1,4 @@
-"""Find the platform domain that the operator names, hidden ones too."""
+"""Find a platform domain by the name or id that the operator gives, also a hidden one."""
 
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, parse_domain_name, shown

@@ -20,7 +20,7 @@ MODES_BY_CLASS: dict[str, tuple[str, ...]] = {
     "reserved": (),
     "blocked": (),
 }
-"""The registration modes for labels of a class, in the order in which they are tried if the request names none."""
+"""The registration modes of each class, in the order in which they are tried if the request names none."""
 
 
 def classify(

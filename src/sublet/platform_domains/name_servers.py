@@ -1,4 +1,4 @@
-"""Which name servers serve a platform domain's zone, as far as its settings know them: the primary, and the secondaries to watch."""
+"""List the name servers of a platform domain's zone that the settings know: its primary, and the secondaries to watch."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from sublet.platform_domains.model import PlatformDomain
 def name_servers(
     platform_domain: PlatformDomain, built_in: Sequence[tuple[str, int]], primaries: Sequence[PrimarySettings]
 ) -> tuple[ParentServer, ...]:
-    """Return the servers of a platform domain's zone, the one that is written to first.
+    """Return the servers of a platform domain's zone: its primary or the built-in name servers, then the secondaries.
 
-    `built_in` is where the built-in name servers answer, `primaries` are those of the settings. A server that is written to goes
-    by the `soa_mname` of the zone, never by its name or address in the settings: those are the operator's. A primary that the
-    settings don't have has no address.
+    `built_in` has the addresses of the built-in name servers, `primaries` those of the settings. The zone's `soa_mname` is the public
+    name of the primary, because its name and address in the settings are only for the operator. A primary that is missing from the
+    settings has no address.
     """
     if platform_domain.primary:
         found = next((each for each in primaries if each.name == platform_domain.primary), None)

@@ -108,7 +108,7 @@ def edit_platform_domain(
     after: dict[str, Any] = {name: values[name] for name in settings if values[name] != before[name]}
     if after:
         if "serial" not in after and any(SETTINGS[name].in_apex for name in after):
-            after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; 0 is left out, as everywhere here
+            after["serial"] = found.serial % (2**32 - 1) + 1  # RFC 1982; serials here are never 0
         store.update_platform_domain(tx, found.id, **storable(after))
         audit.record(
             tx,

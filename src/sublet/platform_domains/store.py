@@ -1,6 +1,7 @@
 """All SQL of platform domains, their offers, grants, labels and label patterns."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -71,7 +72,7 @@ platform_domains = Table(
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
     Column("owner_key", OWNER_KEY, nullable=False, server_default=""),
-    # While the dates of its names are recomputed, after a change of its days: those up to this id are done.
+    # Set while the dates of its names are recomputed after a change of its days: names up to this id are done.
     Column("redate_after_id", BIG_ID),
     Index("ix_platform_domains_owner_key", "owner_key"),
     sqlite_autoincrement=True,
@@ -176,6 +177,23 @@ def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
     """Return the platform domain with this canonical name, or None."""
     row = _BY_NAME.one_or_none(tx, name=domain)
     return _platform_domain(row) if row is not None else None
+
+
+SERIAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def zone_seconds(at: datetime) -> int:
+    """Return the whole seconds since 2026, which an instant adds to a serial on the built-in name server."""
+    return max(0, int((at - SERIAL_EPOCH).total_seconds()))
+
+
+def served_serial(serial: Any, seconds: Any) -> Any:
+    """Return the serial of a zone on the built-in name server whose newest change was at `zone_seconds`.
+
+    It is derived, so that verbs don't contend for one row of the zone. `serial` is the platform domain's; both may be SQL expressions.
+    The result is never 0.
+    """
+    return (serial + seconds - 1) % (2**32 - 1) + 1
 
 
 def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:
@@ -378,7 +396,7 @@ def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
 
 
 def list_guarded_labels(tx: Tx, platform_domain_id: int) -> list[str]:
-    """Return the listed labels that are not free to all: reserved, blocked, special."""
+    """Return the listed labels that only some or no users may register: reserved, blocked, special."""
     guarded = labels.c.label_class.in_(("reserved", "blocked", "special"))
     query = select(labels.c.label).where((labels.c.platform_domain_id == platform_domain_id) & guarded)
     return [row[0] for row in tx.connection.execute(query)]

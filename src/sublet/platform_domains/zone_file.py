@@ -1,4 +1,4 @@
-"""Adopt a zone: from a zone file (RFC 1035, section 5) to the apex settings and the records that stand in it."""
+"""Parse a zone file (RFC 1035, section 5) into apex settings and records, to adopt an existing zone."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,13 @@ from sublet.dns.types import Record
 _OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY")
 
 
-class InvalidZoneFile(ValueError):  # noqa: N818 - it says what the text is, as the refusals do
-    """The text is no zone file that can be adopted; `str()` is a sentence that a person can act on."""
+class InvalidZoneFile(ValueError):  # noqa: N818 - named like the refusals
+    """The text is not a zone file that can be adopted; `str()` is a message for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneFile:
-    """What a zone file holds: the settings that its SOA and apex NS give, and every other record."""
+    """The content of a zone file: settings from its SOA and apex NS, and all other records."""
 
     settings: dict[str, Any]
     records: tuple[Record, ...]
@@ -30,19 +30,19 @@ class ZoneFile:
 
 class _Reader(dns.zonefile.Reader):
     def _eat_line(self) -> None:
-        # dnspython passes over records outside the zone in silence; an operator who adopts a zone has to know.
+        # dnspython silently skips records outside the zone.
         raise InvalidZoneFile("has a record outside the zone")
 
 
 def parse_zone_file(text: str, domain: str) -> ZoneFile:
-    """Return what a zone file holds for the zone `domain` (canonical); `$ORIGIN` is the zone at its start.
+    """Return the settings and records of a zone file. `domain` is the zone's canonical name and the initial `$ORIGIN`.
 
-    SOA and apex NS may be missing. Owners come in lower case without the final dot, rdata in presentation form with absolute
-    names. `$INCLUDE` is refused: the text alone counts. Not checked: whether what it says makes sense.
+    SOA and apex NS may be missing. Owners are in lower case without the final dot, rdata in presentation form with absolute names.
+    Not checked: whether the records make sense together.
 
     Raises:
-        InvalidZoneFile: not a zone file, a record outside the zone, an owner with an escaped character, or signatures (the
-            zone changes, so they would not stay true).
+        InvalidZoneFile: not a zone file, an `$INCLUDE`, a record outside the zone, an owner with an escaped character, a DNAME, or
+            DNSSEC records (signatures would become invalid when the zone changes).
     """
     origin = dns.name.from_text(domain)
     zone = dns.zone.Zone(origin, relativize=False)
@@ -70,11 +70,11 @@ def _records(zone: dns.zone.Zone) -> list[Record]:
         owner = name.to_text(omit_final_dot=True).lower()
         if type_name in _OF_SIGNING:
             raise InvalidZoneFile(
-                f"the zone file has {type_name} records, which would not stay true; give the unsigned zone"
+                f"the zone file has {type_name} records, which changes of the zone would invalidate; give the unsigned zone"
             )
         if type_name == "DNAME":
             raise InvalidZoneFile(
-                "the zone file has a DNAME record, which the built-in name server does not follow"
+                "the zone file has a DNAME record, which the built-in name server does not support"
             )
         if "\\" in owner:
             raise InvalidZoneFile(f"the owner {owner} has an escaped character; such names can't be adopted")
@@ -88,7 +88,7 @@ def _settings(zone: dns.zone.Zone, origin: dns.name.Name) -> dict[str, Any]:
     ns_set = zone.get_rdataset(origin, "NS")
     if soa_set:
         soa = next(iter(soa_set))
-        assert isinstance(soa, dns.rdtypes.ANY.SOA.SOA)  # noqa: S101 - by the type asked for
+        assert isinstance(soa, dns.rdtypes.ANY.SOA.SOA)  # noqa: S101 - it was asked for by this type
         settings = {
             "soa_mname": _plain(soa.mname),
             "soa_rname": _plain(soa.rname),

@@ -1,4 +1,4 @@
-"""All SQL of what is known of zones on primary servers: the fence, updates that may be under way, problems, the last check."""
+"""All SQL of the state of zones on primaries: the fence, updates with unknown outcome, problems, the last check."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,18 +20,18 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
-from sublet.platform_domains.store import platform_domains
-from sublet.platform_domains.zone_store import lock_zone
+from sublet.platform_domains.store import find_platform_domain, platform_domains
+from sublet.platform_domains.zone_store import find_apex_keys, lock_zone
 from sublet.schema import BIG_ID, Instant, metadata
 
 STALE_AFTER = timedelta(days=7)
-"""For how long an update whose outcome is unknown is remembered: none waits longer in the queue of a server that hangs.
+"""How long an update with unknown outcome is kept. No server that hangs keeps one longer in its queue.
 
-They are few: a server that hangs takes no more connections soon, and what could not be sent is forgotten at once.
+There are few of them: a server that hangs soon accepts no more connections, and updates that weren't sent are deleted at once.
 """
 
 REST_MAX = timedelta(minutes=1)
-"""No back-off is longer: a next attempt that is further away was set by a clock that was wrong and has been put right since."""
+"""The longest back-off. An attempt that is due later was scheduled while the clock was wrong."""
 
 zone_states = Table(
     "zone_states",
@@ -66,21 +66,21 @@ zone_updates = Table(
     Column("sent_at", Instant, nullable=False),
     Index("ix_zone_updates_platform_domain_id", "platform_domain_id"),
 )
-"""Updates that may be applied or not, by the fence that they set; `owners` are those that they put to use first."""
+"""Updates that the server may have applied or may still apply, by the fence that they set; `owners` are those that they use first."""
 
 Owners = tuple[tuple[int, str], ...]
-"""Owner names, each with the id of the subdomain that it belongs to."""
+"""Owner names, each after the id of its subdomain."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneState:
-    """What is known of a zone on a primary.
+    """The state of a zone on a primary.
 
-    `fence` is what stands at its fence by our last knowledge; None: nothing of ours. `rebuilt_at` is set while the zone is known
-    to be another than we left it, until a whole check. `problem` is one of `dns.primary.CAUSES` since `problem_at`, after so many
-    `attempts`. `checked_serial` and the counts are those of the last whole check (None: there is to be another at the same serial).
-    `repair_stopped_at` is set while the repair waits for the operator's word. `seen_at` is when the zone was last asked for its serial,
-    to some minutes; `watch_problem` (of `dns.primary.CAUSES`, or `check`) is why it can't be asked, or transferred, now.
+    `fence` is the last known value of its fence; None if it has none of ours. `rebuilt_at` is set when something else replaced the zone,
+    until the next whole check. `problem` (one of `primaries.primary.CAUSES`) is why the zone can't be changed since `problem_at`, after
+    `attempts` failed attempts. The counts are of the last whole check, at `checked_serial`; None allows another check at the same serial.
+    `repair_stopped_at` is set while the repair waits for the operator. `seen_at` is when the server last answered for the serial, to
+    about a minute. `watch_problem` (one of `CAUSES`, or `check`) is why the zone can't be queried or checked.
     """
 
     platform_domain_id: int
@@ -104,22 +104,19 @@ class ZoneState:
     watch_problem_detail: str | None = None
 
 
-# What is asked of every batch, or several times a second, is built once: building a statement takes longer than running it.
+# Statements for each batch, or for several times a second, are built once: building one takes longer than running it.
 _STATE = select(*(zone_states.c[name] for name in ZoneState.__slots__))
 _STATE_OF = Prepared(_STATE.where(zone_states.c.platform_domain_id == bindparam("of")))
 
 
 def find_zone_state(tx: Tx, platform_domain_id: int) -> ZoneState:
-    """What is known of this zone?"""
+    """Return the state of a zone; that of a new zone if nothing is stored."""
     row = _STATE_OF.one_or_none(tx, of=platform_domain_id)
     return ZoneState(platform_domain_id) if row is None else ZoneState(*row)
 
 
 def update_zone_state(tx: Tx, platform_domain_id: int, **values: object) -> None:
-    """Store what became known of a zone; its row is made when there is first something to store.
-
-    That is done with the zone locked: two may have something to store first.
-    """
+    """Update columns of a zone's state. Insert its row first if it is missing, with the zone locked."""
     change = (
         update(zone_states).where(zone_states.c.platform_domain_id == platform_domain_id).values(**values)
     )
@@ -134,13 +131,29 @@ def update_zone_state(tx: Tx, platform_domain_id: int, **values: object) -> None
 
 
 def forget_zone_state(tx: Tx, platform_domain_id: int) -> None:
-    """Forget what is known of a zone: it is on another server from now on."""
+    """Delete the state of a zone, because it moves to another server."""
     for table in (zone_updates, zone_states):
         tx.connection.execute(delete(table).where(table.c.platform_domain_id == platform_domain_id))
 
 
+def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
+    """Return whether a zone is signed; None if the registry doesn't know. This asks no server.
+
+    The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed` (another server may sign
+    behind the primary), or if the last check found a DNSKEY at the apex.
+    """
+    platform_domain = find_platform_domain(tx, platform_domain_id)
+    if platform_domain is None or not platform_domain.primary:
+        return False
+    if platform_domain.dnssec_signed:
+        return True
+    if find_zone_state(tx, platform_domain_id).checked_at is None:
+        return None
+    return bool(find_apex_keys(tx, platform_domain_id, platform_domain.domain))
+
+
 def list_zone_states(tx: Tx) -> dict[int, ZoneState]:
-    """What is known of all zones on primaries, by platform domain?"""
+    """Return the stored states of zones on primaries, by platform domain."""
     return {row[0]: ZoneState(*row) for row in tx.connection.execute(_STATE)}
 
 
@@ -148,11 +161,11 @@ RESTING = select(zone_states.c.platform_domain_id).where(
     (zone_states.c.next_attempt_at > bindparam("now"))
     & (zone_states.c.next_attempt_at <= bindparam("now_and_longest"))
 )
-"""Which zones had a problem, and are not to be tried again yet; for the stores above. `now_and_longest` is `REST_MAX` later than `now`."""
+"""A query of the zones in back-off after a problem, for the stores of other tables. `now_and_longest` is `now` + `REST_MAX`."""
 
 
 def try_zone_now(tx: Tx, platform_domain_id: int) -> None:
-    """Have a zone with a problem tried again at once."""
+    """End the back-off of a zone with a problem."""
     tx.connection.execute(
         update(zone_states)
         .where(
@@ -173,7 +186,7 @@ _ADDED = Prepared(insert(zone_updates))
 
 
 def insert_zone_update(tx: Tx, platform_domain_id: int, fence: str, owners: Owners) -> None:
-    """Write ahead that an update that sets this fence may be sent; those of long ago are forgotten."""
+    """Write ahead that an update that sets this fence may be sent. Delete those older than `STALE_AFTER`."""
     _STALE.run(tx, of=platform_domain_id, long_ago=tx.now - STALE_AFTER)
     _ADDED.run(
         tx,
@@ -192,13 +205,13 @@ _OWNERS = Prepared(
 
 
 def find_zone_update(tx: Tx, platform_domain_id: int, fence: str) -> Owners | None:
-    """Which owners were put to use by the update of this zone that sets this fence? None: no such update is known."""
+    """Return the owners that the update with this fence uses first; None if there is no such update."""
     row = _OWNERS.one_or_none(tx, of=platform_domain_id, set_to=fence)
     return None if row is None else tuple((int(each[0]), str(each[1])) for each in row[0])
 
 
 def list_possible_fences(tx: Tx, platform_domain_id: int) -> frozenset[str | None]:
-    """Which values may stand at the fence of this zone by our own hand? What is known, and what updates under way set."""
+    """Return the values that the registry may have given the fence of a zone: the last known one, and those of updates in progress."""
     rows = tx.connection.execute(
         select(zone_updates.c.fence).where(zone_updates.c.platform_domain_id == platform_domain_id)
     )
@@ -206,7 +219,7 @@ def list_possible_fences(tx: Tx, platform_domain_id: int) -> frozenset[str | Non
 
 
 def delete_zone_update(tx: Tx, fence: str) -> None:
-    """Forget the update that sets this fence: nothing of it was sent."""
+    """Delete the update that sets this fence, because it was not sent."""
     tx.connection.execute(delete(zone_updates).where(zone_updates.c.fence == fence))
 
 
@@ -214,12 +227,12 @@ _OF_ZONE = Prepared(delete(zone_updates).where(zone_updates.c.platform_domain_id
 
 
 def delete_zone_updates(tx: Tx, platform_domain_id: int) -> None:
-    """Forget the updates of this zone: one of them was applied, or the zone is another, so none can be any more."""
+    """Delete the updates of a zone: the fence has changed, so the server can't apply them any more."""
     _OF_ZONE.run(tx, of=platform_domain_id)
 
 
 def list_zones_on_primaries(tx: Tx) -> list[tuple[int, str, str]]:
-    """Which platform domains have a primary of the settings? Id, domain and the primary's name."""
+    """Return the id, domain and primary's name of each platform domain on a primary."""
     rows = tx.connection.execute(
         select(platform_domains.c.id, platform_domains.c.domain, platform_domains.c.primary)
         .where(platform_domains.c.primary != "")

@@ -47,6 +47,11 @@ _OF_A_NAME = (
     "auto_renew_max_credits", "auto_renew_tried_at", "unsuspended_at", "due_at", "loss_at", "trashed_at",
     "purged_at", "released_at", "updated_at",
 )  # fmt: skip
+# What the built-in name server reads of a name: not whose it is.
+_OF_A_DELEGATION = (
+    "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
+    "suspended_at", "trashed_at", "purged_at", "released_at",
+)  # fmt: skip
 # The tables in which each process registers itself and the marks of its commits.
 _OF_A_PROCESS: Grants = {
     "alembic_version": _READ,
@@ -104,7 +109,7 @@ WORKER = Role(
         "rate_windows": _READ | _DELETE,
         "users": _READ | _update("reminders"),
         "organizations": _READ,
-        "platform_domains": _READ | _update("serial", "updated_at", "redate_after_id"),
+        "platform_domains": _READ | _update("updated_at", "redate_after_id"),
         "offers": _READ,
         "labels": _READ,
         "label_grants": _READ,
@@ -124,7 +129,12 @@ WORKER = Role(
 DNS = Role(
     "dns",
     "the built-in name server",
-    {**_OF_A_PROCESS, "platform_domains": _READ, "zone_records": _READ},
+    {
+        **_OF_A_PROCESS,
+        "platform_domains": _READ,
+        "subdomains": {"SELECT": _OF_A_DELEGATION},
+        "zone_records": _READ,
+    },
 )
 OPERATOR = Role(
     "operator",

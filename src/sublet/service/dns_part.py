@@ -12,7 +12,7 @@ from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
 from sublet.http.observe import Metrics
-from sublet.platform_domains.view_zone import view_zones
+from sublet.subdomains.view_zone import view_zones
 
 
 @asynccontextmanager

@@ -15,7 +15,8 @@ from structlog.types import EventDict, Processor
 from sublet.config import Settings
 from sublet.secret import without_secrets
 
-_NEEDS_QUOTES = re.compile(r"[\s\"'=]")
+_WORD = re.compile(r"[!#-&(-<>-~]+")
+"""Printable ASCII without blanks, quotes and `=`."""
 
 
 def configure_logs(settings: Settings) -> None:
@@ -65,10 +66,8 @@ def render_text(_logger: object, _method: str, event: EventDict) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value as text, quoted if it is more than one printable word."""
-    if isinstance(value, str) and value.isprintable() and not _NEEDS_QUOTES.search(value):
-        return value
-    return repr(value)
+    """Return a value as text, quoted unless it is one word of printable ASCII."""
+    return value if isinstance(value, str) and _WORD.fullmatch(value) else repr(value)
 
 
 def remove_secrets(_logger: object, _method: str, line: Any) -> Any:

@@ -23,7 +23,7 @@ from sublet.service.event_loop import running
 from sublet.service.systemd import notify
 from sublet.service.worker_part import mail_transport, worker_running
 from sublet.sqlite_file import serve_lock, sqlite_path
-from sublet.worker.clockwork import Monotonic, monotonic_seconds
+from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
 
 STATEMENT_SECONDS = 30
 """The timeout of one statement on PostgreSQL."""
@@ -73,9 +73,7 @@ async def run_service(
             notify("READY=1")
 
         with closing(api_socket(settings)) as listening:
-            async with worker_running(
-                settings, db, metrics, transport, built_in, monotonic, presence
-            ) as runs:
+            async with worker_running(settings, db, metrics, transport, monotonic, presence) as runs:
                 await serve_api(
                     settings,
                     db,
@@ -128,18 +126,18 @@ async def run_worker(
     """Run only the worker until `stop` is set.
 
     Raises:
-        SettingsError: as `refuse_sqlite`, `mail_transport` and `built_in_addresses`.
+        SettingsError: as `refuse_sqlite` and `mail_transport`.
         Unavailable: as `refuse_unusable_database`; or the database can't be opened, or the address in
             `worker_status_listen` can't be used.
     """
     refuse_sqlite(settings, "worker")
-    transport, built_in = mail_transport(settings), built_in_addresses(settings)
+    transport = mail_transport(settings)
     metrics = Metrics()
     readiness: dict[str, Callable[[], bool]] = {"worker": lambda: False}
     async with (
         _opened(settings, "worker", clock) as (db, presence),
         _status_served(settings, "worker_status_listen", Status(db, metrics, stop, readiness)) as status,
-        worker_running(settings, db, metrics, transport, built_in, monotonic, presence) as runs,
+        worker_running(settings, db, metrics, transport, monotonic, presence) as runs,
     ):
         readiness["worker"] = runs
         log.info("serving", status=status)
@@ -218,9 +216,13 @@ async def _stopped_without_files(db: Database, stop: asyncio.Event) -> AsyncIter
 
 async def _stop_without_files(db: Database, stop: asyncio.Event, ended: list[str]) -> None:
     changed_at: float | None = None
+    logged = False
     while True:
         await asyncio.sleep(FILES_CHECK_SECONDS)
         problem = db.problem()
+        if problem is not None and not problem.ends and not logged:
+            logged = True
+            log.critical("database_damaged", reason=problem.message)
         if problem is None or not problem.ends:
             changed_at = None
             continue

@@ -10,13 +10,13 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from sublet.dns.primary import CAUSES
-from sublet.worker.clockwork import Clockwork
-from sublet.worker.mailer import Mailer
-from sublet.worker.publisher import Publisher
-from sublet.worker.server_watch import SECONDARY, ServerWatch
-from sublet.worker.zone_keeper import ZoneKeeper
-from sublet.worker.zone_watch import ZoneWatch
+from sublet.mail.mailer import Mailer
+from sublet.primaries.primary import CAUSES
+from sublet.primaries.publisher import Publisher
+from sublet.primaries.server_watch import SECONDARY, ServerWatch
+from sublet.primaries.zone_keeper import ZoneKeeper
+from sublet.primaries.zone_watch import ZoneWatch
+from sublet.subdomains.sweep.clockwork import Clockwork
 
 PUBLISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """In seconds: from the fastest publication on a primary to a long outage."""

@@ -1,6 +1,6 @@
 """The worker as a part of a process: publisher, zone keeper, clockwork, mailer and the two watches, which run together."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -9,18 +9,18 @@ from prometheus_client import Histogram
 from sublet.config import Settings
 from sublet.db import Database
 from sublet.http.observe import Metrics
-from sublet.platform_domains.primaries import find_primary
+from sublet.mail.mailer import Mailer
+from sublet.mail.smtp import SmtpTransport, smtp_server
+from sublet.mail.transport import LogTransport, Transport
+from sublet.primaries.find_primary import find_primary
+from sublet.primaries.publisher import Publisher
+from sublet.primaries.server_watch import ServerWatch
+from sublet.primaries.zone_keeper import ZoneKeeper
+from sublet.primaries.zone_watch import ZoneWatch
 from sublet.service.announced import Presence
 from sublet.service.event_loop import running
 from sublet.service.worker_metrics import PUBLISH_BUCKETS, WorkerMetrics
-from sublet.worker.clockwork import Clockwork, Monotonic
-from sublet.worker.mailer import Mailer
-from sublet.worker.publisher import Publisher
-from sublet.worker.server_watch import ServerWatch
-from sublet.worker.smtp import SmtpTransport, smtp_server
-from sublet.worker.transport import LogTransport, Transport
-from sublet.worker.zone_keeper import ZoneKeeper
-from sublet.worker.zone_watch import ZoneWatch
+from sublet.subdomains.sweep.clockwork import Clockwork, Monotonic
 
 
 def mail_transport(settings: Settings) -> Transport:
@@ -38,21 +38,19 @@ async def worker_running(
     db: Database,
     metrics: Metrics,
     transport: Transport,
-    built_in: Sequence[tuple[str, int]],
     monotonic: Monotonic,
     presence: Presence,
 ) -> AsyncIterator[Callable[[], bool]]:
-    """Run the worker, which reads back from the built-in name servers at `built_in`. Yields a function that is True while all parts run."""
+    """Run the worker; yields a function that returns True while all parts run."""
     took = Histogram(
         "sublet_publish_seconds",
-        "Time from a change of a name to its publication.",
+        "Time from a change of a name to its publication on a primary.",
         buckets=PUBLISH_BUCKETS,
         registry=metrics.registry,
     )
     primary_of = partial(find_primary, settings.primaries)
     publisher = Publisher(
         db,
-        built_in,
         primary_of,
         batch_max={each.name: each.batch_max for each in settings.primaries},
         on_published=lambda passed: took.observe(passed.total_seconds()),

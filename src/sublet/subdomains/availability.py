@@ -12,7 +12,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.labels import classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain
-from sublet.subdomains import delegation_store, publish_store, store
+from sublet.subdomains import delegation_store, store
 from sublet.subdomains.charge import registration_price
 from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.modes import choose_mode
@@ -127,7 +127,7 @@ def _refuse_held(tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str)
             restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
             raise unavailable("in_trash", owned=owned, restorable=restorable)
         raise unavailable("taken", owned=owned)
-    if publish_store.is_waiting(tx, platform_domain.id, fqdn):
+    if store.is_waiting(tx, platform_domain.id, fqdn):
         # A former delegation came back with an old zone file, and is being removed.
         raise unavailable("cooling_off", owned=False)
 

@@ -27,7 +27,7 @@ from sublet.dns.types import Delegation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.schema import OWNER_KEY, STREAMED, Instant, metadata
-from sublet.subdomains import publish_store, store
+from sublet.subdomains import store
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import subdomains
 
@@ -106,7 +106,7 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
         subdomain.id,
         **store.delegation_columns(delegation),
         **store.delegation_counts(delegation),
-        **store.next_generation(tx.now),
+        **store.NEXT_GENERATION,
     )
     _index(tx, subdomain, delegation)
 
@@ -246,7 +246,7 @@ _HELD = select(subdomains.c.id).where(
 )
 _BLOCKERS = (
     _HELD,
-    publish_store.WAITS,
+    store.WAITS,
     platform_domain_store.AT_OR_BELOW,
     zone_store.AT_OR_BELOW,
     OF_OTHERS,

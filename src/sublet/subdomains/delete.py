@@ -27,6 +27,6 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:
     """Move a live name to the trash, without checks. `action` is the name of the audit event."""
-    followed = store.followed_by_dns(subdomain, tx.now)
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
     audit.record(tx, actor, action, subdomain.id, after={"trashed_at": tx.now.isoformat()})

@@ -6,16 +6,16 @@ from typing import Any
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.dns.types import Record
-from sublet.dns.verify import DELEGATION_TYPES
+from sublet.dns.records import owners_of
 from sublet.errors import Conflict
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.platform_domain import edit_platform_domain
-from sublet.subdomains import publish_store, store
+from sublet.subdomains import store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep import store as sweep_store
 
 DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
@@ -24,16 +24,16 @@ DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 def edit_zone_settings(
     tx: Tx, actor: Actor, identifier: str, settings: Mapping[str, Any], *, force: bool = False
 ) -> PlatformDomain:
-    """Change a platform domain; with another TTL of delegations every delegated name of it is published again.
+    """Change a platform domain, and have its delegated names published again after a change of their TTL or of the zone's server.
 
-    After a change of days the sweep recomputes the dates of its names, in batches. On another primary every delegated name is published again, and
-    counts as such only when that one serves it; the zone on the server that it leaves stays there as it is.
+    Moved to a primary, a name counts as published when that primary serves it; on the built-in name server it does at once. The server
+    that the zone leaves keeps it unchanged. After a change of days the sweep recomputes the dates of the names, in batches.
 
     Raises, in this order:
         NotFound, ValidationFailed: as `edit_platform_domain`.
         Conflict: a nameserver of the zone would stand at or below a name that a registrant holds.
         Conflict: names would go to the trash or be purged at once by other days, and `force` is not given.
-        Conflict: the zone would leave the built-in name server, which has records that are not ours, and `force` is not given.
+        Conflict: the zone would leave the built-in name server, which has adopted records of it, and `force` is not given.
     """
     before = find_platform_domain(tx, identifier)
     losses_before = (
@@ -47,39 +47,44 @@ def edit_zone_settings(
             _refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
         sweep_store.set_redate_after(tx, edited.id, 0)
     if edited.primary != before.primary:
-        _leave_server(tx, before, force=force)
-    if (edited.delegation_ttl_seconds, edited.primary) != (before.delegation_ttl_seconds, before.primary):
-        names = publish_store.list_published(tx, edited.id)
-        publish_store.republish(tx, [each.id for each in names if is_delegated(each)])
+        _change_server(tx, before, edited, force=force)
+    elif edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
+        store.republish(tx, [each.id for each in _delegated(tx, edited)])
     return edited
 
 
-def _leave_server(tx: Tx, before: PlatformDomain, *, force: bool) -> None:
-    """Forget what stands on the server that the zone is leaving; what the new one has is found out by the first check.
+def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
+    return [each for each in store.list_published(tx, platform_domain.id) if is_delegated(each)]
 
-    Of a zone that leaves the built-in name server the records that are not ours stay noted until then: the new server is to have
-    them, and nobody is to register their names meanwhile.
+
+def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
+    """Forget what is known of the zone on the server that it leaves, and have its names published on the new one.
+
+    A zone that leaves the built-in name server keeps its adopted records until the first check of the new server, so that their
+    names can't be registered meanwhile. The owners of its delegations count as sent: the new server may have a copy of the zone.
     """
-    noted = [] if before.primary else _not_ours(tx, before.id)
-    if noted and not force:
+    adopted = [] if before.primary else zone_store.list_zone_records(tx, before.id)
+    if adopted and not force:
         raise Conflict(
-            f"The built-in name server has {counted(len(noted), 'record')} of {before.domain} that no registrant's delegation accounts for "
+            f"The built-in name server has {counted(len(adopted), 'adopted record')} of {before.domain} "
             f"(`sublet zone check {before.domain}` lists them), and this would lose them. Put them into the zone on the new "
             "server first, then give --force."
         )
-    zone_store.delete_records(tx, before.id)
-    zone_store.insert_records(tx, before.id, noted)
+    delegated = _delegated(tx, edited)
+    if before.primary:
+        zone_store.delete_records(tx, before.id)
+    else:
+        owners = [(each.id, owner) for each in delegated for owner in owners_of(each.fqdn, each.delegation)]
+        store.insert_published_owners(tx, owners, sent=True)
     zone_state_store.forget_zone_state(tx, before.id)
-    zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)  # to be checked as a whole
-
-
-def _not_ours(tx: Tx, platform_domain_id: int) -> list[Record]:
-    ours = store.list_published_owners_of_zone(tx, platform_domain_id, only_sent=True)
-    return [
-        each
-        for each in zone_store.list_zone_records(tx, platform_domain_id)
-        if each.owner not in ours or each.type not in DELEGATION_TYPES
-    ]
+    if edited.primary:
+        zone_state_store.update_zone_state(
+            tx, before.id, rebuilt_at=tx.now
+        )  # the first check compares the whole zone
+    else:
+        store.delete_owners_of_zone(tx, before.id)
+    waiting = [] if edited.primary else store.list_waiting_ids(tx, before.id)
+    store.republish(tx, {*waiting, *(each.id for each in delegated)})
 
 
 def _days_given(settings: Mapping[str, Any]) -> bool:
@@ -87,7 +92,7 @@ def _days_given(settings: Mapping[str, Any]) -> bool:
 
 
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
-    for each in publish_store.list_published(tx, edited.id):
+    for each in store.list_published(tx, edited.id):
         if carries_the_zone(edited, each.fqdn):
             raise Conflict(
                 f"{each.fqdn} is held by a registrant, who would then answer for the whole zone; take another host name."

@@ -6,6 +6,8 @@ The first that applies (docs/spec-choices.md, "Subdomain states"): trashed, susp
 
 from datetime import datetime, timedelta
 
+from sublet.dns.records import delegation_records
+from sublet.dns.types import Record
 from sublet.subdomains.model import Placed, ShownSubdomain, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
@@ -116,6 +118,13 @@ def is_delegated(subdomain: Placed) -> bool:
         and subdomain.suspended_at is None
         and subdomain.purged_at is None
     )
+
+
+def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
+    """Return the records that the parent zone is to have for a name: none when it is not delegated."""
+    if not is_delegated(subdomain):
+        return ()
+    return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
 
 
 def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:

@@ -19,7 +19,7 @@ from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.zone_signing import is_zone_signed
+from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains import store
 from sublet.subdomains.availability import carries_the_zone
 from sublet.subdomains.lifecycle import is_delegated, restorable_until

@@ -47,7 +47,7 @@ def end_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, follow: bool = True
 
     `follow` makes it a change that the publisher follows. Without it the generation stays: the removal is published already.
     """
-    followed = store.followed_by_dns(subdomain, tx.now) if follow else {}
+    followed = store.followed_by_dns(subdomain) if follow else {}
     delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **followed)
     audit.record(tx, actor, "subdomain.purge", subdomain.id, after={"purged_at": tx.now.isoformat()})
 

@@ -49,7 +49,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
 
 def bring_back(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
     """Move a name out of the trash, without checks."""
-    followed = store.followed_by_dns(subdomain, tx.now)
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, trashed_at=None, **followed)
     audit.record(
         tx,

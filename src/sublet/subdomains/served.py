@@ -1,6 +1,6 @@
-"""What the name servers of the parent zone answer for a name, held against what is stored, and what follows for its user.
+"""Compare the answers of the parent zone's name servers for a name with its stored delegation, and advise its user (rules).
 
-An extension (docs/spec-choices.md, "Delegation"). The sentences are the user's: they name no address and no setting of the operator's.
+An extension (docs/spec-choices.md, "Delegation"). Users read the sentences, so these have no addresses and settings of the operator.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ FAILURES = {
     "not_set_up": "The registry has no address for it. The operator has to set one.",
     "unreachable": "It can't be reached.",
     "no_answer": "It did not answer in time.",
-    "bad_response": "It does not answer for this zone as a name server of it does.",
+    "bad_response": "Its answers are not those of a name server of this zone.",
 }
-"""Why a server says nothing of the delegation, by `ServerAnswer.failure`."""
+"""The sentence for each `ServerAnswer.failure`."""
 
-_OPEN_A_TICKET = "if it stays so, open a ticket"
+_OPEN_A_TICKET = "open a ticket if it doesn't change"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerVerdict:
-    """What a server's answer means: `matches` is None where there is none, and `error` says why then.
+    """The verdict on a server's answer: `matches` is None if there is no answer, and `error` says why.
 
-    `difference` is a sentence. `explained` tells that a change on its way is why, or may be: "pending" (not published yet) or
-    "behind" (published, and the secondary has an older serial).
+    `difference` is a sentence. `explained` is set if a change in progress explains, or may explain, the difference: "pending" (not
+    published yet) or "behind" (published, but the secondary has an older serial).
     """
 
     answer: ServerAnswer
@@ -41,7 +41,7 @@ class ServerVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ServedReport:
-    """The verdicts on all servers; `in_agreement` if every one answered with exactly what is stored; a sentence to act on."""
+    """The verdicts on all servers; `in_agreement` is True if all answered with exactly the stored delegation; a summary with advice."""
 
     servers: tuple[ServerVerdict, ...]
     in_agreement: bool
@@ -55,10 +55,10 @@ def report_served(
     *,
     changed_meanwhile: bool = False,
 ) -> ServedReport:
-    """Return what the answers of a zone's servers mean for a name, whose records are to be `desired`.
+    """Return the report on a name with the records `desired`.
 
-    The first answer is that of the server that is written to. `changed_meanwhile` tells that the name was changed or published
-    while the servers were asked.
+    The first of `answers` is that of the primary or built-in name server. `changed_meanwhile` is True if the name was changed or
+    published while the servers were asked.
     """
     pending = ""
     if changed_meanwhile:
@@ -85,7 +85,7 @@ def _verdict(
     published_serial: int | None,
     first: ServerAnswer | None,
 ) -> ServerVerdict:
-    """Return what one answer means; `first` is that of the server that is written to, where it is what is stored."""
+    """Return the verdict on one answer; `first` is the primary's answer if it matches the stored delegation."""
     if answer.failure is not None or answer.serial is None:
         return ServerVerdict(answer, None, error=FAILURES[answer.failure or "bad_response"])
     if difference is None:
@@ -100,7 +100,7 @@ def _verdict(
         )
         explained = "behind" if secondary else None
     elif secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
-        # It has what was published, by its serial; the server that is written to may have been wrong in between.
+        # By its serial it has the published change, so the primary may have had wrong records for a time.
         why = f"{older} {first.serial} of {first.server.server}, so a later change may be on its way to it"
         explained = "behind"
     elif pending:
@@ -109,9 +109,9 @@ def _verdict(
 
 
 def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: str) -> str:
-    """Return what the servers answer, as `verdicts` have it, then why and what to do."""
+    """Return what the servers answer, the reason, and what to do."""
     if not verdicts:
-        return "No name server of the zone is known here; the operator has to look at it."
+        return "The registry knows no name server of the zone. The operator has to correct this."
     agreeing = all(each.matches for each in verdicts)
     answers = _agreeing(subdomain, len(verdicts)) if agreeing else _differing(subdomain, verdicts)
     if provisioning_failed(subdomain):
@@ -145,7 +145,7 @@ def _agreed_advice(subdomain: Subdomain) -> str:
 
 
 def _differing(subdomain: Subdomain, verdicts: Sequence[ServerVerdict]) -> str:
-    """Return what each server answers: hosts with the same answer together, beginning with the server that is written to."""
+    """Return what each server answers; hosts with the same answer are grouped, the primary's group first."""
     parts: dict[tuple[str, str], list[str]] = {}
     for each in verdicts:
         parts.setdefault(_answer(subdomain, each), []).append(each.answer.server.server)
@@ -155,7 +155,7 @@ def _differing(subdomain: Subdomain, verdicts: Sequence[ServerVerdict]) -> str:
 
 
 def _answer(subdomain: Subdomain, verdict: ServerVerdict) -> tuple[str, str]:
-    """Return what one server does, and the same for several servers."""
+    """Return the predicate for one server with this verdict, and the one for several servers."""
     if verdict.error is not None:
         why = _lowered(verdict.error)[:-1]
         return f"gives no answer ({why})", f"give no answer ({why})"
@@ -172,7 +172,7 @@ def _advice(verdicts: Sequence[ServerVerdict]) -> str:
     """Return why the servers differ although the last change is published, and what to do."""
     primary = verdicts[0]
     if primary.matches is False:
-        return f"the zone was changed past the registry; {_OPEN_A_TICKET}"
+        return f"something other than the registry changed the zone; {_OPEN_A_TICKET}"
     behind = any(each.explained == "behind" for each in verdicts)
     different = any(each.matches is False and each.explained is None for each in verdicts)
     wait = "minute" if behind and not different and primary.error is None else "while"
@@ -180,7 +180,7 @@ def _advice(verdicts: Sequence[ServerVerdict]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return a text as a sentence; one that starts with a name keeps that as it is written."""
+    """Return a text as a sentence; a domain name at its start stays in lower case."""
     first = text.partition(" ")[0]
     return (text if "." in first else text[:1].upper() + text[1:]) + "."
 

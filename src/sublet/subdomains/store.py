@@ -45,14 +45,15 @@ from sublet.db import Pages, Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.store import platform_domains
+from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.milestones import dates_of
-from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter, Term
+from sublet.subdomains.model import PlacedName, ShownSubdomain, Subdomain, SubdomainFilter, Term
 from sublet.subdomains.naming import contains, needs_unicode, search_text
 
 S = TypeVar("S", bound=ShownSubdomain)
+T = TypeVar("T")
 
 subdomains = Table(
     "subdomains",
@@ -107,6 +108,15 @@ Index(
     unique=True,
     sqlite_where=subdomains.c.released_at.is_(None),
     postgresql_where=subdomains.c.released_at.is_(None),
+)
+_EVER_CHANGED = subdomains.c.generation_at.is_not(None)
+# Only for `find_newest_change`: for other queries the index of a whole platform domain would be a bad choice.
+Index(
+    "ix_subdomains_platform_domain_id_generation_at",
+    subdomains.c.platform_domain_id,
+    subdomains.c.generation_at,
+    sqlite_where=_EVER_CHANGED,
+    postgresql_where=_EVER_CHANGED,
 )
 RELEASED = subdomains.c.released_at.is_not(None)
 Index("ix_subdomains_fqdn_released", subdomains.c.fqdn, sqlite_where=RELEASED, postgresql_where=RELEASED)
@@ -318,6 +328,39 @@ def list_nameservers(tx: Tx, fqdns: Iterable[str]) -> dict[str, tuple[str, ...]]
     return {row[0]: tuple(row[1]) for row in rows}
 
 
+_NEWEST_CHANGE = Prepared(
+    select(func.max(subdomains.c.generation_at)).where(
+        (subdomains.c.platform_domain_id == bindparam("of")) & _EVER_CHANGED
+    )
+)
+
+
+def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
+    """Return when a name of this platform domain was last changed in the DNS."""
+    return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
+
+
+_DELEGATIONS = Prepared(
+    select(subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records).where(
+        (subdomains.c.platform_domain_id == bindparam("of"))
+        & subdomains.c.fqdn.in_(bindparam("names", expanding=True))
+        & (subdomains.c.nameserver_count > 0)
+        & subdomains.c.trashed_at.is_(None)
+        & subdomains.c.suspended_at.is_(None)
+        & NOT_PURGED
+        & _NOT_RELEASED
+    )
+)
+
+
+def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
+    """Return the delegations of those of these names that `is_delegated`."""
+    if not fqdns:
+        return {}
+    rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
+    return {row[0]: read_delegation(*row[1:]) for row in rows}
+
+
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     """Return those names that are registered, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
@@ -334,7 +377,7 @@ def insert_subdomain(
     row = {
         **delegation_columns(delegation),
         **delegation_counts(delegation),
-        "published_generation": 0,
+        **_publication(tx, platform_domain, values["generation"]),
         "attempts": 0,
         "created_at": tx.now,
         "updated_at": tx.now,
@@ -351,6 +394,17 @@ def insert_subdomain(
             return None
         raise
     return replace(added, id=subdomain_id)
+
+
+def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) -> dict[str, object]:
+    """Return the columns of a new row's publication: with its commit on the built-in name server, later on a primary."""
+    if platform_domain.primary or not generation:
+        return {"published_generation": 0}
+    return {
+        "published_generation": generation,
+        "published_at": tx.now,
+        "published_serial": served_serial(platform_domain.serial, zone_seconds(tx.now)),
+    }
 
 
 def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]) -> Subdomain:
@@ -372,15 +426,15 @@ def delegation_counts(delegation: Delegation) -> dict[str, int]:
 
 _CHANGE = update(subdomains).where(subdomains.c.id == bindparam("of"))
 _CHANGED = Prepared(_CHANGE)
-_NEXT_GENERATION = subdomains.c.generation + 1
-_CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(generation=_NEXT_GENERATION))
 
 
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     """Change columns of a subdomain, and its dates if they depend on one of these columns."""
-    # A generation that is given is the next one (`next_generation`), which the statement increments.
-    change = _CHANGED if values.pop("generation", None) is None else _CHANGED_NEXT_GENERATION
-    change.run(tx, of=subdomain_id, updated_at=tx.now, **values)
+    if "generation" in values:  # those of `NEXT_GENERATION`, which the prepared statement has
+        given = {name: value for name, value in values.items() if name not in NEXT_GENERATION}
+        _CHANGED_NEXT_GENERATION.run(tx, of=subdomain_id, updated_at=tx.now, **change_moment(tx.now), **given)
+    else:
+        _CHANGED.run(tx, of=subdomain_id, updated_at=tx.now, **values)
     if not DATED_BY.isdisjoint(values):
         redate(tx, [subdomain_id])
 
@@ -401,23 +455,40 @@ def redate(tx: Tx, subdomain_ids: Iterable[int]) -> None:
     )
 
 
-def next_generation(now: datetime) -> dict[str, Any]:
-    """Return the columns that make the publisher publish a change made now.
+_GENERATION = subdomains.c.generation + 1
+_ZONE = platform_domains.c.id == subdomains.c.platform_domain_id
+_IS_BUILT_IN = select(platform_domains.c.primary == "").where(_ZONE).scalar_subquery()
+_SERIAL = (
+    select(served_serial(platform_domains.c.serial, bindparam("zone_seconds", type_=BIG_ID)))
+    .where(_ZONE)
+    .scalar_subquery()
+)
+_AT = bindparam("changed_at", type_=Instant)
+NEXT_GENERATION: dict[str, Any] = {
+    "generation": _GENERATION,
+    "generation_at": _AT,
+    "published_generation": case((_IS_BUILT_IN, _GENERATION), else_=subdomains.c.published_generation),
+    "published_at": case((_IS_BUILT_IN, _AT), else_=subdomains.c.published_at),
+    "published_serial": case((_IS_BUILT_IN, _SERIAL), else_=subdomains.c.published_serial),
+    "provision_error": None,
+    "attempts": 0,
+    "next_attempt_at": None,
+}
+"""The columns of the next generation. On a primary the publisher publishes it; on the built-in name server its commit does.
 
-    The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
-    """
-    return {
-        "generation": _NEXT_GENERATION,
-        "generation_at": now,
-        "provision_error": None,
-        "attempts": 0,
-        "next_attempt_at": None,
-    }
+The database increments the generation: if two writers computed the same next one, one of their changes would count as published.
+"""
+_CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
 
 
-def followed_by_dns(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
+def change_moment(now: datetime) -> dict[str, object]:
+    """Return the parameters of `NEXT_GENERATION`, of a change made now."""
+    return {"changed_at": now, "zone_seconds": zone_seconds(now)}
+
+
+def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
     """Return the columns of the next generation if the name is, or may be, in the DNS; else none."""
-    return next_generation(now) if subdomain.generation > 0 else {}
+    return NEXT_GENERATION if subdomain.generation > 0 else {}
 
 
 _TRASHED = subdomains.c.trashed_at.is_not(None)
@@ -653,11 +724,10 @@ def list_published_owners_of_zone(
 _WRITTEN_AHEAD = Prepared(insert(published_owners))
 
 
-def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
     """Record in advance that these owner names, each with its subdomain's id, may be in the zone from now on."""
     rows = [
-        {"subdomain_id": subdomain_id, "owner": owner, "sent": False}
-        for subdomain_id, owner in sorted(owners)
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
     ]
     _WRITTEN_AHEAD.run_many(tx, rows)
 
@@ -678,21 +748,6 @@ def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
     _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
 
-_OWNERS_SENT = Prepared(
-    update(published_owners)
-    .where(
-        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
-        & (published_owners.c.sent == false())
-    )
-    .values(sent=True)
-)
-
-
-def mark_sent(tx: Tx, subdomain_ids: Collection[int]) -> None:
-    """Record that a change of the zone had all owner names of these subdomains."""
-    _OWNERS_SENT.run(tx, ids=list(subdomain_ids))
-
-
 def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
     """Delete the owner names of a subdomain that no change of the zone had. Records there are not ours."""
     tx.connection.execute(
@@ -708,6 +763,12 @@ _OWNER_GONE = Prepared(delete(published_owners).where(_THIS_OWNER))
 def delete_owners(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
     """Delete these owner names, each with its subdomain's id, which are no longer in the zone."""
     _OWNER_GONE.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
+def delete_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
+    """Delete all owner names of a zone, which is on the built-in name server from now on."""
+    of_zone = select(subdomains.c.id).where(subdomains.c.platform_domain_id == platform_domain_id)
+    tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))
 
 
 def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
@@ -821,9 +882,8 @@ def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> No
     """Change names, and have the sweep check their dates. Those that are or may be in the DNS get their next generation."""
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
-    tx.connection.execute(
-        update(subdomains).where(wanted & in_dns).values(**changed, **next_generation(tx.now))
-    )
+    next_ones = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
+    tx.connection.execute(next_ones, change_moment(tx.now))
     tx.connection.execute(update(subdomains).where(wanted & ~in_dns).values(**changed))
 
 
@@ -835,3 +895,94 @@ def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
         *list_events(tx, "subdomain", names, [f"subdomain.{each}" for each in _SUSPENSION_ACTIONS]),
     ]
     return sorted(found, key=lambda event: event.id)
+
+
+# Publication
+
+NAMED_MAX = 1000
+"""How many rows one statement names at most, by their ids or names."""
+
+
+def in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in their order, at most `NAMED_MAX` at a time: a whole zone is too many for one statement."""
+    for start in range(0, len(items), NAMED_MAX):
+        yield items[start : start + NAMED_MAX]
+
+
+_SETTLED = Prepared(
+    select(subdomains.c.id).where(
+        subdomains.c.id.in_(bindparam("ids", expanding=True))
+        & or_(
+            subdomains.c.generation == subdomains.c.published_generation,
+            subdomains.c.provision_error.is_not(None),
+        )
+    )
+)
+
+
+def list_settled(tx: Tx, subdomain_ids: Collection[int]) -> list[int]:
+    """Return those of these names whose last change is published or has failed."""
+    return [row[0] for row in _SETTLED.all(tx, ids=list(subdomain_ids))]
+
+
+def list_waiting_ids(tx: Tx, platform_domain_id: int) -> list[int]:
+    """Return all names of this platform domain that wait for publication, due or not."""
+    query = select(subdomains.c.id).where(
+        (subdomains.c.platform_domain_id == platform_domain_id) & UNPUBLISHED
+    )
+    return [row[0] for row in tx.connection.execute(query)]
+
+
+def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
+    """Have these names published again, as they are stored: on a primary by the publisher, on the built-in name server at once."""
+    for ids in in_pieces(sorted(subdomain_ids)):
+        tx.connection.execute(
+            update(subdomains)
+            .where(subdomains.c.id.in_(ids))
+            .values(NEXT_GENERATION | {"updated_at": tx.now}),
+            change_moment(tx.now),
+        )
+
+
+_SHORT = (
+    *(subdomains.c[name] for name in PlacedName.__slots__ if name != "delegation"),
+    subdomains.c.nameservers,
+    subdomains.c.glue,
+    subdomains.c.ds_records,
+)
+
+
+def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[PlacedName]:
+    """Yield the names of a platform domain that are not released, or may still have records in its zone on a primary."""
+    query = select(*_SHORT).where(_not_released_or_in_zone(platform_domain_id)).execution_options(**STREAMED)
+    for row in tx.connection.execute(query):
+        *own, nameservers, glue, ds_records = row
+        yield PlacedName(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+
+
+def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
+    """Return the same as a list of whole subdomains."""
+    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
+    return read_subdomains(Subdomain, tx.connection.execute(query))
+
+
+def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
+    owned = select(published_owners.c.subdomain_id)
+    return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
+        subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
+    )
+
+
+_OF_NAME = subdomains.c.fqdn == bindparam("name")
+WAITS = (
+    select(subdomains.c.id)
+    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
+    .where((_OF_NAME & subdomains.c.released_at.is_(None)) | (_OF_NAME & RELEASED))  # each half has its index
+)
+"""The rows of a name of a platform domain that wait for publication."""
+_WAITS = Prepared(WAITS.limit(1))
+
+
+def is_waiting(tx: Tx, platform_domain_id: int, fqdn: str) -> bool:
+    """True if a row of this name waits for publication."""
+    return _WAITS.one_or_none(tx, of=platform_domain_id, name=fqdn) is not None

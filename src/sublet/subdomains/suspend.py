@@ -36,7 +36,7 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
     refuse_gone(subdomain)
     if subdomain.suspended_at is not None:
         raise Conflict(f"{subdomain.fqdn} is suspended already. No action needed.")
-    followed = store.followed_by_dns(subdomain, tx.now)
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
     audit.record(
         tx,
@@ -62,7 +62,7 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     refuse_gone(subdomain)
     if subdomain.suspended_at is None:
         raise Conflict(f"{subdomain.fqdn} is not suspended. No action needed.")
-    followed = store.followed_by_dns(subdomain, tx.now)
+    followed = store.followed_by_dns(subdomain)
     store.update_subdomain(
         tx,
         subdomain.id,

@@ -10,9 +10,9 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account_or_trash
+from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import registry_warnings
-from sublet.subdomains.publishing import desired_records
 
 ABSENT_OWNERS_MAX = 30
 """At how many owners is looked for what was left over: each is four questions to each server."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from sublet.ids import ticket_number
+
 TICKET_TYPES = ("contact", "abuse", "support")
 TICKET_STATUSES = ("open", "answered", "closed")
 PRIORITIES = ("low", "normal", "high", "urgent")
@@ -53,6 +55,11 @@ class Ticket:
     last_message_at: datetime
     updated_at: datetime
     messages: tuple[Message, ...] = ()
+
+    @property
+    def ticket_number(self) -> str:
+        """The number that people use: `T-000123` for 123."""
+        return ticket_number(self.id)
 
     @property
     def archived(self) -> bool:

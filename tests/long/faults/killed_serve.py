@@ -21,16 +21,17 @@ from sublet.cli.main import main
 from sublet.db import Tx, sqlite
 from sublet.db.connect import Session
 from sublet.db.file_watch import FileWatch
-from sublet.dns.primary import PrimaryFault, connection, keyring, send_update
 from sublet.dns.types import Primary
 from sublet.http import subdomains as endpoints
-from sublet.platform_domains import zone_store
+from sublet.http.idempotency import write_once
+from sublet.mail import mailer, smtp
+from sublet.primaries import primary_zone, publisher
+from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
+from sublet.primaries.primary_zone import PrimaryZone, ReadBack
+from sublet.primaries.publishing import Batch, Result, record_publication
 from sublet.subdomains import store
-from sublet.subdomains.publishing import Batch, Result, record_publication
+from sublet.subdomains.sweep import clockwork
 from sublet.subdomains.sweep.sweep import sweep
-from sublet.worker import built_in_zone, clockwork, mailer, primary_zone, publisher, smtp
-from sublet.worker.primary_zone import PrimaryZone
-from sublet.worker.zones import ReadBack
 
 _passed = count(1)
 
@@ -61,6 +62,13 @@ def _dying_after(fn: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return run
+
+
+async def _commit_and_die(*args: Any, **kwargs: Any) -> Any:
+    """Run a request's verb, and die before the answer."""
+    done = await write_once(*args, **kwargs)
+    _die()
+    return done
 
 
 async def _send_and_die(primary: Primary, message: UpdateMessage, *, timeout_seconds: float) -> None:
@@ -98,13 +106,12 @@ def _replace(module: ModuleType | type, name: str, wrap: Callable[..., Any]) -> 
 def _arm(point: str) -> None:
     if point == "before_commit":  # registered, not committed
         _replace(endpoints, "register", _dying_after)
+    elif point == "not_answered":  # registered and committed, not answered
+        _replace(endpoints, "write_once", lambda _: _commit_and_die)
     elif point == "committed":  # registered and committed, nothing begun
         _replace(publisher, "begin_publication", _dying_before)
     elif point == "written_ahead":  # A is committed, the zone is unchanged
-        _replace(built_in_zone, "change_zone", _dying_before)
         _replace(primary_zone, "send_update", _dying_before)
-    elif point == "changing_zone":  # the built-in server's zone is changed, not committed
-        _replace(zone_store, "apply_changes", _dying_after)
     elif point == "sent":  # an update is sent to the primary, which may apply it or not
         _replace(primary_zone, "send_update", lambda _: _send_and_die)
     elif point == "applied":  # the primary has said that it applied the update, which is not read back

@@ -2,42 +2,37 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, ExitStack
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from sublet.db import Tx
-from sublet.dns.primary import PrimaryFault
 from sublet.dns.types import Primary
-from sublet.dns.update import fence_name
-from sublet.platform_domains import zone_store
+from sublet.primaries import publisher
+from sublet.primaries.primary_zone import PrimaryZone, ReadBack
+from sublet.primaries.publishing import Batch
+from sublet.primaries.update import fence_name
+from sublet.processes import leased
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.publishing import Batch
 from sublet.subdomains.store import published_owners, select_subdomains
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.worker import leased, publisher
-from sublet.worker.zones import ReadBack
 from support.dns_updates import skip_without
 from support.leases import find, run_out
-from support.name_servers import primary
+from support.name_servers import NameServerProcess, primary
 from support.registry import Registry, open_registry, prepare
-from support.serve_process import free_address
 from support.two_publishers import Worker, two_publishers, until, until_published
 
 pytestmark = pytest.mark.slow
 
-ZONES = tuple(f"zone{number}.test" for number in range(6))
+ZONES = tuple(f"zone{number}.test" for number in range(4))
 NAMES = 12
 NS = ("ns1.provider.example",)
 SHOP = "shop.example.test"
-
-
-def _no_primary(name: str) -> Primary:
-    raise PrimaryFault("settings", name, certain=True)
 
 
 @pytest.fixture
@@ -60,25 +55,31 @@ async def _work(registry: Registry, one: Worker, other: Worker) -> None:
     await until_published(registry.db)
 
 
-def test_the_zones_are_shared(shared: tuple[Registry, str]) -> None:
+def test_the_zones_are_shared(shared: tuple[Registry, str], tmp_path: Path) -> None:
+    skip_without("knot")
     registry, url = shared
-    for zone in ZONES:
-        registry.add_domain(zone)
+    for number, zone in enumerate(ZONES):
+        registry.add_domain(zone, primary=f"knot{number}")
     _register_all(registry, ZONES)
 
-    async def run() -> tuple[Worker, Worker]:
-        async with two_publishers(registry, url, _no_primary, batch_max=3) as (one, other):
+    async def run(primaries: dict[str, Primary]) -> tuple[Worker, Worker]:
+        async with two_publishers(registry, url, primaries, batch_max=3) as (one, other):
             await _work(registry, one, other)
             return one, other
 
-    workers = registry.run(run())
+    with ExitStack() as stack:
+        primaries = {}
+        for number, zone in enumerate(ZONES):
+            server = stack.enter_context(primary("knot", tmp_path / zone, zone))
+            primaries[f"knot{number}"] = server.as_primary(f"knot{number}")
+        workers = registry.run(run(primaries))
     names = [worker.publisher.outcomes["published"] for worker in workers]
     assert sum(names) == len(ZONES) * NAMES, "each name was published by one of them, once"
     if url.startswith(
         "postgresql:"
     ):  # of two writers SQLite may let one wait for long; it never has two workers
         assert min(names) > 0, names
-    assert all(worker.publisher.outcomes["failed"] == worker.begun_anew == 0 for worker in workers)
+    assert all(worker.publisher.outcomes["failed"] == worker.stale == 0 for worker in workers)
     assert registry.doctor() == []
 
 
@@ -95,7 +96,8 @@ def test_a_zone_on_a_primary_is_one_publishers_at_a_time(
         _register_all(registry, (zone,))
 
         async def run() -> tuple[Worker, Worker]:
-            async with two_publishers(registry, url, server.as_primary, batch_max=3) as (one, other):
+            primaries = {"main": server.as_primary("main")}
+            async with two_publishers(registry, url, primaries, batch_max=3) as (one, other):
                 await _work(registry, one, other)
                 for wave in range(5):
                     for number in range(NAMES):
@@ -110,7 +112,7 @@ def test_a_zone_on_a_primary_is_one_publishers_at_a_time(
         assert {(each.owner, each.type, each.rdata) for each in ours} == {
             (f"n{number}.{zone}", "NS", "ns4.other.example.") for number in range(NAMES)
         }
-    assert [worker.begun_anew for worker in workers] == [0, 0]
+    assert [worker.stale for worker in workers] == [0, 0]
     assert [worker.publisher.outcomes["failed"] for worker in workers] == [0, 0]
     assert registry.doctor() == []
 
@@ -134,66 +136,90 @@ def _without_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher, "take_lease", take)
 
 
-def test_what_a_killed_one_had_is_taken_over(shared: tuple[Registry, str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """A registry, its address, and the primary of example.test."""
+
+    registry: Registry
+    url: str
+    server: NameServerProcess
+
+    @property
+    def lease(self) -> str:
+        """The name of the zone's lease."""
+        return publish_lease(self.registry.domains["example.test"])
+
+    def two_publishers(self) -> AbstractAsyncContextManager[tuple[Worker, Worker]]:
+        return two_publishers(self.registry, self.url, {"main": self.server.as_primary("main")})
+
+    def pause_before_the_record(self, worker: Worker, go_on: asyncio.Event | None = None) -> asyncio.Event:
+        """Have a publisher pause after it has changed the zone, until `go_on`; return the event that it pauses."""
+        paused = asyncio.Event()
+        publisher = worker.publisher
+        zone = PrimaryZone(worker.db, publisher._find_primary)
+        publisher._zones[self.registry.domains["example.test"]] = zone
+        change = zone.change
+
+        async def changed(batch: Batch) -> ReadBack:
+            read_back = await change(batch)
+            paused.set()
+            await (go_on or asyncio.Event()).wait()
+            return read_back
+
+        zone.change = changed  # type: ignore[method-assign]
+        return paused
+
+
+@pytest.fixture
+def shop(shared: tuple[Registry, str], tmp_path: Path) -> Iterator[Shop]:
+    """A registry with `SHOP` to be published on a Knot."""
+    skip_without("knot")
     registry, url = shared
+    registry.move()
     registry.register(SHOP, "eve", nameservers=NS)
-    name = publish_lease(registry.domains["example.test"])
+    with primary("knot", tmp_path / "knot", "example.test") as server:
+        yield Shop(registry, url, server)
+
+
+def test_what_a_killed_one_had_is_taken_over(shop: Shop) -> None:
+    registry = shop.registry
 
     async def run() -> None:
-        async with two_publishers(registry, url, _no_primary) as (one, other):
-            stopped = _held_before_the_record(one)
+        async with shop.two_publishers() as (one, other):
+            paused = shop.pause_before_the_record(one)
             one.start()
-            await stopped.wait()
+            await paused.wait()
             await one.kill()
             other.start()
             # Nothing is done while the dead one's lease lasts.
             await other.publisher.publish_waiting()
-            assert (await registry.db.read(find, name)).holder == "a"
+            assert (await registry.db.read(find, shop.lease)).holder == "a"
             assert other.took == {}
-            await registry.db.write(run_out, name)
+            await registry.db.write(run_out, shop.lease)
             await until_published(registry.db)
             assert other.took == {"example.test": 1}
 
     registry.run(run())
-    lease = registry.read(find, name)
+    lease = registry.read(find, shop.lease)
     assert (lease.holder, lease.epoch) == ("b", 2)
-    assert _zone(registry) == {(SHOP, "NS", f"{NS[0]}.")}
+    at_shop = {(each.type, each.rdata) for each in shop.server.records() if each.owner == SHOP}
+    assert at_shop == {("NS", f"{NS[0]}.")}
     assert registry.doctor() == []
 
 
-def _zone(registry: Registry) -> set[tuple[str, str, str]]:
-    found = registry.read(zone_store.list_zone_records, registry.domains["example.test"])
-    return {(each.owner, each.type, each.rdata) for each in found}
-
-
-def _held_before_the_record(worker: Worker, go_on: asyncio.Event | None = None) -> asyncio.Event:
-    """Pause a publisher after it has changed the zone, until it may continue; yield the function that continues it."""
-    stopped = asyncio.Event()
-    change = worker.publisher.built_in.change
-
-    async def changed(batch: Batch) -> ReadBack:
-        read_back = await change(batch)
-        stopped.set()
-        await (go_on or asyncio.Event()).wait()
-        return read_back
-
-    worker.publisher.built_in.change = changed  # type: ignore[method-assign]
-    return stopped
-
-
-async def _late_failure(registry: Registry, url: str) -> None:
+async def _late_failure(shop: Shop) -> None:
     """One publisher pauses for longer than its lease, and another takes the zone; then the first can't read back."""
-    name = publish_lease(registry.domains["example.test"])
-    async with two_publishers(registry, url, _no_primary) as (one, other):
+    registry = shop.registry
+    async with shop.two_publishers() as (one, other):
         go_on = asyncio.Event()
-        stopped = _held_before_the_record(one, go_on)
-        one.publisher.built_in.addresses = [free_address()]
+        paused = shop.pause_before_the_record(one, go_on)
         one.start()
-        await stopped.wait()
-        await registry.db.write(run_out, name)
-        begun = _held_before_the_record(other)
+        await paused.wait()
+        await registry.db.write(run_out, shop.lease)
+        begun = shop.pause_before_the_record(other)
         other.start()
         await begun.wait()
+        shop.server.kill()
         # No other writer: one publisher has lost the zone, the other pauses.
         before = await registry.db.read(_published)
         go_on.set()
@@ -206,18 +232,12 @@ def _published(tx: Tx) -> list[object]:
     return [tuple(row) for query in queries for row in tx.connection.execute(query)]
 
 
-def test_who_has_lost_a_zone_records_nothing(shared: tuple[Registry, str]) -> None:
-    registry, url = shared
-    registry.register(SHOP, "eve", nameservers=NS)
-    registry.run(_late_failure(registry, url))
+def test_who_has_lost_a_zone_records_nothing(shop: Shop) -> None:
+    shop.registry.run(_late_failure(shop))
 
 
-def test_without_the_epoch_the_late_one_writes(
-    shared: tuple[Registry, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_epoch_the_late_one_writes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: no epoch is compared inside any transaction."""
-    registry, url = shared
-    registry.register(SHOP, "eve", nameservers=NS)
     _without_leases(monkeypatch)
     with pytest.raises(AssertionError):
-        registry.run(_late_failure(registry, url))
+        shop.registry.run(_late_failure(shop))

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sublet.platform_domains.find import find_platform_domain
+from sublet.primaries.store import count_waiting
 from sublet.processes.leases import publish_lease
 from sublet.processes.model import Lease
-from sublet.subdomains.publish_store import count_waiting
 from support.dns_updates import skip_without
 from support.leases import find
 from support.name_servers import primary

@@ -18,7 +18,7 @@ from typing import Any
 from long.hosts.clients import GRANTED, Account, Client, HostsLoad, Traffic
 from long.hosts.installation import Installation, Part, installation
 from long.scenario import POSTGRESQL, SOAK, Outcome, Scenario, Trial
-from sublet.subdomains.publish_store import count_waiting
+from sublet.primaries.store import count_waiting
 from support import http_clients
 from support.processes import children_of
 from support.serve_process import wait_until

@@ -11,12 +11,12 @@ from long.machine.world import FREE_QUOTA, Name
 from sublet.db import Tx
 from sublet.doctor import checks
 from sublet.doctor.names import stream_all
-from sublet.subdomains.lifecycle import derive_status, renewal_available
+from sublet.subdomains.lifecycle import derive_status, desired_records, renewal_available
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import find_subdomain, terms
 
-_UNSENT = {"no_mail_waits"}
-"""No mailer runs here."""
+_UNSENT = {"no_mail_waits", "zone_is_watched"}
+"""No mailer runs here, and no zone keeper."""
 _UNTOLD = (
     "subdomain.open_renewal",
     "subdomain.remind",
@@ -110,12 +110,25 @@ def _check_names(tx: Tx, real: Real, model: Registry) -> None:
         _check_name(real, model, name, row)
 
 
+def _check_zones(tx: Tx, real: Real) -> None:
+    """Compare what the primaries have with what the names want."""
+    wanted = {
+        domain: {each for each in zone if each.owner.startswith("host.")}
+        for domain, zone in real.zones.items()
+    }
+    for subdomain in stream_all(tx):
+        wanted[subdomain.domain].update(desired_records(subdomain, 3600))
+    assert real.zones == wanted
+
+
 def _check_all(tx: Tx, real: Real, model: Registry, *, at_rest: bool) -> None:
     violations = [*checks.check_all(tx, free_quota=FREE_QUOTA), *checks.check_running(tx)]
     ignored = _UNSENT if at_rest else _UNSENT | {"sweep_is_in_time"}
     told = {(each.invariant, each.object_id) for each in violations if each.invariant not in ignored}
     assert told == model.expected_violations(), (told, model.expected_violations())
     _check_names(tx, real, model)
+    if at_rest:
+        _check_zones(tx, real)
     columns = (
         terms.c.subdomain_id,
         terms.c.action,

@@ -1,17 +1,19 @@
-"""Publishing as the worker does it, step by step, in the real registry and in the model: without a network to read back from."""
+"""Publishing as the worker does it, step by step, in the real registry and in the model; the primary is a fence and a set of records."""
 
 from dataclasses import dataclass
 from functools import partial
 
 from long.machine.real import Real
 from long.machine.time_model import Registry
-from sublet.subdomains.change_zone import change_zone
-from sublet.subdomains.publishing import (
+from sublet.platform_domains.zone_state_store import find_zone_state
+from sublet.primaries.plan import plan_changes
+from sublet.primaries.publishing import (
     BACK_OFF_MAX_SECONDS,
     Batch,
     Result,
     begin_publication,
     record_publication,
+    settle_fence,
 )
 from sublet.subdomains.store import find_subdomain
 
@@ -25,12 +27,32 @@ class Held:
 
 
 def begin(real: Real, model: Registry, domain: str) -> Held | None:
-    """Write ahead what waits under a platform domain."""
-    batch = real.write(lambda tx: begin_publication(tx, real.ids[domain]))
+    """Read the fence, and write ahead what waits under a platform domain."""
+    domain_id = real.ids[domain]
+    known = real.read(lambda tx: find_zone_state(tx, domain_id)).fence
+    if known != real.fences[domain]:
+        assert real.write(lambda tx: settle_fence(tx, domain_id, known, real.fences[domain])) == "applied"
+    batch = real.write(lambda tx: begin_publication(tx, domain_id))
     items = {each.id: (each.generation, each.attempts) for each in model.due_for_publishing(domain)}
     found = {item.subdomain_id: (item.generation, item.attempts) for item in batch.items} if batch else {}
     assert found == items, (domain, found, items)
     return Held(batch, items) if batch is not None else None
+
+
+def apply(real: Real, batch: Batch) -> bool:
+    """Change the zone as a primary does: not at all where its fence is another than the batch expects."""
+    if real.fences[batch.zone] != batch.fence:
+        return False
+    changes = plan_changes(
+        batch.zone,
+        (owner for item in batch.items for owner in item.owners),
+        (record for item in batch.items for record in item.desired),
+    )
+    zone = real.zones[batch.zone]
+    zone.difference_update({each for each in zone if each.owner in changes.delete_owners})
+    zone.update(changes.adds)
+    real.fences[batch.zone] = batch.next_fence
+    return True
 
 
 def finish(real: Real, model: Registry, held: Held | None, fate: str) -> None:
@@ -38,20 +60,14 @@ def finish(real: Real, model: Registry, held: Held | None, fate: str) -> None:
 
     "not_sent": it dies before it changes the zone.
     """
-    if held is None or fate == "not_sent":
-        return
-    changed = real.write(lambda tx: change_zone(tx, held.batch))
-    stale = {number for number, (generation, _) in held.items.items() if model.is_stale(number, generation)}
-    assert (changed.stale_ids, changed.refused_ids) == (stale, set()), (changed, stale)
-    if fate == "not_recorded":
+    if held is None or fate == "not_sent" or not apply(real, held.batch) or fate == "not_recorded":
         return
     good = fate == "published"
     results = {
-        item.subdomain_id: Result(item, serial=changed.serial) if good else Result(item, error="not so")
+        item.subdomain_id: Result(item, serial=7) if good else Result(item, error="not so")
         for item in held.batch.items
-        if item.subdomain_id not in stale
     }
-    real.write(lambda tx: record_publication(tx, results))
+    real.write(lambda tx: record_publication(tx, results, held.batch))
     for number in results:
         name = model.names[number - 1]
         generation, attempts = held.items[number]

@@ -53,7 +53,10 @@ class Got:
 
 
 class Real:
-    """An open database with its clock. `ids` has the platform domains' and users' ids by their names."""
+    """An open database with its clock. `ids` has the platform domains' and users' ids by their names.
+
+    `zones` and `fences` are what the primary of each platform domain has.
+    """
 
     def __init__(self) -> None:
         template, self.ids, self.audit_before = _prepared()
@@ -61,6 +64,11 @@ class Real:
         shutil.copy(template, self.path)
         self.now = START
         self.attempts = 0
+        places = Registry(START).places
+        self.zones = {
+            domain: {_foreign(domain, label) for label in place.foreign} for domain, place in places.items()
+        }
+        self.fences: dict[str, str | None] = dict.fromkeys(places)
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self.db = self._open()
@@ -122,6 +130,10 @@ class Real:
             return Got(crashed=True)
 
 
+def _foreign(domain: str, label: str) -> Record:
+    return Record(f"host.{label}.{domain}", "A", 3600, "8.8.8.8")
+
+
 @cache
 def _kept_engine(url: str, **options: Any) -> Engine:
     return _make_engine(url, **options)
@@ -146,7 +158,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
             if person.balance:
                 grant_credits(tx, OPERATOR, email, person.balance, "at first")
         for domain, place in model.places.items():
-            settings = place.settings
+            settings = {**place.settings, "primary": "main"}
             added = add_platform_domain(tx, OPERATOR, domain, settings, names_held=list_names_held)
             ids[domain] = added.platform_domain.id
             for mode, offer in place.offers.items():
@@ -175,8 +187,7 @@ def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
             for organization in place.granted:
                 grant_platform_domain(tx, OPERATOR, domain, organization)
             for label in place.foreign:
-                record = Record(f"host.{label}.{domain}", "A", 3600, "8.8.8.8")
-                zone_store.insert_records(tx, ids[domain], [record])
+                zone_store.insert_records(tx, ids[domain], [_foreign(domain, label)])
         for code, coupon in model.coupons.items():
             CALLS["add_coupon"](tx, OPERATOR, ids, {"code": code, "coupon": coupon})
 

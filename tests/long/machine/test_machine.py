@@ -11,7 +11,8 @@ from long.machine.coverage import missed
 from long.machine.machine import STEPS
 from long.machine.run import RUNS
 from long.machine.soak import Ran, run
-from sublet.subdomains import change_zone, charge, lifecycle, register, renew, store
+from sublet.platform_domains import zone_state_store
+from sublet.subdomains import charge, lifecycle, register, renew, store
 from sublet.subdomains.sweep import sweep
 from support.repetitions import share
 
@@ -42,11 +43,11 @@ def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_the_dns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "followed_by_dns", lambda _subdomain, _now: {})
+    monkeypatch.setattr(store, "followed_by_dns", lambda _subdomain: {})
 
 
-def _no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_zone, "_stale_ids", lambda *_: frozenset())
+def _forget_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zone_state_store, "insert_zone_update", lambda *_: None)
 
 
 def _charge_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +67,7 @@ def _keep_what_dangles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "handle_dependents", lambda *_: None)
 
 
-TWINS = (_keep_what_dangles, _no_rest, _forget_the_dns, _no_fence, _charge_twice, _late_start)
+TWINS = (_keep_what_dangles, _no_rest, _forget_the_dns, _forget_updates, _charge_twice, _late_start)
 
 
 @pytest.mark.parametrize("break_it", TWINS, ids=lambda each: each.__name__.strip("_"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
-from sublet.subdomains.publish_store import count_waiting
+from sublet.primaries.store import count_waiting
 from support.crash_checks import WITH_GLUE, Change
 from support.name_servers import KINDS
 from support.serve_process import ServeProcess, wait_until

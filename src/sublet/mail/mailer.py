@@ -1,0 +1,138 @@
+"""The mailer: sends the outbox through a transport, at least once.
+
+It claims a mail in one transaction, sends it outside any, and records the outcome in another. If the process dies before the record, the
+mail is sent again when the claim expires, with the same Message-ID: a second copy is possible, a lost mail is not.
+"""
+
+import asyncio
+import time
+from collections import Counter
+
+import structlog
+
+from sublet.db import Database, Tx
+from sublet.errors import Unavailable
+from sublet.mail import store
+from sublet.mail.model import Failure, Mail, Outbox
+from sublet.mail.outbox import claim, record_delivery
+from sublet.mail.transport import NotSent, ServerAway, Transport
+from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
+
+POLL_SECONDS = 1.0
+AWAY_PAUSE_MIN_SECONDS = 1.0
+AWAY_PAUSE_MAX_SECONDS = 60.0
+CONNECTION_MAILS_MAX = 100
+"""The most mails over one connection."""
+COUNT_SECONDS = 5.0
+"""The maximum age of the numbers in the metrics."""
+FINISH_SECONDS = 10.0
+"""How long a mail may still take to be sent when the process stops."""
+log = structlog.get_logger()
+
+
+class Mailer:
+    """Sends the mails of the outbox.
+
+    For the metrics: `outcomes` counts attempts by outcome ("sent", "logged", "failed", "given_up"); `outbox` is the last count of waiting
+    mails, and `oldest_seconds` the age of the oldest of them then.
+    """
+
+    def __init__(self, db: Database, transport: Transport) -> None:
+        self._db = db
+        self._transport = transport
+        self._counted = 0.0
+        self._away_until = 0.0
+        self._away_pause = AWAY_PAUSE_MIN_SECONDS
+        self.outcomes: Counter[str] = Counter()
+        self.outbox = Outbox(0, None)
+        self.oldest_seconds = 0.0
+
+    async def run(self) -> None:
+        """Send mails until cancelled."""
+
+        async def step() -> float:
+            await self._count()
+            # Polls instead of waking at each commit: few commits add mail, and no mail is that urgent.
+            return 0.0 if await self.send_due() else POLL_SECONDS
+
+        await repeat(step, "mailer_fault")
+
+    async def send_due(self) -> bool:
+        """Send the mails that are due, one after the other; return True if any was tried.
+
+        While the server is away, only one mail is tried after each pause, so that the others keep their short back-off.
+        """
+        tried = 0
+        try:
+            while tried < CONNECTION_MAILS_MAX and time.monotonic() >= self._away_until:
+                if not await self._db.read(store.is_any_due) or not await self._finish_one():
+                    break
+                tried += 1
+        finally:
+            await self._transport.close()
+        return tried > 0
+
+    async def _finish_one(self) -> bool:
+        """Claim, send and record one mail, and finish it within a limit even if cancelled; return True if there was one."""
+        sending = asyncio.create_task(self._send_one())
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait({sending}, timeout=FINISH_SECONDS)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            raise
+
+    async def _send_one(self) -> bool:
+        mail = await self._db.write(claim)
+        if mail is None:  # another worker claimed it
+            return False
+        failure = await self._send(mail)
+        outcome = await self._record(mail, failure)
+        self.outcomes[outcome] += 1
+        if failure is not None:
+            # Without the sentence: servers repeat addresses in their replies.
+            log.warning(
+                "mail_failed",
+                mail_id=mail.id,
+                reference=mail.reference,
+                attempts=mail.attempts,
+                given_up=outcome == "given_up",
+            )
+        return True
+
+    async def _send(self, mail: Mail) -> Failure | None:
+        try:
+            await self._transport.send(mail)
+        except ServerAway as error:
+            log.warning("mail_server_away", error=error.failure.sentence)
+            self._away_until = time.monotonic() + self._away_pause
+            self._away_pause = min(2 * self._away_pause, AWAY_PAUSE_MAX_SECONDS)
+            return error.failure
+        except NotSent as error:
+            self._away_pause = AWAY_PAUSE_MIN_SECONDS
+            return error.failure
+        except Exception:
+            log.exception("mail_fault", mail_id=mail.id, reference=mail.reference)
+            return Failure("An error in the service. See the log.")
+        self._away_pause = AWAY_PAUSE_MIN_SECONDS
+        return None
+
+    async def _record(self, mail: Mail, failure: Failure | None) -> str:
+        while True:  # an outcome that is not recorded sends the mail again
+            try:
+                return await self._db.write(record_delivery, mail, failure, delivers=self._transport.delivers)
+            except Unavailable:
+                await asyncio.sleep(FAULT_PAUSE_SECONDS)
+
+    async def _count(self) -> None:
+        if time.monotonic() - self._counted < COUNT_SECONDS and self._counted:
+            return
+
+        def ask(tx: Tx) -> tuple[Outbox, float]:
+            outbox = store.count_waiting(tx)
+            since = (tx.now - outbox.oldest_at).total_seconds() if outbox.oldest_at is not None else 0.0
+            return outbox, max(0.0, since)
+
+        self.outbox, self.oldest_seconds = await self._db.read(ask)
+        self._counted = time.monotonic()

@@ -1,0 +1,221 @@
+"""Send mail through an SMTP server (RFC 5321), with the standard library's client on a thread.
+
+Each network operation has a time limit, and so has a whole mail. TLS certificates are verified against the system's authorities, or
+those in SSL_CERT_FILE.
+"""
+
+import asyncio
+import contextlib
+import smtplib
+import socket
+import ssl
+from dataclasses import dataclass
+from email.policy import SMTP, SMTPUTF8
+from pathlib import Path
+
+import structlog
+
+from sublet.config import Settings, SettingsError, parse_mail_from
+from sublet.mail.compose import compose, envelope_address, one_line
+from sublet.mail.model import Mail
+from sublet.mail.transport import NotSent, ServerAway
+from sublet.secret import Secret
+
+TIMEOUT_SECONDS = 20.0
+"""For each network operation."""
+CONNECTING_MAX_SECONDS = 60.0
+"""For connecting: all addresses of the server, TLS and authentication together."""
+SENDING_MAX_SECONDS = 90.0
+"""For a whole mail over an open connection. Together with CONNECTING_MAX_SECONDS it is well below the lease of a claim."""
+REPLY_CHARACTERS_MAX = 300
+
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class SmtpServer:
+    """The server and how to use it. `security` is starttls, tls or none. Without `username` there is no authentication."""
+
+    host: str
+    port: int
+    security: str
+    username: str
+    password_file: str
+    sender_name: str
+    sender: str
+
+
+def smtp_server(settings: Settings) -> SmtpServer:
+    """Return the server that the settings name.
+
+    Raises:
+        SettingsError: the password file can't be read.
+    """
+    name, address = parse_mail_from(settings.mail_from)
+    server = SmtpServer(
+        host=settings.smtp_host,
+        port=settings.smtp_port,
+        security=settings.smtp_security,
+        username=settings.smtp_username,
+        password_file=settings.smtp_password_file,
+        sender_name=name,
+        sender=address,
+    )
+    if server.username:
+        try:
+            _password(server)
+        except OSError as error:
+            raise SettingsError(f"smtp_password_file: can't be read: {error.strerror or error}") from error
+    return server
+
+
+class SmtpTransport:
+    """Sends mails over one connection, until `close`. The next mail opens a new one."""
+
+    delivers = True
+
+    def __init__(self, server: SmtpServer) -> None:
+        self._server = server
+        self._client: smtplib.SMTP | None = None
+        self._connecting: asyncio.Task[smtplib.SMTP] | None = None
+        self._sending = False
+
+    async def send(self, mail: Mail) -> None:
+        """Send a mail. Returns when the server has accepted it.
+
+        Raises:
+            ServerAway: no connection could be made, encrypted and authenticated as the settings say.
+            NotSent: the server refused the mail (permanent: with 5xx, for the recipient or the text), or stopped answering.
+        """
+        if self._client is None or self._client.sock is None:
+            self._client = await self._connected()
+        self._sending = True
+        try:
+            async with asyncio.timeout(SENDING_MAX_SECONDS):
+                await asyncio.to_thread(_send, self._client, mail, self._server)
+        except TimeoutError:
+            await self.close()
+            raise NotSent("The mail server took too long.") from None
+        except NotSent:
+            self._sending = False
+            raise
+        self._sending = False
+        log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
+
+    async def _connected(self) -> smtplib.SMTP:
+        # A name may have many addresses, each with its own timeout. A thread can't be stopped, so the next attempt waits for it.
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server))
+        connecting = self._connecting
+        try:
+            async with asyncio.timeout(CONNECTING_MAX_SECONDS):
+                return await asyncio.shield(connecting)
+        except TimeoutError:
+            where = f"{self._server.host}:{self._server.port}"
+            raise ServerAway(f"The mail server {where} can't be used: it took too long.") from None
+        finally:
+            if connecting.done():
+                self._connecting = None
+
+    async def close(self) -> None:
+        """Quit the session. In the middle of a mail, or if cancelled, close the connection at once."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        if self._sending:
+            self._sending = False
+            _hang_up(client)
+            return
+        # Shielded: if it were cancelled before its thread starts, QUIT would never be sent and the connection would stay open.
+        leaving = asyncio.create_task(asyncio.to_thread(_quit, client))
+        try:
+            await asyncio.shield(leaving)
+        except asyncio.CancelledError:
+            _hang_up(client)
+            await leaving
+            raise
+
+
+def _password(server: SmtpServer) -> Secret:
+    return Secret(Path(server.password_file).read_text(encoding="utf-8").strip("\r\n"))
+
+
+def _connect(server: SmtpServer) -> smtplib.SMTP:
+    client: smtplib.SMTP | None = None
+    try:
+        context = ssl.create_default_context()
+        if server.security == "tls":
+            client = smtplib.SMTP_SSL(server.host, server.port, timeout=TIMEOUT_SECONDS, context=context)
+        else:
+            client = smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_SECONDS)
+        client.ehlo_or_helo_if_needed()
+        if server.security == "starttls":
+            client.starttls(context=context)
+            client.ehlo_or_helo_if_needed()
+        if server.username:
+            client.login(server.username, _password(server).reveal())
+    except (OSError, smtplib.SMTPException, ValueError) as error:
+        if client is not None:
+            client.close()
+        raise ServerAway(
+            f"The mail server {server.host}:{server.port} can't be used: {_describe(error)}"
+        ) from error
+    return client
+
+
+def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
+    try:
+        message = compose(mail, server.sender_name, server.sender)
+        recipient = envelope_address(mail.recipient)
+    except ValueError:
+        raise NotSent("No mail can be sent to this address.", permanent=True) from None
+    policy, options = SMTP.clone(cte_type="7bit"), []
+    if not recipient.isascii():
+        if not client.has_extn("smtputf8"):
+            raise NotSent("The mail server takes only ASCII addresses (no SMTPUTF8).", permanent=True)
+        policy, options = SMTPUTF8.clone(cte_type="7bit"), ["SMTPUTF8", "BODY=8BITMIME"]
+    try:
+        client.sendmail(server.sender, [recipient], message.as_bytes(policy=policy), options)
+    except smtplib.SMTPRecipientsRefused as error:
+        code, reply = error.recipients[recipient]
+        raise NotSent(
+            f"The mail server refused the recipient: {_reply(code, reply)}", permanent=code >= 500
+        ) from error
+    except smtplib.SMTPDataError as error:
+        raise NotSent(
+            f"The mail server refused the mail: {_describe(error)}", permanent=error.smtp_code >= 500
+        ) from error
+    except smtplib.SMTPSenderRefused as error:  # a wrong setting, not an error in the mail
+        raise NotSent(f"The mail server refused the sender: {_describe(error)}") from error
+    except (OSError, smtplib.SMTPException) as error:
+        client.close()
+        raise NotSent(f"The connection to the mail server was lost: {_describe(error)}") from error
+
+
+def _quit(client: smtplib.SMTP) -> None:
+    try:
+        client.quit()
+    except (OSError, smtplib.SMTPException):
+        client.close()
+
+
+def _hang_up(client: smtplib.SMTP) -> None:
+    # Only shut down: the thread that waits on the socket closes it.
+    sock = client.sock
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, smtplib.SMTPResponseException):
+        return _reply(error.smtp_code, error.smtp_error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is invalid: {error.verify_message}"
+    return one_line(str(error))[:REPLY_CHARACTERS_MAX] or type(error).__name__
+
+
+def _reply(code: int, reply: bytes | str) -> str:
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+    return f"{code} {one_line(text)}"[:REPLY_CHARACTERS_MAX]

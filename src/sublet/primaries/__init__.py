@@ -1,0 +1,1 @@
+"""Zones on primaries (Knot, BIND, PowerDNS): publishing, checking, repairing and watching them."""

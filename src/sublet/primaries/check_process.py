@@ -1,0 +1,142 @@
+"""Transfer a zone from its primary and compare it with the registry. Nothing is changed.
+
+As a program (`python -m sublet.primaries.check_process`) this reads a `Task` from stdin and writes a `Report` to stdout. The worker runs
+it as a child process, because a large zone takes a minute of processor time.
+"""
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from sublet.db import Database, Tx, open_database, utc_now
+from sublet.dns.names import ancestors
+from sublet.dns.types import Primary, Record
+from sublet.errors import Conflict
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.primaries.check_zone import Repairs, ZoneCheck, check_zone
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.transfer import ZoneTransfer, transfer_zone
+from sublet.secret import hide_from_parent
+
+TRANSFER_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The zone to check: its platform domain in a database, its primary, and the start of the check by the worker's clock."""
+
+    database_url: str
+    platform_domain_id: int
+    primary: Primary
+    began_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a check, for the repair.
+
+    `serial` is the zone's. `rebuilt_at` is that of `ZoneState` when the check began. `foreign_new` are foreign records that aren't
+    stored yet, and `foreign_gone` stored ones that have left the zone.
+    """
+
+    serial: int
+    rebuilt_at: datetime | None
+    repairs: Repairs
+    foreign_new: tuple[Record, ...]
+    foreign_gone: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the check failed: a cause of `primaries.primary.CAUSES`, and details for the operator."""
+
+    cause: str
+    detail: str
+
+
+async def check_on_primary(
+    db: Database,
+    platform_domain_id: int,
+    primary: Primary,
+    *,
+    began_at: datetime | None = None,
+) -> tuple[ZoneCheck, Outcome]:
+    """Transfer a zone and compare it with the registry.
+
+    Raises, in this order:
+        Conflict: the zone has moved to another server.
+        PrimaryFault: as `transfer_zone`.
+    """
+    now, state = await db.read(lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)))
+    domain = await db.read(_domain_on, platform_domain_id, primary.name)
+    transfer = await transfer_zone(primary, domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
+    check, new, gone = await db.read(
+        _compare, platform_domain_id, transfer, began_at or now, rebuilt=state.rebuilt_at is not None
+    )
+    return check, Outcome(transfer.serial, state.rebuilt_at, check.repairs, new, gone)
+
+
+def _domain_on(tx: Tx, platform_domain_id: int, primary: str) -> str:
+    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    if platform_domain is None or platform_domain.primary != primary:
+        raise Conflict("The zone has moved to another server. Check it again.")
+    return platform_domain.domain
+
+
+def _compare(
+    tx: Tx, platform_domain_id: int, transfer: ZoneTransfer, began_at: datetime, *, rebuilt: bool
+) -> tuple[ZoneCheck, tuple[Record, ...], tuple[Record, ...]]:
+    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    assert platform_domain is not None  # noqa: S101 - it was there a moment ago, and none is ever deleted
+    check = check_zone(
+        tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
+    )
+    foreign = set(check.differences.foreign)
+    apex = platform_domain.domain  # its stored records are the DNSKEYs, which `replace_apex_keys` stores
+    stored = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
+    waiting = set(check.waiting)
+    # The check skips waiting names, so it doesn't know whether records at or below them are gone.
+    gone = {
+        record for record in stored - foreign if waiting.isdisjoint((record.owner, *ancestors(record.owner)))
+    }
+    return check, tuple(sorted(foreign - stored)), tuple(sorted(gone))
+
+
+async def _run(task: Task) -> Outcome | Failure:
+    # This process only reads, so it doesn't need the check for lost writes that the service makes when it starts.
+    db = open_database(task.database_url, may_lose_writes=True)
+    try:
+        _, outcome = await check_on_primary(db, task.platform_domain_id, task.primary, began_at=task.began_at)
+    except PrimaryFault as fault:
+        return Failure(fault.cause, str(fault))
+    finally:
+        await db.close()
+    return outcome
+
+
+def main() -> None:
+    """Check the zone of the `Task` on stdin, and write the `Report` to stdout."""
+    with suppress(OSError):  # a system call filter may forbid it
+        os.nice(10)  # the API needs the processor more
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task, dec_hook=hide_from_parent)
+    found = asyncio.run(_run(task))
+    kind = "failure" if isinstance(found, Failure) else "outcome"
+    sys.stdout.buffer.write(msgspec.json.encode({kind: found}))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The program's output: an outcome or a failure."""
+
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Compare a zone on a primary with the registry (`sublet zone check`, and the worker)."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sublet.db import Tx
+from sublet.dns.types import DELEGATION_TYPES, Record
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.primaries import store as publish_store
+from sublet.primaries.compare_zone import ZoneDifferences, compare_zone
+from sublet.primaries.plan import is_publishable
+from sublet.primaries.update import fence_name
+from sublet.subdomains import store
+from sublet.subdomains.lifecycle import desired_records
+from sublet.subdomains.naming import name_above
+
+CLOCK_MARGIN = timedelta(seconds=5)
+"""How far the clocks of a publishing and a checking process may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """An owner with records of ours that should not be there, and the name and row whose publication removes them."""
+
+    owner: str
+    fqdn: str
+    subdomain_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """The results of a check that a repair needs. `names` is the number of our names in the zone.
+
+    `wrong_ids` are the rows of the missing and different names. `leftovers` are the owners of orphaned records, and `reclaimed` the
+    owners at or below waiting names of a rebuilt zone. `apex_keys` are the DNSKEY records at the apex; a signed zone has some.
+    `is_settled` is True if nothing was published during the check, so that another check at this serial would find the same.
+    """
+
+    names: int
+    missing: int
+    different: int
+    foreign_records: int
+    wrong_ids: tuple[int, ...]
+    leftovers: tuple[Leftover, ...]
+    reclaimed: tuple[Leftover, ...]
+    apex_keys: tuple[Record, ...]
+    is_settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneCheck:
+    """The result of a check; `waiting` are the names that wait for publication, which the check skipped."""
+
+    zone: str
+    differences: ZoneDifferences
+    waiting: tuple[str, ...]
+    repairs: Repairs
+
+
+def check_zone(
+    tx: Tx,
+    platform_domain: PlatformDomain,
+    live: Iterable[Record],
+    *,
+    transfer_began_at: datetime,
+    rebuilt: bool,
+) -> ZoneCheck:
+    """Compare a transferred zone with what the registry has published in it; nothing is changed.
+
+    `live` was transferred before this transaction began. The check skips names that were published since `transfer_began_at` (by the
+    registry's clock) or wait for publication, and everything below them. But records at a waiting name are foreign if no owner was
+    written ahead for it.
+
+    Our records are those at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
+    file. Then all records at or below names that were ever published are ours too; otherwise the delegation of a former holder would
+    work again. Records that an earlier check stored as foreign are not ours.
+    """
+    zone = platform_domain.domain
+    owners = store.list_published_owners_of_zone(tx, platform_domain.id)
+    desired: dict[str, tuple[Record, ...]] = {}
+    ids: dict[str, int] = {}
+    waiting: set[str] = set()
+    just_published: set[str] = set()
+    judged_before = transfer_began_at - CLOCK_MARGIN
+    names = 0
+    for subdomain in store.stream_published(tx, platform_domain.id):
+        names += 1
+        if subdomain.generation != subdomain.published_generation:
+            waiting.add(subdomain.fqdn)
+        elif subdomain.published_at and subdomain.published_at >= judged_before:
+            just_published.add(subdomain.fqdn)
+        elif records := desired_records(subdomain, platform_domain.delegation_ttl_seconds):
+            desired[subdomain.fqdn] = records
+            ids[subdomain.fqdn] = subdomain.id
+    former: dict[str, int] = {}
+    apex_keys: set[Record] = set()
+    live = _collect_apex_keys(live, zone, apex_keys)
+    if rebuilt:
+        live = list(live)
+        sent = store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
+        former = _former_owners(tx, platform_domain, live, sent)
+    # Each owner is written ahead before it is sent. So without one, a waiting name has no records of ours, and any there are foreign.
+    skipped = just_published | waiting.intersection(name_above(each, zone) for each in {**former, **owners})
+    differences = compare_zone(
+        live, desired, {**former, **owners}.keys(), ignored={fence_name(zone)}, skipped=skipped
+    )
+    wrong = {*differences.missing, *(each.name for each in differences.different)}
+    repairs = Repairs(
+        names=names,
+        missing=len(differences.missing),
+        different=len(differences.different),
+        foreign_records=len(differences.foreign),
+        wrong_ids=tuple(sorted(ids[name] for name in wrong)),
+        leftovers=_leftovers(zone, {each.owner for each in differences.orphaned}, {**former, **owners}),
+        reclaimed=_leftovers(zone, (each for each in former if name_above(each, zone) in skipped), former),
+        apex_keys=tuple(sorted(apex_keys)),
+        is_settled=not just_published,
+    )
+    return ZoneCheck(zone, differences, tuple(sorted(waiting)), repairs)
+
+
+def _collect_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]) -> Iterator[Record]:
+    """Yield all records, and add the DNSKEYs at the apex to `apex_keys`, so that a large zone is read once."""
+    for record in live:
+        if record.type == "DNSKEY" and record.owner == zone:
+            apex_keys.add(record)
+        yield record
+
+
+def _former_owners(
+    tx: Tx, platform_domain: PlatformDomain, live: Iterable[Record], known: Collection[str]
+) -> dict[str, int]:
+    """Return the live owners at or below names that were ever published, without those in `known`, each with its name's newest row.
+
+    Owners that an earlier check stored as foreign are left out: a name whose publication was given up also counts as published.
+    """
+    zone = platform_domain.domain
+    foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}
+    found = {
+        record.owner
+        for record in live
+        if record.type in DELEGATION_TYPES
+        and record.owner not in known
+        and record.owner not in foreign
+        and is_publishable(
+            record.owner, zone
+        )  # otherwise it was never ours, and an update could not remove it
+    }
+    newest = publish_store.find_ever_published(
+        tx, platform_domain.id, {name_above(owner, zone) for owner in found}
+    )
+    return {owner: newest[name] for owner in found if (name := name_above(owner, zone)) in newest}
+
+
+def _leftovers(zone: str, owners: Iterable[str], rows: dict[str, int]) -> tuple[Leftover, ...]:
+    return tuple(Leftover(owner, name_above(owner, zone), rows[owner]) for owner in sorted(owners))

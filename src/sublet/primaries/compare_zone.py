@@ -1,0 +1,100 @@
+"""The differences between a zone and the records that the registry wants in it (rules; no SQL, no network)."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from sublet.dns.names import ancestors
+from sublet.dns.types import DELEGATION_TYPES, Record
+from sublet.dns.verify import matches
+
+_SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentName:
+    """A name whose records differ from the desired ones; `live` are the records at the owners of `desired`. Both are sorted."""
+
+    name: str
+    live: tuple[Record, ...]
+    desired: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneDifferences:
+    """How a live zone differs from the desired one; all fields are sorted.
+
+    `missing`: desired names without any record. `different`: desired names with other records. `orphaned`: our records that belong
+    to no desired name, which the repair deletes. `foreign`: records that we never wrote, which the repair leaves alone.
+    """
+
+    missing: tuple[str, ...] = ()
+    different: tuple[DifferentName, ...] = ()
+    orphaned: tuple[Record, ...] = ()
+    foreign: tuple[Record, ...] = ()
+
+    @property
+    def ours_is_right(self) -> bool:
+        """True if there is nothing to repair; foreign records don't count."""
+        return not (self.missing or self.different or self.orphaned)
+
+
+def compare_zone(
+    live: Iterable[Record],
+    desired: Mapping[str, tuple[Record, ...]],
+    ours: Collection[str],
+    *,
+    ignored: Collection[str] = (),
+    skipped: Collection[str] = (),
+) -> ZoneDifferences:
+    """Compare a whole transferred zone with the desired records.
+
+    `desired` maps each name to the records of its delegation (NS and DS at the name, A and AAAA at or below it). `ours` are the owners
+    that we published or may have published. `ignored` are owners that are neither (the fence's). `skipped` are names that are being
+    changed: the comparison leaves out all records at or below them.
+
+    A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. If it belongs to none,
+    it is orphaned if its owner is in `ours` (also below a desired name: glue of a former nameserver), otherwise foreign. All records of
+    other types are foreign, except at the apex and those that a signing server creates (RRSIG, NSEC, NSEC3).
+
+    Raises:
+        ValueError: `live` has no SOA record, so it isn't a whole zone.
+    """
+    apexes: set[str] = set()
+    by_owner: dict[str, list[Record]] = {}
+    others: list[Record] = []
+    for record in live:
+        if record.type == "SOA":
+            apexes.add(record.owner)
+        elif record.type in DELEGATION_TYPES:
+            by_owner.setdefault(record.owner, []).append(record)
+        elif record.type not in _SIGNER_TYPES:
+            others.append(record)
+    if not apexes:
+        raise ValueError("the live records have no SOA record, so they are not a whole zone")
+    excluded = apexes | set(ignored)
+
+    def is_compared(owner: str) -> bool:
+        return owner not in excluded and (
+            not skipped or not any(name in skipped for name in (owner, *ancestors(owner)))
+        )
+
+    missing: list[str] = []
+    different: list[DifferentName] = []
+    claimed: set[str] = set()
+    for name in sorted(desired):
+        owners = {record.owner for record in desired[name]}
+        claimed |= owners
+        there = [record for owner in owners for record in by_owner.get(owner, ())]
+        if owners and not there:
+            missing.append(name)
+        elif not matches(desired[name], there):
+            different.append(DifferentName(name, tuple(sorted(there)), tuple(sorted(desired[name]))))
+    unclaimed = {
+        record
+        for owner, at_owner in by_owner.items()
+        if owner not in claimed and is_compared(owner)
+        for record in at_owner
+    }
+    orphaned = {record for record in unclaimed if record.owner in ours}
+    foreign = unclaimed - orphaned | {record for record in others if is_compared(record.owner)}
+    return ZoneDifferences(tuple(missing), tuple(different), tuple(sorted(orphaned)), tuple(sorted(foreign)))

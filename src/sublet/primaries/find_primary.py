@@ -1,0 +1,49 @@
+"""Find a primary server in the settings, and read our key for it from its file or environment variable."""
+
+import binascii
+import os
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sublet.config import PRIMARY_KEY_VARIABLE, PrimarySettings
+from sublet.dns.types import Primary, TsigKey
+from sublet.primaries.primary import PrimaryFault
+from sublet.secret import Secret
+
+
+def find_primary(
+    settings: Sequence[PrimarySettings], name: str, environ: Mapping[str, str] | None = None
+) -> Primary:
+    """Return the primary of this name with its key. Each call reads the secret again, so it may change without a restart.
+
+    Raises:
+        PrimaryFault: settings: no primary of this name; its key can't be read, or is not base64.
+    """
+    found = next((each for each in settings if each.name == name), None)
+    if found is None:
+        raise PrimaryFault("settings", f"the settings have no primary {name!r}", certain=True)
+    secret = _secret(found, os.environ if environ is None else environ)
+    key = TsigKey(found.key_name.lower().removesuffix("."), found.key_algorithm, secret)
+    return Primary(found.name, found.address, found.port, key)
+
+
+def _secret(primary: PrimarySettings, environ: Mapping[str, str]) -> Secret:
+    variable = PRIMARY_KEY_VARIABLE + primary.name.upper().replace("-", "_").replace(".", "_")
+    if primary.key_file:
+        place = primary.key_file
+        try:
+            text = Path(primary.key_file).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PrimaryFault(
+                "settings", f"the key of {primary.name} can't be read: {error}", certain=True
+            ) from error
+    else:
+        place, text = variable, environ.get(variable, "")
+    try:
+        good = len(b64decode(text.strip(), validate=True)) > 0
+    except (binascii.Error, ValueError):
+        good = False
+    if not good:
+        raise PrimaryFault("settings", f"{place} has no base64 secret for {primary.name}", certain=True)
+    return Secret(text.strip())

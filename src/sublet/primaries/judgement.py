@@ -1,0 +1,69 @@
+"""Compare what a primary serves with what was sent, and the sentences that users read about failures (rules)."""
+
+from collections.abc import Mapping, Sequence
+
+from sublet.dns.types import Record
+from sublet.dns.verify import matches
+from sublet.primaries.publishing import Item, Result
+
+_RETRIED = "The registry tries again."
+_OPERATOR = "The operator has to correct this."
+IN_USE = f"The name is in use: the zone has records of it that the registry did not write. {_OPERATOR}"
+NOT_APPLIED = f"The name server refused this delegation. {_OPERATOR}"
+PARTIAL = f"The name server accepted this delegation, but does not serve all of it yet. {_RETRIED}"
+_ZONE = "The registry can't publish changes in this zone right now"
+SENTENCES = {
+    "unreachable": f"{_ZONE}: its name server can't be reached. {_RETRIED}",
+    "no_answer": f"{_ZONE}: its name server does not answer. {_RETRIED}",
+    "key": f"{_ZONE}: its name server does not accept the registry's key. {_OPERATOR}",
+    "clock": f"{_ZONE}: the clocks of the registry and its name server differ. {_OPERATOR}",
+    "refused": f"{_ZONE}: its name server refuses them. {_OPERATOR}",
+    "no_updates": f"{_ZONE}: its name server accepts none at the moment. {_OPERATOR}",
+    "zone": f"{_ZONE}: its name server does not have the zone. {_OPERATOR}",
+    "failure": f"{_ZONE}: its name server fails. {_RETRIED}",
+    "not_understood": f"{_ZONE}: its name server does not understand them. {_OPERATOR}",
+    "unsigned": f"{_ZONE}: its name server sent an answer without a valid signature. {_OPERATOR}",
+    "fence": f"{_ZONE}: something else changed the zone. {_RETRIED}",
+    "read_back": f"{_ZONE}: its name server does not answer for the changed names. {_RETRIED}",
+    "too_large": f"{_ZONE}: its name server sends too much. {_OPERATOR}",
+    "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
+}
+"""The user's sentence for each cause that concerns the whole zone (docs/operating/trouble.md has what the operator can do)."""
+
+
+def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
+    """Return the owners that should be empty, sorted; and the zone's wildcard, whose records an answer may have instead."""
+    absent = {owner for item in items for owner in unwanted_owners(item)}
+    return sorted({*absent, f"*.{zone}"} if absent else absent)
+
+
+def without_wildcard(
+    zone: str, items: Sequence[Item], served: Mapping[str, tuple[Record, ...]]
+) -> dict[str, tuple[Record, ...]]:
+    """Return the served records without those that the zone's wildcard creates at owners that should be empty (RFC 4592, section 3.3.1).
+
+    The wildcard is the operator's. Without this the registry could never remove a name from a zone that has one.
+    """
+    wildcard = {(each.type, each.ttl_seconds, each.rdata) for each in served.get(f"*.{zone}", ())}
+    absent = {owner for item in items for owner in unwanted_owners(item)}
+    return {
+        name: tuple(
+            each
+            for each in records
+            if each.owner not in absent or (each.type, each.ttl_seconds, each.rdata) not in wildcard
+        )
+        for name, records in served.items()
+    }
+
+
+def unwanted_owners(item: Item) -> frozenset[str]:
+    """Return the owners that have or may have records of ours, and should be empty."""
+    return item.owners - {record.owner for record in item.desired}
+
+
+def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
+    """Return a success only if the server answers with exactly the desired records, and no older ones are left."""
+    left_over = [owner for owner in unwanted_owners(item) if served[owner]]
+    if left_over or not matches(item.desired, served[item.fqdn]):
+        return Result(item, error=PARTIAL, cause="partial")
+    return Result(item, serial=serial)

@@ -1,0 +1,71 @@
+"""Plan the changes of one zone from what may be published and what is desired, and refuse implausible ones (rules)."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sublet.dns.names import NAME_OCTETS_MAX, ancestors, is_below
+from sublet.dns.types import DELEGATION_TYPES, Record
+
+DELETIONS_ALWAYS_PLAUSIBLE: Final = 20
+
+_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
+
+
+class ImplausiblePlan(Exception):  # noqa: N818 - a fault: the registry or the code is wrong, not a request
+    """The changes concern names or types that no delegation has. Nothing may be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneChanges:
+    """The changes of one zone; both parts are sorted.
+
+    At each of `delete_owners` every type of `DELEGATION_TYPES` is deleted. A deletion of "ANY" might be refused, or delete too much. Then
+    `adds` are added.
+    """
+
+    zone: str
+    delete_owners: tuple[str, ...]
+    adds: tuple[Record, ...]
+
+
+def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[Record]) -> ZoneChanges:
+    """Return the changes that leave exactly the desired records at the names that may be published.
+
+    `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` are whole delegations
+    (`records.delegation_records`). Names are canonical. Not checked: that new owners are unused in the zone (a prerequisite of the
+    update), and the rdata.
+
+    Raises:
+        ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `DELEGATION_TYPES`; two TTLs in
+            one record set (RFC 2181, section 5.2); DS records without NS; an address neither at nor below a name with NS.
+    """
+    delete_owners = tuple(sorted(set(may_be_published)))
+    adds = tuple(sorted(set(desired)))
+    for owner in {*delete_owners, *(record.owner for record in adds)}:
+        if not is_publishable(owner, zone):
+            raise ImplausiblePlan(f"{owner!r} is not a canonical name strictly below {zone!r}")
+    ttls_seconds: dict[tuple[str, str], int] = {}
+    delegated = {record.owner for record in adds if record.type == "NS"}
+    for record in adds:
+        if record.type not in DELEGATION_TYPES:
+            raise ImplausiblePlan(f"{record.owner} would get a record of type {record.type!r}")
+        if ttls_seconds.setdefault((record.owner, record.type), record.ttl_seconds) != record.ttl_seconds:
+            raise ImplausiblePlan(f"the {record.type} records of {record.owner} have more than one TTL")
+        # The server would serve either of these as authoritative data of the parent zone.
+        if record.type == "DS" and record.owner not in delegated:
+            raise ImplausiblePlan(f"{record.owner} would get DS records and no NS records")
+        if record.type in ("A", "AAAA") and delegated.isdisjoint((record.owner, *ancestors(record.owner))):
+            raise ImplausiblePlan(f"{record.owner} would get an address outside every delegation")
+    return ZoneChanges(zone, delete_owners, adds)
+
+
+def is_publishable(owner: str, zone: str) -> bool:
+    """True if a delegation of the zone may have records at this owner: a canonical host name strictly below the zone."""
+    return is_below(owner, zone) and _NAME.fullmatch(owner) is not None and len(owner) <= NAME_OCTETS_MAX
+
+
+def implausible_deletions(deleting: int, total: int) -> bool:
+    """True if a run that deletes `deleting` of `total` names must stop and ask the operator: more than 20, and more than 1 %."""
+    return deleting > DELETIONS_ALWAYS_PLAUSIBLE and deleting * 100 > total

@@ -1,0 +1,188 @@
+"""Change a zone on a primary by UPDATE messages with a fence, and read it back from the same server."""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import dns.exception
+import dns.update
+import structlog
+
+from sublet.db import Database
+from sublet.dns.read_back import ReadBackFailed, read_back
+from sublet.dns.types import Primary
+from sublet.platform_domains import zone_state_store
+from sublet.primaries.judgement import absent_owners, judge, without_wildcard
+from sublet.primaries.plan import ImplausiblePlan, plan_changes
+from sublet.primaries.primary import PrimaryFault, read_fence, send_update, takes_updates
+from sublet.primaries.publishing import Batch, Result, settle_fence
+from sublet.primaries.update import build_update
+from sublet.processes.leased import under
+
+TIMEOUT_SECONDS = 5.0
+"""The timeout of one message to a primary, and of reading back a batch."""
+
+OF_THE_BATCH = frozenset({"in_use", "refused", "failure", "not_understood"})
+"""Causes that the content of a message may have; the others concern the whole zone."""
+
+_ASK_AGAIN = frozenset({"no_answer", "key", "unsigned"})
+"""Causes after which the fence is read: the message may have been applied, or the answer shows the real cause."""
+
+FindPrimary = Callable[[str], Primary]
+log = structlog.get_logger()
+
+
+class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an error of ours
+    """The server refused a whole batch for this cause, and nothing of it is in the zone.
+
+    The answer may be unsigned ("refused", by Knot). Then this becomes certain when a later update has replaced the fence.
+    `was_sent` is False if the batch was refused here, before it was sent.
+    """
+
+    def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
+        super().__init__(detail)
+        self.cause = cause
+        self.was_sent = was_sent
+
+
+class BatchStale(Exception):  # noqa: N818 - as above
+    """The zone has changed since the batch was begun, so the server applied nothing of it. Begin the batch again."""
+
+
+ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
+"""Reads back the changed names, and returns the result of each. Raises `PrimaryFault` if the server can't be read back."""
+
+
+class PrimaryZone:
+    """One zone on a primary; `find_primary` returns a primary with its key by its name.
+
+    The fence is uncertain at first, after another worker had the zone, and after an uncertain answer. Then the primary is asked for
+    it before the next update.
+    """
+
+    def __init__(self, db: Database, find_primary: FindPrimary) -> None:
+        self._db = db
+        self._find_primary = find_primary
+        self._is_certain = False
+        self._epoch: int | None = None
+
+    async def change(self, batch: Batch) -> ReadBack:
+        """Change the zone by a batch, and return the function that reads it back. The next batch may be sent before that.
+
+        Raises:
+            BatchRefused: nothing was applied. Smaller batches may succeed.
+            BatchStale: nothing was applied. Begin the batch again.
+            PrimaryFault: no change can be published in this zone now. The batch may have been applied.
+            Unavailable: the database can't be used.
+        """
+        try:
+            primary, message = await self._prepare(batch)
+        except (PrimaryFault, BatchRefused, BatchStale):
+            await self._forget(batch)
+            raise
+        self._is_certain = False
+        try:
+            await send_update(primary, message, timeout_seconds=TIMEOUT_SECONDS)
+        except dns.exception.TooBig as error:
+            self._is_certain = True
+            await self._forget(batch)
+            raise BatchRefused("not_understood", "the message would be too long", was_sent=False) from error
+        except PrimaryFault as fault:
+            if fault.cause == "unreachable":
+                await self._forget(batch)
+            await self._interpret(primary, batch, fault)
+        # The next message expects the fence that this one has set.
+        await self._db.write(
+            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
+        )
+        self._is_certain = True
+        return partial(self._read_back, primary, batch)
+
+    async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
+        """Make sure that the fence is certain, and return the primary and the message to send."""
+        primary = self._find_primary(batch.primary)
+        epoch = None if batch.lease is None else batch.lease.epoch
+        if not self._is_certain or epoch != self._epoch:
+            self._is_certain, self._epoch = False, epoch
+            await self._settle(primary, batch)
+        try:
+            return primary, build_update(
+                plan_changes(
+                    batch.zone,
+                    (owner for item in batch.items for owner in item.owners),
+                    (record for item in batch.items for record in item.desired),
+                ),
+                fence=batch.fence,
+                next_fence=batch.next_fence,
+                unused=(owner for item in batch.items for owner in item.new_owners),
+            )
+        except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
+            log.exception("zone_change_refused", zone=batch.zone)
+            raise BatchRefused("refused", str(error), was_sent=False) from error
+
+    async def _forget(self, batch: Batch) -> None:
+        """Delete the note of a message that was not sent, and so can't be applied later."""
+        await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
+
+    async def _settle(self, primary: Primary, batch: Batch) -> None:
+        """Read the fence and store which earlier messages were applied. Raise `BatchStale` if the fence has changed."""
+        found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
+        meaning = await self._db.write(
+            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
+        )
+        self._is_certain = True
+        if meaning == "rebuilt":
+            log.warning("zone_found_rebuilt", zone=batch.zone, fence=found.value)
+        if meaning != "same":
+            raise BatchStale
+
+    async def _interpret(self, primary: Primary, batch: Batch, fault: PrimaryFault) -> None:
+        """Return if the message was applied in spite of the fault; otherwise raise what the fault means.
+
+        Most faults of keys are unsigned, so a signed answer about the fence is more reliable.
+        """
+        if not fault.certain and fault.cause not in _ASK_AGAIN:
+            raise fault
+        try:
+            found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
+        except PrimaryFault as reading:
+            raise (fault if fault.certain or fault.cause == "no_answer" else reading) from None
+        if fault.cause == "unsigned":
+            raise fault
+        if found.value == batch.next_fence:
+            return
+        await self._db.write(
+            under, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, found.value
+        )
+        self._is_certain = fault.certain
+        if found.value != batch.fence:
+            raise BatchStale from fault
+        if (
+            fault.cause == "key"
+        ):  # the key is good, because it read the fence: Knot answers so if the key lacks a right
+            fault = PrimaryFault(
+                "refused", f"{primary.name} does not allow this update with the key {primary.key.name}"
+            )
+        elif not fault.certain:
+            raise fault
+        if fault.cause in OF_THE_BATCH and batch.items:
+            raise BatchRefused(fault.cause, str(fault)) from fault
+        if fault.cause == "refused" and not await takes_updates(
+            primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS
+        ):
+            raise PrimaryFault("no_updates", f"{primary.name} answers REFUSED to any update of {batch.zone}")
+        raise fault
+
+    async def _read_back(self, primary: Primary, batch: Batch) -> list[Result]:
+        try:
+            served = await read_back(
+                (primary.address, primary.port),
+                [item.fqdn for item in batch.items],
+                timeout_seconds=TIMEOUT_SECONDS,
+                also_absent=absent_owners(batch.zone, batch.items),
+            )
+            after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
+        except ReadBackFailed as error:
+            raise PrimaryFault("read_back", str(error)) from error
+        served = without_wildcard(batch.zone, batch.items, served)
+        return [judge(item, served, after.serial) for item in batch.items]

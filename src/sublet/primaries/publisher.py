@@ -1,0 +1,361 @@
+"""The publisher: sends what the registry wants to the zones on primaries, and records as published only what it reads back.
+
+It is level-triggered: it finds the names whose generation is not the published one, and publishes them, one batch of a zone at a
+time. Each zone has its own task, so that a name server that is away delays no other zone; changes that are committed while a message
+is under way go with the next one. A commit of this process wakes it at once; those of other processes (the operator's commands) are
+found within `POLL_SECONDS`.
+
+Of several workers one publishes a zone: it holds the zone's lease, and each of its writes holds it too (`processes/leased.py`). With
+other workers it gives the lease back when nothing waits; after a worker has died another takes over when the lease has run out.
+"""
+
+import asyncio
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+import structlog
+
+from sublet.db import Database, Tx
+from sublet.dns.types import Primary
+from sublet.errors import Unavailable
+from sublet.primaries import store as publish_store
+from sublet.primaries.judgement import IN_USE, NOT_APPLIED, SENTENCES
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.primary_zone import BatchRefused, BatchStale, FindPrimary, PrimaryZone, ReadBack
+from sublet.primaries.publishing import (
+    Batch,
+    Result,
+    begin_probe,
+    begin_publication,
+    record_publication,
+    record_refusal,
+    record_zone_fault,
+)
+from sublet.processes.leased import RENEWALS, renew, under
+from sublet.processes.leases import (
+    PUBLISH_FOR,
+    give_back_lease,
+    list_held_by_others,
+    publish_lease,
+    take_lease,
+)
+from sublet.processes.model import Lease, LeaseLost
+from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
+
+POLL_SECONDS = 0.25
+STALE_PAUSE_SECONDS = 0.05
+STALE_MAX = 20
+"""How often in a row a zone may be found changed by someone else before it rests: two servers may answer at its address."""
+LOOK_PAUSE_SECONDS = 0.02
+"""The pause between two looks for waiting names: most commits concern no zone on a primary."""
+STAND_BACK_SECONDS = 0.02
+"""How long a worker lets other workers go first, for each zone that it is publishing already."""
+STAND_BACK_ZONES_MAX = 10
+log = structlog.get_logger()
+Begin = Callable[..., Batch | None]
+
+
+def _no_primary(name: str) -> Primary:
+    raise PrimaryFault("settings", f"the settings have no primary {name!r}", certain=True)
+
+
+class Publisher:
+    """Publishes zones on the primaries that `find_primary` returns.
+
+    `batch_max` has the most names of a message by primary, as for `begin_publication`. `on_published` is called with the time that each
+    name took from its change to its publication. `holder` identifies this process as a holder of leases; `is_alone` returns True while
+    no other worker is known. `outcomes` counts names ("published", "failed"), `causes` the failed ones by `primaries.primary.CAUSES`.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        find_primary: FindPrimary = _no_primary,
+        *,
+        batch_max: Mapping[str, int] = {},
+        on_published: Callable[[timedelta], None] = lambda _: None,
+        holder: str = "",
+        is_alone: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._db = db
+        self._find_primary = find_primary
+        self._batch_max = batch_max
+        self._on_published = on_published
+        self._holder = holder or str(uuid.uuid4())
+        self._is_alone = is_alone
+        self._zones: dict[int, PrimaryZone] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._leases: dict[int, Lease] = {}
+        self._faulty: set[int] = set()
+        self._stale_counts: Counter[int] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.causes: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        renewing = asyncio.create_task(self._renew())
+        try:
+            await repeat(self._step, "publisher_fault")
+        finally:
+            ending = [renewing, *self._tasks.values()]
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+
+    async def _step(self) -> float:
+        await self.publish_waiting()
+        await self._db.changed(POLL_SECONDS)
+        return LOOK_PAUSE_SECONDS
+
+    async def _renew(self) -> None:
+        """Renew the leases of the zones that are being published: a name server may take longer to answer than a lease lasts."""
+        while True:
+            await asyncio.sleep(PUBLISH_FOR.total_seconds() / RENEWALS)
+            try:
+                await asyncio.gather(
+                    *(renew(self._db, each, PUBLISH_FOR) for each in tuple(self._leases.values()))
+                )
+            except Exception:
+                log.exception("publisher_fault")
+
+    async def publish_waiting(self) -> None:
+        """Start a task for every zone in which names wait and that has none yet, except those that another worker publishes."""
+        is_alone = self._is_alone()
+        waiting = await (
+            self._db.read(publish_store.list_waiting_platform_domain_ids)
+            if is_alone
+            else self._db.read(_list_waiting_for, self._holder)
+        )
+        if not is_alone:
+            random.shuffle(waiting)  # else all begin with the same
+        for platform_domain_id in waiting:
+            if platform_domain_id not in self._tasks:
+                seconds = 0.0 if is_alone else self._stand_back_seconds(platform_domain_id)
+                task = asyncio.create_task(self._publish_zone(platform_domain_id, seconds))
+                self._tasks[platform_domain_id] = task
+                task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
+
+    def _stand_back_seconds(self, platform_domain_id: int) -> float:
+        """Return how long other workers may go first in a zone: they may have fewer zones, or may reach its name server."""
+        zones = STAND_BACK_ZONES_MAX if platform_domain_id in self._faulty else len(self._tasks)
+        self._faulty.discard(platform_domain_id)
+        return STAND_BACK_SECONDS * min(zones, STAND_BACK_ZONES_MAX)
+
+    async def _publish_zone(self, platform_domain_id: int, stand_back_seconds: float) -> None:
+        """Publish batch by batch until nothing waits in a zone, or it has to rest.
+
+        While one batch is read back and recorded, the next is sent; no name is in both.
+        """
+        recording: asyncio.Task[bool] | None = None
+        try:
+            if stand_back_seconds > 0:
+                await asyncio.sleep(stand_back_seconds)
+            goes_on, sent = True, frozenset[int]()
+            while goes_on:
+                batch = await self._begin(platform_domain_id, besides=sent)
+                if batch is None and recording is None:
+                    return
+                changed = True if batch is None else await self._change(batch)
+                goes_on = (recording is None or await recording) and changed is not False
+                recording, sent = None, frozenset()
+                if goes_on and batch is not None and callable(changed):
+                    recording = asyncio.create_task(self._record(batch, changed))
+                    sent = frozenset(item.subdomain_id for item in batch.items)
+            await self._give_back(platform_domain_id)
+        except LeaseLost as lost:
+            if platform_domain_id in self._leases:  # else another worker had it before this one began
+                log.warning("zone_taken_over", lease=str(lost))
+        except Unavailable:
+            await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        except Exception:
+            log.exception("publisher_fault", platform_domain_id=platform_domain_id)
+            await asyncio.sleep(FAULT_PAUSE_SECONDS)
+        finally:
+            self._leases.pop(platform_domain_id, None)
+            if recording is not None:
+                recording.cancel()
+                await asyncio.gather(recording, return_exceptions=True)
+
+    async def _begin(
+        self, platform_domain_id: int, among: Collection[int] | None = None, besides: Collection[int] = ()
+    ) -> Batch | None:
+        """Begin a batch under the zone's lease; give the lease back when nothing waits and there are other workers.
+
+        Raises:
+            LeaseLost: another worker has the zone.
+        """
+        is_alone = self._is_alone()
+        if is_alone and among is None and platform_domain_id in self._leases:
+            # After a batch mostly nothing waits. A single worker keeps the lease then, so there is nothing to write.
+            waits = await self._db.read(publish_store.is_any_waiting, platform_domain_id, besides)
+            if not waits:
+                return None
+        gives_back = among is None and not besides and not is_alone
+        if gives_back:
+            self._leases.pop(platform_domain_id, None)  # so that it isn't renewed after it is given back
+        batch = await self._db.write(
+            _begin_under_lease,
+            begin_publication,
+            self._holder,
+            platform_domain_id,
+            self._batch_max,
+            among,
+            besides,
+            gives_back=gives_back,
+        )
+        if batch is not None and batch.lease is not None:
+            self._leases[platform_domain_id] = batch.lease
+        return batch
+
+    async def _give_back(self, platform_domain_id: int) -> None:
+        """Let other workers try a zone that can't be published here."""
+        lease = self._leases.pop(platform_domain_id, None)
+        if lease is not None and not self._is_alone():
+            self._faulty.add(platform_domain_id)
+            with suppress(Unavailable):
+                await self._db.write(give_back_lease, lease)
+
+    async def _publish(self, batch: Batch) -> bool:
+        """Publish a batch: change the zone, read back, record; return whether the zone goes on."""
+        changed = await self._change(batch)
+        return await self._record(batch, changed) if callable(changed) else changed
+
+    async def _change(self, batch: Batch) -> ReadBack | bool:
+        """Change the zone by a batch; a refused batch is halved until the name that causes it is alone.
+
+        Returns the function that reads the change back; where there is nothing to read back, whether the zone goes on.
+        """
+        try:
+            return await self._zone(batch).change(batch)
+        except BatchStale:
+            return await self._note_stale(batch)
+        except PrimaryFault as fault:
+            await self._rest(batch, fault)
+            return False
+        except BatchRefused as refusal:
+            return await self._narrow(batch, refusal)
+
+    async def _record(self, batch: Batch, read_back: ReadBack) -> bool:
+        """Read back what was changed and record the outcomes; return whether the zone goes on."""
+        try:
+            results = await read_back()
+        except PrimaryFault as fault:
+            await self._rest(batch, fault)
+            return False
+        self._stale_counts.pop(batch.platform_domain_id, None)
+        by_id = {result.item.subdomain_id: result for result in results}
+        for took in await self._db.write(under, batch.lease, record_publication, by_id, batch):
+            self._on_published(took)
+        self._count(batch.zone, results)
+        for each in results:
+            if each.error is not None:
+                log.warning("name_fault", zone=batch.zone, name=each.item.fqdn, cause=each.cause)
+        return True
+
+    async def _note_stale(self, batch: Batch) -> bool:
+        """Have a batch begun again, as another publisher may have changed this zone; after `STALE_MAX` times in a row the zone rests."""
+        self._stale_counts[batch.platform_domain_id] += 1
+        if self._stale_counts[batch.platform_domain_id] < STALE_MAX:
+            await asyncio.sleep(STALE_PAUSE_SECONDS)
+            return True
+        del self._stale_counts[batch.platform_domain_id]
+        await self._rest(batch, PrimaryFault("fence", f"the fence of {batch.zone} is another at each look"))
+        return False
+
+    async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:
+        """Find out what is refused: every change of the zone, or some names of the batch."""
+        if refusal.cause != "in_use" and refusal.was_sent:
+            try:
+                await self._probe(batch)
+            except PrimaryFault as fault:
+                await self._rest(batch, fault)
+                return False
+            except BatchStale:
+                return await self._note_stale(batch)
+        if len(batch.items) == 1:
+            sentence = IN_USE if refusal.cause == "in_use" else NOT_APPLIED
+            result = Result(batch.items[0], error=sentence, cause=refusal.cause, nothing_sent=True)
+            await self._db.write(under, batch.lease, record_refusal, batch.platform_domain_id, result)
+            self._count(batch.zone, [result])
+            log.warning(
+                "name_fault",
+                zone=batch.zone,
+                name=batch.items[0].fqdn,
+                cause=refusal.cause,
+                detail=str(refusal),
+            )
+            return True
+        middle = len(batch.items) // 2
+        for items in (batch.items[:middle], batch.items[middle:]):
+            among = [item.subdomain_id for item in items]
+            half = await self._begin(batch.platform_domain_id, among)
+            if half is not None and not await self._publish(half):
+                return False
+        return True
+
+    async def _probe(self, batch: Batch) -> None:
+        """Send an update without names: return if the zone takes it. After that the batch can't be applied any more.
+
+        Raises:
+            PrimaryFault: why the zone takes none.
+            BatchStale: the zone has changed since.
+        """
+        probe = await self._db.write(under, batch.lease, begin_probe, batch.platform_domain_id)
+        if probe is None:
+            raise BatchStale
+        probe = replace(probe, lease=batch.lease)
+        await self._zone(probe).change(probe)
+        await self._db.write(under, batch.lease, record_publication, {}, probe)
+
+    async def _rest(self, batch: Batch, fault: PrimaryFault) -> None:
+        """Record that nothing can be published in a zone, which is tried again later."""
+        sentence = SENTENCES.get(fault.cause, NOT_APPLIED)
+        await self._db.write(
+            under,
+            batch.lease,
+            record_zone_fault,
+            batch.platform_domain_id,
+            batch.items,
+            fault.cause,
+            str(fault),
+            sentence,
+        )
+        self._count(batch.zone, [Result(item, error=sentence, cause=fault.cause) for item in batch.items])
+        log.warning("zone_fault", zone=batch.zone, cause=fault.cause, detail=str(fault))
+
+    def _zone(self, batch: Batch) -> PrimaryZone:
+        return self._zones.setdefault(batch.platform_domain_id, PrimaryZone(self._db, self._find_primary))
+
+    def _count(self, zone: str, results: Sequence[Result]) -> None:
+        causes = [result.cause or "failure" for result in results if result.error is not None]
+        self.causes.update(causes)
+        self.outcomes.update(published=len(results) - len(causes), failed=len(causes))
+        if results:
+            log.info("published", zone=zone, names=len(results) - len(causes), failed=len(causes))
+
+
+def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
+    """Return the zones in which names wait, except those that another holder publishes."""
+    waiting = publish_store.list_waiting_platform_domain_ids(tx)
+    if not waiting:
+        return []
+    held = list_held_by_others(tx, [publish_lease(each) for each in waiting], holder)
+    return [each for each in waiting if publish_lease(each) not in held]
+
+
+def _begin_under_lease(
+    tx: Tx, begin: Begin, holder: str, platform_domain_id: int, *args: object, gives_back: bool
+) -> Batch | None:
+    """Take or renew a zone's lease and begin a batch; with nothing to begin, give the lease back if `gives_back`."""
+    lease = take_lease(tx, publish_lease(platform_domain_id), holder, PUBLISH_FOR)
+    if lease is None:
+        raise LeaseLost(publish_lease(platform_domain_id))
+    batch = begin(tx, platform_domain_id, *args)
+    if batch is None and gives_back:
+        give_back_lease(tx, lease)
+    return None if batch is None else replace(batch, lease=lease)

@@ -1,0 +1,175 @@
+"""Repair our records in a zone on a primary (`sublet zone repair`, and the worker): the publisher publishes them again.
+
+A repair runs in several transactions, so that a large one doesn't block other work: `begin_repair`, then `republish`, `reclaim` and
+`store_foreign` with a bounded number of rows each, then `end_repair`. Each may be repeated.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from sublet import audit
+from sublet.audit import Actor
+from sublet.counted import counted
+from sublet.db import Database, Tx
+from sublet.dns.types import Record
+from sublet.errors import Conflict
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.primaries import store as publish_store
+from sublet.primaries.check_process import Outcome
+from sublet.primaries.check_zone import Leftover, Repairs
+from sublet.primaries.plan import implausible_deletions
+from sublet.processes.leased import under
+from sublet.processes.model import Lease
+from sublet.subdomains import store
+
+T = TypeVar("T")
+STEP_MAX = 500
+"""The most rows in one transaction of a repair."""
+
+
+async def repair(
+    db: Database,
+    actor: Actor,
+    platform_domain_id: int,
+    primary: str,
+    found: Outcome,
+    *,
+    force: bool = False,
+    lease: Lease | None = None,
+) -> str | None:
+    """Store the results of a check and repair the zone. Return why removals were stopped, or None if they were not.
+
+    If a crash interrupts it, the next check finds the rest. `lease` is the worker's; the operator needs none.
+
+    Raises, in this order:
+        LeaseLost: another worker has taken the lease.
+        Conflict: the zone has moved to another server.
+    """
+    repairs = found.repairs
+    reason = await db.write(
+        under, lease, begin_repair, actor, platform_domain_id, primary, repairs, force=force
+    )
+    for ids in _steps(repairs.wrong_ids):
+        await db.write(under, lease, republish, platform_domain_id, ids)
+    if reason is None:
+        for leftovers in _steps((*repairs.leftovers, *repairs.reclaimed)):
+            await db.write(under, lease, reclaim, platform_domain_id, leftovers)
+    for gone in _steps(found.foreign_gone):
+        await db.write(under, lease, store_foreign, platform_domain_id, primary, gone, ())
+    for new in _steps(found.foreign_new):
+        await db.write(under, lease, store_foreign, platform_domain_id, primary, (), new)
+    serial = found.serial if repairs.is_settled else None
+    await db.write(under, lease, end_repair, platform_domain_id, serial, found.rebuilt_at)
+    return reason
+
+
+def _steps(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(rows), STEP_MAX):
+        yield rows[start : start + STEP_MAX]
+
+
+def stop_reason(found: Repairs) -> str | None:
+    """Return why a repair must ask the operator before it removes records, or None if it need not."""
+    count = len({each.fqdn for each in found.leftovers})  # a name with glue has several owners
+    if not implausible_deletions(count, found.names):
+        return None
+    return (
+        f"{counted(count, 'name')} would lose their records, which is implausible. Look at `sublet zone check`, "
+        "then run `sublet zone repair --force` if the registry is right."
+    )
+
+
+def begin_repair(
+    tx: Tx, actor: Actor, platform_domain_id: int, primary: str, found: Repairs, *, force: bool = False
+) -> str | None:
+    """Store the results of a check. Return why removals are stopped, or None if they are not.
+
+    Raises:
+        Conflict: the zone has moved to another server.
+    """
+    zone_store.lock_zone(tx, platform_domain_id)
+    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    if platform_domain is None or platform_domain.primary != primary:
+        raise Conflict("The zone moved to another server during the check. Check it again.")
+    reason = None if force else stop_reason(found)
+    before = zone_state_store.find_zone_state(tx, platform_domain_id)
+    zone_state_store.update_zone_state(
+        tx,
+        platform_domain_id,
+        checked_at=tx.now,
+        checked_serial=None,
+        missing=found.missing,
+        different=found.different,
+        orphaned=len(found.leftovers),
+        foreign_records=found.foreign_records,
+        repair_stopped_at=None if reason is None else before.repair_stopped_at or tx.now,
+        repair_stopped_reason=reason,
+    )
+    zone_store.replace_apex_keys(tx, platform_domain_id, platform_domain.domain, found.apex_keys)
+    _record_repair(tx, actor, platform_domain_id, found, stopped=reason is not None)
+    if reason is not None and before.repair_stopped_at is None:
+        after = {"reason": reason}
+        audit.record(
+            tx, actor, "zone.repair_stopped", platform_domain_id, object_type="platform_domain", after=after
+        )
+    return reason
+
+
+def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -> None:
+    """Have the publisher publish these names of a zone again."""
+    zone_store.lock_zone(tx, platform_domain_id)
+    store.republish(tx, subdomain_ids)
+
+
+def reclaim(tx: Tx, platform_domain_id: int, leftovers: Collection[Leftover]) -> None:
+    """Assign leftover owners to the row that holds their name, or to the last holder's row, and publish these rows again.
+
+    The update of such a row removes the leftover records and adds the holder's own. `hand_over` handles a name that is being registered
+    at the same time.
+    """
+    zone_store.lock_zone(tx, platform_domain_id)
+    holders = publish_store.find_holders(tx, {each.fqdn for each in leftovers})
+    again = set()
+    for each in leftovers:
+        to = holders.get(each.fqdn, each.subdomain_id)
+        store.move_published_owner(tx, each.owner, each.subdomain_id, to)
+        again.add(to)
+    store.republish(tx, again)
+
+
+def store_foreign(
+    tx: Tx, platform_domain_id: int, primary: str, gone: Sequence[Record], new: Sequence[Record]
+) -> None:
+    """Update the stored foreign records of a zone on a primary: names at or above them can't be registered."""
+    zone_store.lock_zone(tx, platform_domain_id)
+    platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+    if platform_domain is None or platform_domain.primary != primary:
+        return  # the zone has moved to another server
+    zone_store.delete_these_records(tx, platform_domain_id, gone)
+    zone_store.insert_records(tx, platform_domain_id, new)
+
+
+def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: datetime | None) -> None:
+    """Store that a check is over; `rebuilt_at` is that of the zone's state when the check began.
+
+    The zone isn't checked again at `serial`; None if another check may find something else. While the repair is stopped the zone stays
+    marked as rebuilt, because the registry hasn't stored yet which of its records are ours.
+    """
+    # Without the lock, a rebuild that the publisher finds at the same time would be lost.
+    zone_store.lock_zone(tx, platform_domain_id)
+    state = zone_state_store.find_zone_state(tx, platform_domain_id)
+    values: dict[str, object] = {"checked_serial": serial}
+    if state.rebuilt_at == rebuilt_at and state.repair_stopped_at is None:
+        values["rebuilt_at"] = None
+    zone_state_store.update_zone_state(tx, platform_domain_id, **values)
+
+
+def _record_repair(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool) -> None:
+    leftovers = () if stopped else (*found.leftovers, *found.reclaimed)
+    again = {*found.wrong_ids, *(each.subdomain_id for each in leftovers)}
+    if again:
+        orphaned = [each.owner for each in leftovers]
+        after = {"republished": len(again), "orphaned": orphaned[:100]}
+        audit.record(tx, actor, "zone.repair", platform_domain_id, object_type="platform_domain", after=after)

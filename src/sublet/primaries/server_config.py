@@ -1,0 +1,344 @@
+"""Complete configurations of real name servers with minimal rights, from the templates in `server_templates`.
+
+Knot DNS 3.2, BIND 9.18 and PowerDNS 4.7 with SQLite as primaries, Knot and NSD 4.6 as secondaries, or newer versions.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+import jinja2
+
+from sublet.dns.types import Apex, Secondary, TsigKey
+
+REFRESH_SECONDS = 5
+"""The longest interval at which a secondary asks its primary for the serial, in case a NOTIFY is lost."""
+_POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The directories of a server: for its configuration, its state (zones, journals, keys), and its sockets and process ids."""
+
+    configuration: str
+    state: str
+    run: str
+
+
+# Debian's directories; its AppArmor profile allows BIND to write only in these.
+KNOT_PLACES = Places("/etc/knot", "/var/lib/knot", "/run/knot")
+BIND_PLACES = Places("/etc/bind", "/var/lib/bind", "/run/named")
+POWERDNS_PLACES = Places("/etc/powerdns", "/var/lib/powerdns", "/run/pdns")
+NSD_PLACES = Places("/etc/nsd", "/var/lib/nsd", "/run/nsd")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The input for the configuration of a primary.
+
+    `key` may update the zone, and transfer it for the check. `transfer_key` is for the secondaries and may only transfer. The server
+    listens at `address` and `port`. `address` is one address, not "any", because secondaries accept NOTIFY from it.
+    """
+
+    apex: Apex
+    key: TsigKey
+    transfer_key: TsigKey
+    address: str
+    port: int
+    places: Places
+    secondaries: tuple[Secondary, ...] = ()
+
+    @property
+    def zone(self) -> str:
+        """The name of the zone."""
+        return self.apex.zone
+
+
+@dataclass(frozen=True, slots=True)
+class SecondarySite:
+    """The input for the configuration of a secondary: its address, its primary, and the key for NOTIFY and transfers.
+
+    A server that starts as root changes to `user`, or stays root if that is empty.
+    """
+
+    zone: str
+    transfer_key: TsigKey
+    address: str
+    port: int
+    primary_address: str
+    primary_port: int
+    places: Places
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A file: its path, its text, its owner ("user:group"), and whether the text has a secret."""
+
+    path: str
+    text: str
+    owner: str
+    is_secret: bool = False
+
+    @property
+    def mode(self) -> str:
+        """The permissions in octal."""
+        return "0640" if self.is_secret else "0644"
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, unique within a configuration."""
+        return PurePosixPath(self.path).name
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command, and the reason for it.
+
+    `user` runs it; empty for root. `of_machine` is True for packages, files and services of the machine. A server that is started in
+    another way, as in a container, needs other commands instead.
+    """
+
+    command: str
+    why: str
+    user: str = ""
+    of_machine: bool = False
+
+    @property
+    def line(self) -> str:
+        """The command as root types it."""
+        return f"runuser -u {self.user} -- {self.command}" if self.user else self.command
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """The files of a server, and the commands, in order, that make a fresh machine serve."""
+
+    files: tuple[ConfigFile, ...]
+    steps: tuple[Step, ...]
+
+
+def bind_primary(site: Site) -> ServerConfig:
+    """Return BIND's configuration as primary of a zone that it signs.
+
+    An update may only change names below the apex, with the types of a delegation, and TXT at the fence's name.
+    """
+    configuration = f"{site.places.configuration}/named.conf"
+    return _with_install_steps(
+        "bind9 bind9-utils bind9-dnsutils",
+        (*_text_files(site, configuration, "bind.conf", "bind.keys", "bind"), _zone_file(site, "bind")),
+        Step(f"named-checkconf -z {configuration}", "Prints that the zone is `loaded`."),
+        Step("systemctl restart named", "BIND creates a key and signs the zone.", of_machine=True),
+    )
+
+
+def knot_primary(site: Site) -> ServerConfig:
+    """Return Knot's configuration as primary of a zone that it signs.
+
+    An update may only change names below the apex, with the types of a delegation and TXT. Knot compares each record of an update with
+    one rule at a time, so TXT can't be limited to the fence's name.
+    """
+    configuration = f"{site.places.configuration}/knot.conf"
+    return _with_install_steps(
+        "knot knot-dnsutils",
+        (
+            *_text_files(site, configuration, "knot_primary.conf", "knot.keys", "knot"),
+            _zone_file(site, "knot"),
+        ),
+        Step(f"knotc -c {configuration} conf-check", "Prints `Configuration is valid`."),
+        Step("systemctl restart knot", "Knot loads the zone and signs it.", of_machine=True),
+    )
+
+
+def powerdns_primary(site: Site) -> ServerConfig:
+    """Return PowerDNS's configuration as primary of a zone that it signs as it answers.
+
+    An update may only change names below the apex, with the types of a delegation, and TXT at the fence's name. A Lua script has this
+    policy, because the settings can only name the key. The database has the keys and rights of the zone.
+    """
+    places = site.places
+    database = f"{places.state}/pdns.sqlite3"
+    configuration = _render("powerdns.conf", site, database=database)
+    keys = _render("powerdns.keys.sql", site)
+    keys_path = f"{places.state}/sublet-{site.zone}.keys.sql"
+    policy = _render("powerdns_policy.lua", site)
+    zone_file = _zone_file(site, "pdns")
+    tool = f"pdnsutil --config-dir={places.configuration}"
+    return _with_install_steps(
+        "pdns-server pdns-backend-sqlite3 sqlite3",
+        (
+            ConfigFile(f"{places.configuration}/pdns.conf", configuration, "root:pdns"),
+            ConfigFile(f"{places.configuration}/update-policy.lua", policy, "root:pdns"),
+            ConfigFile(keys_path, keys, "pdns:pdns", is_secret=True),
+            zone_file,
+        ),
+        Step(f'sqlite3 {database} ".read {_POWERDNS_SCHEMA}"', "An empty database.", "pdns"),
+        Step(f"chmod 0600 {database}", "It will have the secrets and the signing key.", "pdns"),
+        Step(f'sqlite3 {database} ".read {keys_path}"', "The keys.", "pdns"),
+        *(
+            Step(f"{tool} {words}", why, "pdns")
+            for words, why in _powerdns_zone_commands(site, zone_file.path)
+        ),
+        Step(f"rm {keys_path}", "The database has the keys now.", of_machine=True),
+        Step("systemctl restart pdns", "PowerDNS serves the zone.", of_machine=True),
+    )
+
+
+def _powerdns_zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]:
+    zone, key, transfer_key = site.zone, site.key.name, site.transfer_key.name
+    kind = "primary" if site.secondaries else "native"
+    commands = [
+        (f"load-zone {zone} {zone_path}", "The initial zone."),
+        (f"set-kind {zone} {kind}", "A native zone sends no NOTIFY; a primary zone does."),
+        (f"secure-zone {zone}", "It creates a key (ECDSA P-256)."),
+        (
+            f"set-nsec3 {zone} '1 0 0 -'",
+            "RFC 9276: no iterations, no salt; NSEC3 prevents zone walking.",
+        ),
+        (
+            f"set-meta {zone} TSIG-ALLOW-DNSUPDATE {key}",
+            "Sublet's key may update what update-policy.lua allows.",
+        ),
+        (
+            f"set-meta {zone} ALLOW-DNSUPDATE-FROM 0.0.0.0/0 ::/0",
+            "From any address, because the key authenticates.",
+        ),
+        (
+            f"set-meta {zone} TSIG-ALLOW-AXFR {transfer_key} {key}",
+            "Keys that may transfer; the first signs NOTIFY.",
+        ),
+        (f"set-meta {zone} SOA-EDIT INCEPTION-EPOCH", "New signatures, each week, raise the serial."),
+        (f"set-meta {zone} SOA-EDIT-DNSUPDATE SOA-EDIT-INCREASE", "Each update raises it too."),
+    ]
+    if site.secondaries:
+        targets = " ".join(map(_address_and_port, site.secondaries))
+        commands += [
+            (f"set-meta {zone} ALSO-NOTIFY {targets}", "The secondaries that get NOTIFY."),
+            (f"set-meta {zone} NOTIFY-DNSUPDATE 1", "NOTIFY at once, not at the next cycle."),
+        ]
+    return [*commands, (f"rectify-zone {zone}", "Computes the order of the names for NSEC3.")]
+
+
+def knot_secondary(site: SecondarySite) -> ServerConfig:
+    """Return Knot's configuration as secondary: notified by the primary, with the primary's signatures."""
+    configuration = f"{site.places.configuration}/knot.conf"
+    return _with_install_steps(
+        "knot",
+        _text_files(site, configuration, "knot_secondary.conf", "knot.keys", "knot"),
+        Step(f"knotc -c {configuration} conf-check", "Prints `Configuration is valid`."),
+        Step("systemctl restart knot", "Knot transfers the zone.", of_machine=True),
+    )
+
+
+def nsd_secondary(site: SecondarySite) -> ServerConfig:
+    """Return NSD's configuration as secondary: notified by the primary, with the primary's signatures."""
+    configuration = f"{site.places.configuration}/nsd.conf"
+    return _with_install_steps(
+        "nsd",
+        _text_files(site, configuration, "nsd.conf", "nsd.keys", "nsd"),
+        Step(f"nsd-checkconf {configuration}", "Prints nothing if the configuration is valid."),
+        Step("systemctl restart nsd", "NSD transfers the zone.", of_machine=True),
+    )
+
+
+def sublet_of(site: Site) -> ServerConfig:
+    """Return what Sublet needs to publish on a primary: the key's file, a section of the settings, the commands."""
+    name = site.zone.replace(".", "-")
+    key_path = f"/etc/sublet/{site.key.name}.key"
+    watched = "".join(f" --secondary {each.host}={_address_and_port(each)}" for each in site.secondaries)
+    return ServerConfig(
+        (
+            ConfigFile(key_path, f"{site.key.secret.reveal()}\n", "sublet:sublet", is_secret=True),
+            ConfigFile(
+                "/etc/sublet/primary.toml",
+                _render("sublet.toml", site, name=name, key_path=key_path),
+                "root:root",
+            ),
+        ),
+        (
+            Step(
+                f"install -D -o sublet -g sublet -m 0400 {site.key.name}.key {key_path}",
+                "The key, for the user that runs the service.",
+                of_machine=True,
+            ),
+            Step("cat primary.toml >> /etc/sublet.toml", "Add the primary to the settings.", of_machine=True),
+            Step(
+                "systemctl restart sublet",
+                "Sublet reads its settings at the start. Separate roles: sublet-worker and sublet-api.",
+                of_machine=True,
+            ),
+            Step(
+                f"sublet domain edit {site.zone} --primary {name}{watched}",
+                "Sublet publishes there from now on.",
+            ),
+        ),
+    )
+
+
+def _address_and_port(each: Secondary) -> str:
+    """Return the address of a secondary, with its port if that isn't 53."""
+    if each.port == 53:
+        return each.address
+    return f"[{each.address}]:{each.port}" if ":" in each.address else f"{each.address}:{each.port}"
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("sublet.primaries", "server_templates"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - no HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _render(template: str, site: Site | SecondarySite, **facts: str) -> str:
+    key_list = (site.key, site.transfer_key) if isinstance(site, Site) else (site.transfer_key,)
+    return (
+        _templates()
+        .get_template(f"{template}.j2")
+        .render(site=site, zone=site.zone, key_list=key_list, refresh_seconds=REFRESH_SECONDS, **facts)
+    )
+
+
+def _text_files(
+    site: Site | SecondarySite, configuration: str, template: str, keys_template: str, group: str
+) -> tuple[ConfigFile, ConfigFile]:
+    """Return the configuration file at this path, and the file with the keys that it includes."""
+    keys = f"{site.places.configuration}/sublet-{site.zone}.keys"
+    owner = f"root:{group}"
+    return (
+        ConfigFile(configuration, _render(template, site, keys=keys), owner),
+        ConfigFile(keys, _render(keys_template, site), owner, is_secret=True),
+    )
+
+
+def _zone_file(site: Site, user: str) -> ConfigFile:
+    """Return the initial zone of a primary, a master file with absolute names (RFC 1035, section 5)."""
+    path = f"{site.places.state}/{site.zone}.zone"
+    return ConfigFile(path, _render("primary.zone", site), f"{user}:{user}")
+
+
+def _with_install_steps(packages: str, files: tuple[ConfigFile, ...], *steps: Step) -> ServerConfig:
+    """Return the configuration of a server; its packages and files are installed before the other steps."""
+    install = [Step(f"apt-get install --no-install-recommends {packages}", "The server.", of_machine=True)]
+    for file in files:
+        user, _, group = file.owner.partition(":")
+        command = f"install -D -o {user} -g {group} -m {file.mode} {file.name} {file.path}"
+        why = "With the secret." if file.is_secret else "From this folder."
+        install.append(Step(command, why, of_machine=True))
+    return ServerConfig(files, (*install, *steps))
+
+
+def key_name(zone: str) -> str:
+    """Return the name of our key for a zone: one label of at most 54 octets.
+
+    That leaves room for `-transfer`, the suffix of the secondaries' key; a label has at most 63 octets.
+    """
+    name = f"sublet-{zone.replace('.', '-')}"
+    if len(name) <= 54:
+        return name
+    return f"{name[:45]}-{sha256(zone.encode()).hexdigest()[:8]}"

@@ -1,0 +1,192 @@
+"""Monitor the name servers of zones on primaries: the serial of each, and since when a secondary is behind.
+
+The questions need no key (`dns.serial`). The answers stay in memory, for the metrics and the log. Zones on the built-in name server
+aren't monitored: it gives no transfers, so they have no secondaries.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from sublet.db import Database, Tx
+from sublet.dns.serial import is_newer, lacks_since, standing_of
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.zone_serials import SerialAnswer, SerialQuestions
+from sublet.processes.repeat import repeat
+from sublet.subdomains.sweep.clockwork import Monotonic, monotonic_seconds
+
+POLL_SECONDS = 5.0
+TIMEOUT_SECONDS = 2.0
+"""The timeout of a question for a serial."""
+FOLLOW_SECONDS = 10.0
+"""How long a secondary may be behind before its standing says so."""
+HISTORY_MAX = 1000
+"""The most serials of a primary that are kept; beyond that every other one is dropped."""
+
+PRIMARY, SECONDARY = "primary", "secondary"
+HEALTHY = frozenset({"current", "unjudged"})
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of one server of a zone; `server` is the primary's name in the settings, or the secondary's host.
+
+    `standing` is one of:
+
+    - "current": it answers; a secondary has the primary's zone, or has been behind for at most `FOLLOW_SECONDS`.
+    - "behind": it has been behind for longer.
+    - "ahead": its serial is newer than the primary's, so it doesn't follow until the primary's is newer again.
+    - "away": it gives no serial; `cause` and `detail` say why.
+    - "unjudged": a secondary answers, and the primary is away.
+
+    `lag_seconds` is how long a secondary has been behind; None if that isn't known.
+    """
+
+    zone: str
+    role: str
+    server: str
+    standing: str
+    serial: int | None = None
+    lag_seconds: float | None = None
+    cause: str | None = None
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The state of a zone between looks; instants are by the monotonic clock."""
+
+    primary: str
+    history: list[tuple[int, float]] = field(default_factory=list)
+    """The primary's serials that a secondary may lack, each with the instant at which it was first seen."""
+    last_serials: dict[str, int] = field(default_factory=dict)
+    """The serial of each secondary when it last answered."""
+    ahead_since: dict[str, float] = field(default_factory=dict)
+
+
+class ServerWatch:
+    """Asks all name servers; `standings` has the last results, by platform domain: the primary, then its secondaries."""
+
+    def __init__(
+        self, db: Database, find_primary: FindPrimary, monotonic: Monotonic = monotonic_seconds
+    ) -> None:
+        self._db = db
+        self._find_primary = find_primary
+        self._questions = SerialQuestions(TIMEOUT_SECONDS)
+        self._monotonic = monotonic
+        self._watched: dict[str, _Watched] = {}
+        self._logged: dict[tuple[str, str, str], str] = {}
+        self.standings: tuple[Standing, ...] = ()
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+
+        async def step() -> float:
+            await self.look()
+            return POLL_SECONDS
+
+        await repeat(step, "server_watch_fault")
+
+    async def look(self) -> None:
+        """Ask every server of every zone on a primary once, all at the same time."""
+        zones = await self._db.read(_list_zones)
+        found = await asyncio.gather(*(self._look_at(zone) for zone in zones))
+        self.standings = tuple(standing for of_zone in found for standing in of_zone)
+        here = {zone.domain for zone in zones}
+        self._watched = {zone: watched for zone, watched in self._watched.items() if zone in here}
+        self._log_changes(self.standings)
+
+    async def _look_at(self, zone: PlatformDomain) -> list[Standing]:
+        primary, answers = await self._questions.ask_servers(zone, self._find_primary)
+        now = self._monotonic()
+        watched = self._watched.setdefault(zone.domain, _Watched(zone.primary))
+        if watched.primary != zone.primary:
+            watched = self._watched[zone.domain] = _Watched(zone.primary)
+        if primary.serial is not None:
+            answered = {
+                each.host: answer.serial for each, answer in zip(zone.secondaries, answers, strict=True)
+            }
+            watched.last_serials = {
+                host: watched.last_serials.get(host, primary.serial) if serial is None else serial
+                for host, serial in answered.items()
+            }
+            _add_serial(watched, primary.serial, now)
+        standing = "away" if primary.serial is None else "current"
+        first = Standing(
+            zone.domain,
+            PRIMARY,
+            zone.primary,
+            standing,
+            primary.serial,
+            cause=primary.cause,
+            detail=primary.detail,
+        )
+        rest = (
+            _judge(watched, zone.domain, each.host, answer, primary.serial, now)
+            for each, answer in zip(zone.secondaries, answers, strict=True)
+        )
+        return [first, *rest]
+
+    def _log_changes(self, standings: Iterable[Standing]) -> None:
+        """Log changed standings; a new server counts as having been current."""
+        logged = {}
+        for each in standings:
+            key = (each.zone, each.role, each.server)
+            before = self._logged.get(key, "current")
+            # Not logged: the log line of its primary says what is wrong.
+            logged[key] = before if each.standing == "unjudged" and before != "away" else each.standing
+            if logged[key] != before:
+                write = log.info if each.standing in HEALTHY else log.warning
+                write(
+                    "name_server_standing",
+                    zone=each.zone,
+                    server=each.server,
+                    role=each.role,
+                    standing=each.standing,
+                    before=before,
+                    detail=each.detail,
+                )
+        self._logged = logged
+
+
+def _list_zones(tx: Tx) -> list[PlatformDomain]:
+    return [each for each in platform_domain_store.list_platform_domains(tx) if each.primary]
+
+
+def _add_serial(watched: _Watched, serial: int, now: float) -> None:
+    """Append the primary's serial to its history, if it is new. Drop serials that all secondaries have, and those beyond `HISTORY_MAX`."""
+    history = watched.history
+    if history and history[-1][0] != serial and not is_newer(serial, history[-1][0]):
+        history.clear()  # the primary was rebuilt from an older zone
+    if not history or history[-1][0] != serial:
+        history.append((serial, now))
+    while len(history) > 1 and not any(is_newer(history[0][0], has) for has in watched.last_serials.values()):
+        del history[0]
+    if len(history) > HISTORY_MAX:
+        watched.history = [*history[:-1:2], history[-1]]
+
+
+def _judge(
+    watched: _Watched, zone: str, host: str, answer: SerialAnswer, primary_serial: int | None, now: float
+) -> Standing:
+    """Return the standing of a secondary, from its answer and the primary's."""
+    if answer.serial is None:
+        return Standing(zone, SECONDARY, host, "away", cause=answer.cause, detail=answer.detail)
+    if primary_serial is None:
+        return Standing(zone, SECONDARY, host, "unjudged", answer.serial)
+    if standing_of(answer.serial, primary_serial) == "ahead":
+        since = watched.ahead_since.setdefault(host, now)
+        detail = f"it has the serial {answer.serial}, its primary {primary_serial}"
+        return Standing(zone, SECONDARY, host, "ahead", answer.serial, now - since, detail=detail)
+    watched.ahead_since.pop(host, None)
+    lacks = lacks_since(watched.history, answer.serial)
+    lag_seconds = 0.0 if lacks is None else now - lacks
+    if lag_seconds <= FOLLOW_SECONDS:
+        return Standing(zone, SECONDARY, host, "current", answer.serial, lag_seconds)
+    detail = f"it has lacked changes for {lag_seconds:.0f} s"
+    return Standing(zone, SECONDARY, host, "behind", answer.serial, lag_seconds, detail=detail)

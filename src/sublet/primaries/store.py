@@ -1,0 +1,203 @@
+"""The SQL of publishing: the names that wait, and the outcomes of attempts."""
+
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    Integer,
+    bindparam,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from sublet.db import Prepared, Tx
+from sublet.platform_domains.zone_state_store import REST_MAX, RESTING
+from sublet.schema import STREAMED
+from sublet.subdomains import store
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.store import (
+    UNPUBLISHED,
+    in_pieces,
+    read_subdomains,
+    select_subdomains,
+    subdomains,
+)
+
+# An attempt that is due later than the longest back-off was scheduled while the clock was wrong.
+_DUE = or_(
+    subdomains.c.next_attempt_at.is_(None),
+    subdomains.c.next_attempt_at <= bindparam("now"),
+    subdomains.c.next_attempt_at > bindparam("now_and_longest"),
+)
+# A recursive query that steps by index from one platform domain with waiting names to the next, and so reads no rows of the others.
+# With the ORDER BY PostgreSQL uses the index; it estimates that nearly all names are unpublished, and would scan the table without it.
+_OF = subdomains.c.platform_domain_id
+_FIRST = (
+    select(_OF).where(UNPUBLISHED & _DUE).order_by(_OF, subdomains.c.generation_at, subdomains.c.id).limit(1)
+)
+_STEPS = select(_FIRST.scalar_subquery().label("id")).cte("waiting", recursive=True)
+_NEXT = _FIRST.where(_STEPS.c.id < _OF).scalar_subquery()
+_STEPS = _STEPS.union_all(select(_NEXT).where(_STEPS.c.id.is_not(None)))
+_WAITING_PLATFORM_DOMAINS = Prepared(
+    select(_STEPS.c.id).where(_STEPS.c.id.is_not(None) & _STEPS.c.id.not_in(RESTING))
+)
+_WAITING = (
+    select_subdomains()
+    .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
+    .order_by(subdomains.c.generation_at, subdomains.c.id)
+    .limit(bindparam("at_most", type_=Integer))
+)
+_THESE: BindParameter[Sequence[int]] = bindparam("ids", expanding=True)
+_WAITING_ALL = Prepared(_WAITING)
+_WAITING_AMONG = Prepared(_WAITING.where(subdomains.c.id.in_(_THESE)))
+_WAITING_BESIDES = Prepared(_WAITING.where(subdomains.c.id.not_in(_THESE)))
+
+
+def _due(tx: Tx) -> dict[str, object]:
+    return {"now": tx.now, "now_and_longest": tx.now + REST_MAX}
+
+
+def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
+    """Return the ids of the platform domains, sorted, that have a name due for an attempt, and whose zone isn't backing off.
+
+    The publisher calls this several times a second, so it reads only one waiting name of each platform domain.
+    """
+    return sorted(row[0] for row in _WAITING_PLATFORM_DOMAINS.all(tx, **_due(tx)))
+
+
+def list_waiting(
+    tx: Tx,
+    platform_domain_id: int,
+    limit: int,
+    among: Collection[int] | None = None,
+    besides: Collection[int] = (),
+) -> list[Subdomain]:
+    """Return names of this platform domain that wait for publication and are due, those that wait longest first.
+
+    `among` limits the result to these ids. `besides` excludes ids, and is ignored with `among`.
+    """
+    asked = {**_due(tx), "of": platform_domain_id, "at_most": limit}
+    if among is not None:
+        return read_subdomains(Subdomain, _WAITING_AMONG.all(tx, **asked, ids=list(among)))
+    if besides:
+        return read_subdomains(Subdomain, _WAITING_BESIDES.all(tx, **asked, ids=list(besides)))
+    return read_subdomains(Subdomain, _WAITING_ALL.all(tx, **asked))
+
+
+def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) -> bool:
+    """True if a name of this platform domain waits for publication and is due, except those with these ids."""
+    return bool(list_waiting(tx, platform_domain_id, 1, besides=besides))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The number of names that wait for publication, and since when the oldest waits; None if none does."""
+
+    names: int = 0
+    oldest_at: datetime | None = None
+
+
+def count_waiting(tx: Tx) -> dict[int, Waiting]:
+    """Return what waits for publication by platform domain, without those where nothing waits."""
+    rows = tx.connection.execute(
+        select(subdomains.c.platform_domain_id, func.count(), func.min(subdomains.c.generation_at))
+        .where(UNPUBLISHED)
+        .group_by(subdomains.c.platform_domain_id)
+    )
+    return {row[0]: Waiting(row[1], row[2]) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A generation of a subdomain that is in the zone at this serial. The owners in `gone` have left the zone."""
+
+    subdomain_id: int
+    generation: int
+    serial: int
+    gone: frozenset[str]
+
+
+def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
+    """Record published generations. Return the ids of the subdomains that weren't recorded with the same or a newer generation before.
+
+    The owners in `gone` are deleted only if the generation is still the current one: a newer one may have added them again.
+    """
+    by_id = {each.subdomain_id: each for each in published}
+    rows = _GENERATIONS.all(tx, ids=list(by_id))
+    newly = frozenset(row[0] for row in rows if row[2] < by_id[row[0]].generation)
+    current = frozenset(row[0] for row in rows if row[1] == by_id[row[0]].generation)
+    for change, ids in ((_PUBLISHED_WITHOUT_ERROR, newly & current), (_PUBLISHED, newly - current)):
+        known = (by_id[each] for each in sorted(ids))
+        change.run_many(
+            tx,
+            [
+                {"of": each.subdomain_id, "now": each.generation, "by": each.serial, "at": tx.now}
+                for each in known
+            ],
+        )
+    _WITHOUT_ERROR.run_many(tx, [{"of": each} for each in sorted(current - newly)])
+    store.delete_owners(tx, ((each, owner) for each in sorted(current) for owner in sorted(by_id[each].gone)))
+    return newly
+
+
+_GENERATIONS = Prepared(
+    select(subdomains.c.id, subdomains.c.generation, subdomains.c.published_generation)
+    .where(subdomains.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(subdomains.c.id)
+    .with_for_update(key_share=True)
+)
+_OF_ONE = update(subdomains).where(subdomains.c.id == bindparam("of"))
+_PUBLISHED_VALUES: dict[str, BindParameter[Any]] = {
+    "published_generation": bindparam("now"),
+    "published_at": bindparam("at"),
+    "published_serial": bindparam("by"),
+}
+_NO_ERROR_VALUES = {"provision_error": None, "attempts": 0, "next_attempt_at": None}
+_PUBLISHED = Prepared(_OF_ONE.values(_PUBLISHED_VALUES))
+_WITHOUT_ERROR = Prepared(_OF_ONE.values(_NO_ERROR_VALUES))
+_PUBLISHED_WITHOUT_ERROR = Prepared(_OF_ONE.values({**_PUBLISHED_VALUES, **_NO_ERROR_VALUES}))
+
+
+def record_failure(
+    tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
+) -> bool:
+    """Record why this generation could not be published. False if there is a newer one, or it was published; then nothing changes."""
+    recorded = tx.connection.execute(
+        update(subdomains)
+        .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)
+        .values(provision_error=sentence, attempts=subdomains.c.attempts + 1, next_attempt_at=next_attempt_at)
+    )
+    return recorded.rowcount > 0
+
+
+def find_ever_published(tx: Tx, platform_domain_id: int, fqdns: Container[str]) -> dict[str, int]:
+    """Return those of these names that any row ever published in the zone, each with the id of its newest row."""
+    rows = tx.connection.execute(
+        select(subdomains.c.id, subdomains.c.fqdn, subdomains.c.published_generation)
+        .where(subdomains.c.platform_domain_id == platform_domain_id)
+        .order_by(subdomains.c.id)
+        .execution_options(**STREAMED)
+    )
+    newest: dict[str, int] = {}
+    published: set[str] = set()
+    for subdomain_id, fqdn, published_generation in rows:
+        if fqdn in fqdns:
+            newest[fqdn] = subdomain_id
+            if published_generation > 0:
+                published.add(fqdn)
+    return {fqdn: subdomain_id for fqdn, subdomain_id in newest.items() if fqdn in published}
+
+
+def find_holders(tx: Tx, fqdns: Collection[str]) -> dict[str, int]:
+    """Return those of these names that are held, each with the id of its row."""
+    found: dict[str, int] = {}
+    for some in in_pieces(sorted(fqdns)):
+        held = subdomains.c.fqdn.in_(some) & subdomains.c.released_at.is_(None)
+        rows = tx.connection.execute(select(subdomains.c.fqdn, subdomains.c.id).where(held))
+        found |= {row[0]: row[1] for row in rows}
+    return found

@@ -1,0 +1,72 @@
+"""Build the UPDATE messages (RFC 2136) that change a zone on a primary, each with a fence.
+
+The fence is a TXT record at a reserved name of the zone. Every message requires that the fence has the value A, and sets it to a new
+value B. So the server applies only one of two messages that require A. An update that timed out, and that the server processes after a
+newer one (as a frozen server may), changes nothing.
+"""
+
+import re
+import secrets
+from collections.abc import Iterable
+
+import dns.name
+import dns.rdata
+import dns.rdataclass
+import dns.rdatatype
+import dns.update
+
+from sublet.dns.types import DELEGATION_TYPES
+from sublet.primaries.plan import ZoneChanges
+
+FENCE_LABEL = "_sublet"
+FENCE_TTL_SECONDS = 0
+_FENCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+def fence_name(zone: str) -> str:
+    """Return the name of a zone's fence. Users can't register it, because no label may have an underscore."""
+    return f"{FENCE_LABEL}.{zone}"
+
+
+def new_fence() -> str:
+    """Return a new random value for a fence."""
+    return secrets.token_hex(16)
+
+
+def is_fence(text: str) -> bool:
+    """True if a text has the form of `new_fence`, so a registry may have written it."""
+    return _FENCE.fullmatch(text) is not None
+
+
+def build_update(
+    changes: ZoneChanges, *, fence: str | None, next_fence: str, unused: Iterable[str] = ()
+) -> dns.update.UpdateMessage:
+    """Return the unsigned message that applies `changes` if the zone's fence is `fence` (None: the zone must have none).
+
+    `unused` are owners that must have no records (RFC 2136, section 2.4.5), because we never added any. The server answers YXDOMAIN if
+    one has, NXRRSET if the fence differs, and YXRRSET if there is a fence and should be none. The message first deletes each type at
+    each owner, then adds records (section 2.5), then replaces the fence.
+    """
+    zone = dns.name.from_text(changes.zone)
+    message = dns.update.UpdateMessage(zone)
+    at_fence = dns.name.from_text(fence_name(changes.zone))
+    if fence is None:
+        message.absent(at_fence, dns.rdatatype.TXT)
+    else:
+        message.present(at_fence, _txt(fence))
+    for owner in sorted(set(unused)):
+        message.absent(dns.name.from_text(owner))
+    for owner in changes.delete_owners:
+        name = dns.name.from_text(owner)
+        for rdtype in DELEGATION_TYPES:
+            message.delete(name, rdtype)
+    for record in changes.adds:
+        rdata = dns.rdata.from_text(dns.rdataclass.IN, record.type, record.rdata)
+        message.add(dns.name.from_text(record.owner), record.ttl_seconds, rdata)
+    message.delete(at_fence, dns.rdatatype.TXT)
+    message.add(at_fence, FENCE_TTL_SECONDS, _txt(next_fence))
+    return message
+
+
+def _txt(value: str) -> dns.rdata.Rdata:
+    return dns.rdata.from_text(dns.rdataclass.IN, dns.rdatatype.TXT, f'"{value}"')

@@ -1,0 +1,270 @@
+"""Find changes of zones on primaries that the registry didn't make, and repair them.
+
+Every few seconds the keeper asks for each zone's serial and fence. If the serial differs from the last checked one, it checks the whole
+zone, in a child process and one zone at a time. Checks take only a small share of the time, because our own updates change the serial
+too. A zone with an unknown fence was rebuilt, and is checked at once.
+
+Of several workers one holds the lease of a zone and keeps it, so that the others don't transfer the zone too.
+"""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+
+from sublet.audit import SYSTEM
+from sublet.db import Database, Tx
+from sublet.errors import Conflict, Unavailable
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.primaries.check_process import Failure, Outcome, Report, Task
+from sublet.primaries.primary import PrimaryFault, read_fence
+from sublet.primaries.primary_zone import FindPrimary
+from sublet.primaries.publishing import settle_fence
+from sublet.primaries.repair_zone import repair
+from sublet.processes.leased import kept, take, under
+from sublet.processes.leases import WATCH_FOR, check_lease
+from sublet.processes.model import Lease, LeaseLost
+from sublet.processes.repeat import repeat
+from sublet.secret import reveal_to_child
+
+POLL_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
+PAUSE_MIN_SECONDS = 10.0
+PAUSE_MAX_SECONDS = 180.0
+PAUSE_FACTOR = 5.0
+"""The pause before the next check of a zone, as a multiple of the last check's duration, within the two bounds."""
+CHECK_SECONDS_MAX = 900.0
+RECHECK_AFTER = timedelta(hours=6)
+"""After this time a zone is checked even if its serial is the same: an edit of a zone file may not have raised it."""
+SEEN_EVERY = timedelta(minutes=1)
+log = structlog.get_logger()
+
+
+class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
+    """The child process of a check died, or took too long."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The state of a zone while this process keeps it.
+
+    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed`, an answer for
+    serial and fence doesn't clear the stored problem.
+    """
+
+    next_check_at: float = 0.0
+    rebuilt_at: datetime | None = None
+    check_failed: bool = False
+
+
+class ZoneKeeper:
+    """Checks zones on primaries while it holds their leases as `holder`.
+
+    `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and "orphaned" owners.
+    """
+
+    def __init__(
+        self, db: Database, database_url: str, find_primary: FindPrimary, *, holder: str = ""
+    ) -> None:
+        self._db = db
+        self._holder = holder or str(uuid.uuid4())
+        self._database_url = database_url
+        self._find_primary = find_primary
+        self._watched: dict[int, _Watched] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self.checks: Counter[str] = Counter()
+        self.drift: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Check zones until cancelled."""
+        try:
+            await repeat(self._look_at_all, "zone_keeper_fault")
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _look_at_all(self) -> float:
+        for platform_domain_id, zone, primary in await self._db.read(
+            zone_state_store.list_zones_on_primaries
+        ):
+            if platform_domain_id not in self._tasks:
+                task = asyncio.create_task(self._look(platform_domain_id, zone, primary))
+                self._tasks[platform_domain_id] = task
+                task.add_done_callback(lambda _, of=platform_domain_id: self._tasks.pop(of, None))  # type: ignore[misc]
+        return POLL_SECONDS
+
+    async def _look(self, platform_domain_id: int, zone: str, primary: str) -> None:
+        """Look at a zone, and check it if that is due, unless another worker has its lease."""
+        try:
+            lease = await take(self._db, check_lease(platform_domain_id), self._holder, WATCH_FOR)
+            if lease is None:
+                self._watched.pop(platform_domain_id, None)
+                return
+            async with kept(self._db, lease, WATCH_FOR):
+                await self._look_under(lease, platform_domain_id, zone, primary)
+        except LeaseLost:
+            log.warning("zone_taken_over", zone=zone)
+        except Unavailable:
+            pass
+        except Exception:
+            log.exception("zone_keeper_fault", zone=zone)
+
+    async def _look_under(self, lease: Lease, platform_domain_id: int, zone: str, primary: str) -> None:
+        watched = self._watched.setdefault(platform_domain_id, _Watched())
+        try:
+            if await self._is_due(lease, watched, platform_domain_id, zone, primary):
+                async with self._one_at_a_time:
+                    await self._check(lease, watched, platform_domain_id, zone, primary)
+        except PrimaryFault as fault:
+            await self._note_problem(lease, platform_domain_id, zone, fault.cause, str(fault))
+        except CheckFailed as failure:
+            await self._note_problem(lease, platform_domain_id, zone, "check", str(failure))
+
+    async def _is_due(
+        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
+    ) -> bool:
+        before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
+        found = await read_fence(self._find_primary(primary), zone, timeout_seconds=TIMEOUT_SECONDS)
+        if found.value != before.fence:
+            meaning = await self._db.write(
+                under, lease, settle_fence, platform_domain_id, before.fence, found.value
+            )
+            if meaning == "rebuilt":
+                log.warning("zone_found_rebuilt", zone=zone, fence=found.value)
+        now, state = await self._db.read(_state, platform_domain_id)
+        is_over = state.watch_problem is not None and not watched.check_failed
+        if is_over or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
+            await self._db.write(
+                under, lease, _note_seen, platform_domain_id, is_well=not watched.check_failed
+            )
+        if state.rebuilt_at is not None and state.rebuilt_at != watched.rebuilt_at:
+            watched.rebuilt_at = state.rebuilt_at
+            return True
+        if time.monotonic() < watched.next_check_at:
+            return False
+        old = state.checked_at is None or state.checked_at < now - RECHECK_AFTER
+        return found.serial != state.checked_serial or old or watched.check_failed
+
+    async def _check(
+        self, lease: Lease, watched: _Watched, platform_domain_id: int, zone: str, primary: str
+    ) -> None:
+        started = time.monotonic()
+        outcome = "failed"
+        try:
+            now = await self._db.read(lambda tx: tx.now)
+            task = Task(self._database_url, platform_domain_id, self._find_primary(primary), now)
+            found = await self._run(task)
+            await self._note_found(lease, platform_domain_id, zone, primary, found)
+            outcome = "done"
+        except Conflict as conflict:
+            log.info("zone_check_over", zone=zone, reason=str(conflict))
+        finally:
+            self.checks[outcome] += 1
+            watched.check_failed = outcome == "failed"
+            took = time.monotonic() - started
+            pause = min(max(PAUSE_MIN_SECONDS, PAUSE_FACTOR * took), PAUSE_MAX_SECONDS)
+            watched.next_check_at = time.monotonic() + pause
+
+    async def _run(self, task: Task) -> Outcome:
+        """Run the check in a child process, which is killed if this is cancelled, also while it starts.
+
+        Raises:
+            PrimaryFault: as `check_on_primary`.
+            CheckFailed: the process died, or took too long.
+        """
+        is_cancelled = threading.Event()
+        started: list[subprocess.Popen[bytes]] = []
+
+        def check() -> Outcome | Failure:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "sublet.primaries.check_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            started.append(process)  # before the test of the event, which is set before `started` is read
+            if is_cancelled.is_set():
+                process.kill()
+            return _run_check(process, task)
+
+        try:
+            found = await asyncio.to_thread(check)
+        finally:
+            is_cancelled.set()
+            for process in started:
+                process.kill()
+        if isinstance(found, Failure):
+            raise PrimaryFault(found.cause, found.detail)
+        return found
+
+    async def _note_found(
+        self, lease: Lease, platform_domain_id: int, zone: str, primary: str, found: Outcome
+    ) -> None:
+        repairs = found.repairs
+        reason = await repair(self._db, SYSTEM, platform_domain_id, primary, found, lease=lease)
+        await self._db.write(under, lease, _note_seen, platform_domain_id)
+        drift = {
+            "missing": repairs.missing,
+            "different": repairs.different,
+            "orphaned": len(repairs.leftovers),
+        }
+        self.drift.update(drift)
+        log.info("zone_checked", zone=zone, serial=found.serial, foreign=repairs.foreign_records, **drift)
+        if any(drift.values()):
+            log.warning("zone_differs", zone=zone, **drift)
+        if reason is not None:
+            log.error("zone_repair_stopped", zone=zone, reason=reason)
+
+    async def _note_problem(
+        self, lease: Lease, platform_domain_id: int, zone: str, cause: str, detail: str
+    ) -> None:
+        if await self._db.write(under, lease, _note_problem, platform_domain_id, cause, detail):
+            log.warning("zone_not_checked", zone=zone, cause=cause, detail=detail)
+
+
+def _run_check(process: "subprocess.Popen[bytes]", task: Task) -> Outcome | Failure:
+    """Send a task to a process and return its report; the process ends in any case."""
+    try:
+        output, _ = process.communicate(
+            msgspec.json.encode(task, enc_hook=reveal_to_child), CHECK_SECONDS_MAX
+        )
+    except subprocess.TimeoutExpired:
+        raise CheckFailed(f"the check did not end within {CHECK_SECONDS_MAX:g} s") from None
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0:
+        raise CheckFailed(f"the check's process ended with {process.returncode}")
+    report = msgspec.json.decode(output, type=Report)
+    found = report.outcome or report.failure
+    assert found is not None  # noqa: S101 - a report has one of the two
+    return found
+
+
+def _state(tx: Tx, platform_domain_id: int) -> tuple[datetime, ZoneState]:
+    return tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)
+
+
+def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None:
+    no_problem = {"watch_problem": None, "watch_problem_detail": None} if is_well else {}
+    zone_state_store.update_zone_state(tx, platform_domain_id, seen_at=tx.now, **no_problem)
+
+
+def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str) -> bool:
+    """Store why a zone can't be watched. False if the cause was stored already."""
+    before = zone_state_store.find_zone_state(tx, platform_domain_id)
+    if before.watch_problem == cause:
+        return False
+    values = {"watch_problem": cause, "watch_problem_detail": detail}
+    zone_state_store.update_zone_state(tx, platform_domain_id, **values)
+    return True

@@ -1,0 +1,79 @@
+"""Monitor the zones: read what waits in each, and its state, every few seconds for the metrics."""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.db import Database, Tx
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store
+from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.primaries import store as publish_store
+from sublet.primaries.store import Waiting
+from sublet.processes.repeat import repeat
+
+POLL_SECONDS = 5.0
+SHARE_MAX = 0.02
+"""The share of the time that the queries may take: with very many waiting names they become rarer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneSeen:
+    """A zone at one instant: the names that wait in it, and its state if it is on a primary."""
+
+    zone: str
+    waiting: Waiting
+    state: ZoneState | None
+    seen_at: datetime
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the oldest change has waited; 0 if none waits."""
+        return seconds_since(self.waiting.oldest_at, self.seen_at) or 0.0
+
+    @property
+    def checked_seconds(self) -> float | None:
+        """The age of the last whole check; None if there was none."""
+        return None if self.state is None else seconds_since(self.state.checked_at, self.seen_at)
+
+
+class ZoneWatch:
+    """Reads the state of all zones; `zones` has the last result."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.zones: tuple[ZoneSeen, ...] = ()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+
+        async def step() -> float:
+            began = time.monotonic()
+            await self.look()
+            return max(POLL_SECONDS, (time.monotonic() - began) / SHARE_MAX)
+
+        await repeat(step, "zone_watch_fault")
+
+    async def look(self) -> None:
+        """Read the state of all zones."""
+        self.zones = await self._db.read(see_zones)
+
+
+def see_zones(tx: Tx) -> tuple[ZoneSeen, ...]:
+    """Return the current state of every zone, sorted by domain."""
+    states = zone_state_store.list_zone_states(tx)
+    waiting = publish_store.count_waiting(tx)
+    return tuple(
+        ZoneSeen(
+            each.domain,
+            waiting.get(each.id, Waiting()),
+            states.get(each.id, ZoneState(each.id)) if each.primary else None,
+            tx.now,
+        )
+        for each in sorted(platform_domain_store.list_platform_domains(tx), key=lambda each: each.domain)
+    )
+
+
+def seconds_since(at: datetime | None, now: datetime) -> float | None:
+    """Return how long ago an instant was, at least 0; None for None."""
+    return None if at is None else max(0.0, (now - at).total_seconds())

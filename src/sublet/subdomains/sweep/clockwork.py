@@ -1,0 +1,131 @@
+"""The clockwork: runs the sweep by the wall clock, and compares that with the monotonic clock.
+
+It is level-triggered, like the publisher: once a second it asks whether anything is due, and then does one bounded step after
+another. One of several workers holds the lease and sweeps. The clocks of the others don't matter meanwhile.
+"""
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import structlog
+
+from sublet.audit import SYSTEM
+from sublet.db import Database, Tx
+from sublet.errors import Conflict
+from sublet.processes.leased import take, under
+from sublet.processes.leases import SWEEP, SWEEP_FOR
+from sublet.processes.model import Lease, LeaseLost
+from sublet.processes.repeat import repeat
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.brake import jump_reason
+from sublet.subdomains.sweep.stop import stop_sweep
+from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
+
+POLL_SECONDS = 1.0
+REST_TIMES = 3
+"""How many times the duration of a full step the sweep rests after it, so that requests come between the steps."""
+FEW_SECONDS = 0.25
+"""How long the sweep rests at least after a smaller step. Names that become due meanwhile, such as deleted ones, share a step."""
+REMIND_SECONDS = 3600.0
+"""How often the log repeats that the sweep is stopped."""
+log = structlog.get_logger()
+Monotonic = Callable[[], float]
+
+
+def monotonic_seconds() -> float:
+    """Return the seconds of a monotonic clock that also counts while the machine sleeps, if the system has such a clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+class Clockwork:
+    """Runs the sweep as `holder` of the lease.
+
+    The metrics show `done`, which counts names by milestone, and `stopped`: True if the brake stopped the sweep. It is False while
+    another worker sweeps.
+    """
+
+    def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
+        self._db = db
+        self._monotonic = monotonic
+        self._holder = holder or str(uuid.uuid4())
+        self._anchor: tuple[datetime, float] | None = None
+        self._told_at: float | None = None
+        self.done: Counter[str] = Counter()
+        self.stopped = False
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+
+        async def step() -> float:
+            began = time.monotonic()
+            swept = await self.tick()
+            return rest_after(swept, time.monotonic() - began)
+
+        await repeat(step, "sweep_fault")
+
+    async def tick(self) -> Swept | None:
+        """Compare the clocks, do one step if anything is due, and return its result; None while another worker sweeps."""
+        lease = await take(self._db, SWEEP, self._holder, SWEEP_FOR)
+        try:
+            if lease is not None:
+                return await self._sweep(lease)
+        except LeaseLost:
+            log.warning("sweep_taken_over")
+        # Compare the clocks from a new start once this worker sweeps again.
+        self._anchor, self.stopped, self._told_at = None, False, None
+        return None
+
+    async def _sweep(self, lease: Lease) -> Swept | None:
+        now, due, reason = await self._db.read(_look)
+        await self._watch_clocks(now, lease)
+        if reason is not None:
+            self._tell(reason)
+        elif self.stopped:
+            self.stopped, self._told_at = False, None
+            log.info("sweep_resumed")
+        if not due:
+            return None
+        swept = await self._db.write(under, lease, sweep, now)
+        self.done.update(swept.done)
+        for subdomain_id, error in swept.faults:
+            log.error("sweep_fault", subdomain_id=subdomain_id, exc_info=error)
+        if swept.done:
+            log.info("swept", **swept.done)
+        return swept
+
+    async def _watch_clocks(self, now: datetime, lease: Lease) -> None:
+        """Stop the sweep if the two clocks have moved apart since the first look, or since the last stop."""
+        monotonic = self._monotonic()
+        if self._anchor is None:
+            self._anchor = (now, monotonic)
+            return
+        reason = jump_reason(now - self._anchor[0], timedelta(seconds=monotonic - self._anchor[1]))
+        if reason is None:
+            return
+        with suppress(Conflict):  # the sweep is stopped already
+            await self._db.write(under, lease, stop_sweep, SYSTEM, reason)
+        self._anchor = (now, monotonic)
+
+    def _tell(self, reason: str) -> None:
+        self.stopped = True
+        if self._told_at is None or self._monotonic() - self._told_at >= REMIND_SECONDS:
+            self._told_at = self._monotonic()
+            log.error("sweep_stopped", reason=reason, what_to_do="sublet sweep status")
+
+
+def rest_after(swept: Swept | None, took_seconds: float) -> float:
+    """Return for how many seconds to rest after a step that took `took_seconds`."""
+    if swept is None or not swept.more:
+        return POLL_SECONDS
+    return REST_TIMES * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, FEW_SECONDS)
+
+
+def _look(tx: Tx) -> tuple[datetime, bool, str | None]:
+    state = sweep_store.find_clockwork(tx)
+    stopped = state.stopped_at is not None and not state.resumed
+    return tx.now, is_sweep_due(tx), state.stopped_reason if stopped else None

@@ -1,0 +1,219 @@
+"""The zones of the built-in name server: a view of the registry, read for each query.
+
+A zone has the delegations of the names that `is_delegated`, and the adopted records. A delegation hides the adopted records at and
+below its name.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from ipaddress import ip_address
+
+from sublet.db import Tx
+from sublet.dns.names import ancestors, is_at_or_below, is_below, owner_key
+from sublet.dns.records import delegation_records
+from sublet.dns.types import Apex, Record, ZoneView
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import store
+
+_Path = tuple[str, ...]
+"""A query name and those above it, down to the one below the apex at most; the query name first."""
+
+
+def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
+    """Return the zones around query names (lower case, no final dot), by name; names that are in no zone of this server are left out.
+
+    `addresses` are the public addresses of the name server itself, to which apex nameservers inside the zone resolve. Names below the
+    same platform domains share a view, and its queries. At the apex of a zone, `parent` is the view of the closest zone above.
+    """
+    paths = {name: (name, *ancestors(name)) for name in names}
+    found = platform_domain_store.find_platform_domains_among(
+        tx, {each for path in paths.values() for each in path}
+    )
+    by_domain = {each.domain: each for each in found}
+    alike: dict[tuple[str, ...], list[_Path]] = defaultdict(list)
+    parents: dict[str, ZoneView] = {}
+    for path in paths.values():
+        domains = [each for each in path if each in by_domain]
+        primaries = [each for each in domains if not by_domain[each].primary]
+        if primaries:
+            zone = primaries[0]
+            children = domains[: domains.index(zone)]
+            alike[(zone, *children)].append(tuple(each for each in path if is_below(each, zone)) or (zone,))
+            if path[0] == zone and len(primaries) > 1:
+                parent = primaries[1]
+                between = [by_domain[each] for each in domains[: domains.index(parent)]]
+                above = tuple(each for each in path if is_below(each, parent))
+                parents[zone] = _view(tx, by_domain[parent], between, [above], addresses)
+    views: dict[str, ZoneView] = {}
+    for (zone, *children), inside in alike.items():
+        view = _view(tx, by_domain[zone], [by_domain[each] for each in children], inside, addresses)
+        views |= dict.fromkeys((path[0] for path in inside), view)
+    return views | {zone: replace(views[zone], parent=parent) for zone, parent in parents.items()}
+
+
+def _view(
+    tx: Tx,
+    platform_domain: PlatformDomain,
+    children: Iterable[PlatformDomain],
+    paths: Sequence[_Path],
+    addresses: Sequence[str],
+) -> ZoneView:
+    """Return the content of a zone around these paths; `children` are the platform domains on them that are on primaries."""
+    zone = platform_domain.domain
+    owners = {zone, f"*.{zone}"}
+    for path in paths:
+        owners.update(path, (f"*.{each}" for each in path[1:]))
+    records = zone_store.find_records(tx, platform_domain.id, owners)
+    for child in children:
+        records |= _zone_cut(child)
+    _delegate(tx, platform_domain, {each for path in paths for each in path}, records)
+    _add_glue(tx, platform_domain, records)
+    existing = {zone}
+    for path in paths:
+        # Whether names at and below a delegation exist doesn't matter: they get a referral (RFC 1034, section 4.3.2).
+        if path[0] != zone and not _is_delegated(path, records):
+            existing.update(_existing(tx, platform_domain, path, records))
+    return ZoneView(
+        apex_of(platform_domain, serial_of(tx, platform_domain), addresses), records, frozenset(existing)
+    )
+
+
+def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
+    """Return the serial of a zone on the built-in name server, which grows with the newest change of a name."""
+    newest = store.find_newest_change(tx, platform_domain.id)
+    seconds = 0 if newest is None else platform_domain_store.zone_seconds(newest)
+    return int(platform_domain_store.served_serial(platform_domain.serial, seconds))
+
+
+def _is_delegated(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
+    """True if a name on the path is delegated. False if a label contains a dot: the names of such a path aren't above it."""
+    if "\\." in path[0]:
+        return False
+    return any(record.type == "NS" for each in path for record in records.get(each, ()))
+
+
+def _existing(
+    tx: Tx, platform_domain: PlatformDomain, path: _Path, records: Mapping[str, tuple[Record, ...]]
+) -> _Path:
+    """Return the names of a path that exist: those with records, with records below them, or with a platform domain below them.
+
+    If the first name of the path doesn't exist, also the wildcard for it, if that has names below it.
+    """
+    if path[0] in records:
+        return path
+    keys = (
+        *zone_store.next_owner_keys(tx, platform_domain.id, path[0]),
+        *platform_domain_store.next_owner_keys(tx, path[0]),
+    )
+    existing = path
+    while existing and not (existing[0] in records or _is_above(existing[0], keys)):
+        existing = existing[1:]
+    if existing == path:
+        return path
+    wildcard = f"*.{existing[0] if existing else platform_domain.domain}"
+    if wildcard not in records and _is_above(
+        wildcard, zone_store.next_owner_keys(tx, platform_domain.id, wildcard)
+    ):
+        return (wildcard, *existing)
+    return existing
+
+
+def _is_above(name: str, keys: Iterable[str]) -> bool:
+    return any(key.startswith(owner_key(name) + ".") for key in keys)
+
+
+def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
+    """Return the delegation of a platform domain that is on a primary, below a zone on the built-in name server.
+
+    Its nameservers are those of its apex; addresses are known for those that are its secondaries.
+    """
+    ttl_seconds = child.apex_ttl_seconds
+    records = {
+        child.domain: tuple(
+            Record(child.domain, "NS", ttl_seconds, f"{host}.") for host in child.apex_nameservers
+        )
+    }
+    for each in child.secondaries:
+        if each.host in child.apex_nameservers:
+            records[each.host] = (
+                *records.get(each.host, ()),
+                Record(each.host, _address_type(each.address), ttl_seconds, each.address),
+            )
+    return records
+
+
+def _delegate(
+    tx: Tx, platform_domain: PlatformDomain, names: Collection[str], records: dict[str, tuple[Record, ...]]
+) -> None:
+    """Put the delegations of the registry at these names in place of what is adopted there."""
+    for name, delegation in store.find_delegations(tx, platform_domain.id, names).items():
+        for owner in [each for each in records if is_at_or_below(each, name)]:
+            del records[owner]
+        records |= _by_owner(delegation_records(name, delegation, platform_domain.delegation_ttl_seconds))
+
+
+def _add_glue(tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]) -> None:
+    """Add the addresses of the nameservers inside the zone: of a registered name's own glue, or else adopted ones."""
+    zone = platform_domain.domain
+    hosts = {
+        record.rdata.removesuffix(".").lower()
+        for found in records.values()
+        for record in found
+        if record.type == "NS"
+    }
+    wanted = {host for host in hosts if is_below(host, zone) and host not in records}
+    if not wanted:
+        return
+    above = {host: [each for each in (host, *ancestors(host)) if is_below(each, zone)] for host in wanted}
+    delegations = store.find_delegations(
+        tx, platform_domain.id, {each for names in above.values() for each in names}
+    )
+    adopted = zone_store.find_records(tx, platform_domain.id, wanted)
+    for host, names in above.items():
+        name = next((each for each in names if each in delegations), None)
+        if name is None:
+            found = adopted
+        else:
+            ttl_seconds = platform_domain.delegation_ttl_seconds
+            found = _by_owner(delegation_records(name, delegations[name], ttl_seconds))
+        if host in found:
+            records[host] = tuple(each for each in found[host] if each.type in ("A", "AAAA"))
+
+
+def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
+    found: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        found[record.owner].append(record)
+    return {owner: tuple(each) for owner, each in found.items()}
+
+
+def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[str] = ()) -> Apex:
+    """Return what a zone's SOA and NS records are made of."""
+    ttl_seconds = platform_domain.apex_ttl_seconds
+    own_hosts = [host for host in platform_domain.apex_nameservers if is_below(host, platform_domain.domain)]
+    return Apex(
+        zone=platform_domain.domain,
+        nameservers=platform_domain.apex_nameservers,
+        soa_mname=platform_domain.soa_mname,
+        soa_rname=platform_domain.soa_rname,
+        serial=serial,
+        refresh_seconds=platform_domain.refresh_seconds,
+        retry_seconds=platform_domain.retry_seconds,
+        expire_seconds=platform_domain.expire_seconds,
+        negative_ttl_seconds=platform_domain.negative_ttl_seconds,
+        ttl_seconds=ttl_seconds,
+        addresses=tuple(
+            Record(host, _address_type(address), ttl_seconds, address)
+            for host in own_hosts
+            for address in addresses
+        ),
+    )
+
+
+@lru_cache(maxsize=256)
+def _address_type(address: str) -> str:
+    return "A" if ip_address(address).version == 4 else "AAAA"
