@@ -46,7 +46,7 @@ def migrate(
     ] = False,
 ) -> Answer:
     """Upgrade the registry to the newest schema. Refused if running processes can't work with it."""
-    from sublet.migrations import plan_of, upgrade  # noqa: PLC0415 - as above
+    from sublet.migrations import plan_of, upgrade  # noqa: PLC0415 - Alembic is slow to import
 
     url = session.settings.database_url
     refuse_missing(url)

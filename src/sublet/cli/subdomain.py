@@ -107,7 +107,7 @@ def suspend(session: Session, name: SubdomainName, reason: ReasonForUser = None)
 
 @change(app, "unsuspend")
 def unsuspend(session: Session, name: SubdomainName) -> Answer:
-    """End a name's suspension: it returns to the DNS as stored."""
+    """End a name's suspension: unless it is in the trash, it returns to the DNS as stored."""
     unsuspended = session.write(unsuspend_verb, name)
     return _answer(session, unsuspended, f"{unsuspended.fqdn} is no longer suspended.")
 

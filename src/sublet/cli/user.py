@@ -146,9 +146,11 @@ def unsuspend(
         Option("--keep-names", help="Leave the user's names suspended."),
     ] = False,
 ) -> Answer:
-    """End a user's suspension. The names that were suspended with the user return to the DNS as stored."""
+    """End a user's suspension. The names that were suspended with the user are no longer suspended either."""
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
-    line = f"The user {done.member.user.email} is no longer suspended; back in the DNS: {counted(len(done.names), 'name')}."
+    line = (
+        f"The user {done.member.user.email} is no longer suspended, with {counted(len(done.names), 'name')}."
+    )
     return Answer({**_describe(done.member), "names": done.names}, (line,))
 
 

@@ -64,7 +64,9 @@ def config(
     ] = None,
     secondary: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST=ADDRESS[:PORT]", help="Repeated: the zone's secondaries."),
+        typer.Option(
+            metavar="HOST=ADDRESS[:PORT]", help="A secondary of the zone. May be given more than once."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")

@@ -19,7 +19,9 @@ FOLLOW_PAUSE_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ServerProbe:
-    """A server's answer: its serial, or the cause and detail of a failure. Address and port are "" and 0 if the settings don't have them.
+    """A server's answer. `serial` is None after a failure, whose kind is `cause`; `detail` explains a failure or a standing.
+
+    `address` and `port` are "" and 0 if the settings don't have them.
 
     `standing` is "answers" or "away"; for a secondary also "equal", "behind", "ahead" or "unjudged" (its primary is away).
     """
@@ -95,7 +97,7 @@ async def _follow(
         await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
         answer = await questions.ask((server.address, server.port), zone)
         again = _judge(_probe_of(server.server, answer), primary_serial)
-        # The zone keeps changing, and the secondary has followed beyond the primary's first serial.
+        # "ahead" of the first serial: the zone changes, and the secondary has caught up.
         judged = replace(again, standing="equal", detail=None) if again.standing == "ahead" else again
     return judged
 

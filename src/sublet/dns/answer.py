@@ -77,7 +77,7 @@ def answer(query: Query, views: Mapping[str, ZoneView], *, over_tcp: bool = Fals
 
 
 def alias_targets(view: ZoneView) -> set[str]:
-    """Return the names that aliases around a query name lead to, as `ZoneView` writes names."""
+    """Return the targets of all CNAME records in a view, in the form in which `ZoneView` has names."""
     return {
         record.rdata.removesuffix(".").lower()
         for records in view.records.values()

@@ -385,7 +385,7 @@ def _bind_both(family: int, address: tuple[Any, ...]) -> tuple[socket.socket, so
 
 def _bound(family: int, kind: socket.SocketKind, address: tuple[Any, ...]) -> socket.socket:
     # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it the second of two pipelined answers waits
-    # for the client's delayed acknowledgement of the first, 40 ms: each publication is read back that way.
+    # for the client's delayed acknowledgement of the first, 40 ms.
     protocol = socket.IPPROTO_TCP if kind == socket.SOCK_STREAM else socket.IPPROTO_UDP
     bound = socket.socket(family, kind, protocol)
     try:

@@ -72,7 +72,7 @@ def truncated_response(query: Query, response: Response) -> Response:
 
 
 def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Response:
-    """The response with as many extras as fit; with TC and no records when not even the rest does."""
+    """Return the response. Extras are added until one doesn't fit; if the rest doesn't fit, the response has TC and no records."""
     flags = _AA if content.authoritative else 0
     size_bytes = (_TCP_BYTES if over_tcp else _udp_bytes(query)) - len(_opt(query, content.rcode))
     message = bytearray(HEADER_BYTES) + query.question
@@ -163,7 +163,7 @@ def _write_rrset(message: bytearray, places: _Places, rrset: RRset, turn: int) -
 
 
 def _write_name(message: bytearray, places: _Places, labels: Labels) -> None:
-    """Append a name: its labels as far as they are new, then a pointer to where the rest was written, in whatever case."""
+    """Append a name. A suffix that is in the message already, compared without case, is written as a pointer to it."""
     for name, label in labels:
         pointer = places.get(name)
         if pointer is not None:

@@ -192,7 +192,7 @@ class SubdomainsQuery(PageQuery, kw_only=True):
     status: (
         Annotated[
             Literal["inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed"],
-            Meta(description="Only those of this status; without it all but the trashed ones."),
+            Meta(description="Only names with this status. Default: all except those in the trash."),
         ]
         | None
     ) = None

@@ -1,6 +1,7 @@
 """From a request to its answer: checks in the documented order (docs/errors.md), then the handler.
 
-Rate of the address, route, method, token, rate of the token, scope, media type, size, form. The verb does the other checks.
+Head, rates of the address and its network, route, method, token, rate of the token, scope, media type, size, form. The verb does the
+other checks.
 """
 
 import asyncio
@@ -194,7 +195,7 @@ class Resource:
         except TimeoutError:
             if not timeout.expired():
                 raise
-            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - the trace is that of the timeout
+            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a trace would show only the timeout
             raise Unavailable(
                 "This took too long, and it isn't known whether it was done. Send the same again: with the same "
                 "Idempotency-Key it is done once.",

@@ -58,11 +58,11 @@ class IdempotencyInProgress(Refusal, code="idempotency_in_progress", category=Ca
 
 
 class PreconditionFailed(Refusal, code="precondition_failed", category=Category.CONFLICT):
-    """The name or ticket has changed since the `ETag` that `If-Match` names."""
+    """`If-Match` doesn't name the present `ETag` of the name or ticket: it has changed, or the tag is weak."""
 
 
 class InternalError(Refusal, code="internal_error", category=Category.FAULT):
-    """A fault of the service; it is logged under the request id and shown blank."""
+    """A fault of the service. The answer has no details; the log has them, under the request id."""
 
 
 _STATUS: dict[type[Refusal], int] = {

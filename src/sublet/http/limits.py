@@ -115,7 +115,7 @@ class Limits:
         }
         self._borrow = borrow
         self._clock = clock
-        # In the order in which they began here, which is nearly that of their ends, since all are of one length.
+        # In the order of their start in this process: nearly the order of their end, because all windows last a minute.
         self._windows: OrderedDict[tuple[str, str], _Window] = OrderedDict()
 
     async def take(self, policy: str, key: str) -> Allowance | None:
@@ -147,7 +147,7 @@ class Limits:
     def give_back(self, taken: Allowance, key: str) -> Allowance:
         """Take back one request that `take` allowed, unless its window is over; return what is left then."""
         window = self._windows.get((taken.policy, key))
-        # The window of that request ends no later than was said then; the next one does.
+        # A window that ends later than `take` said is a new one, in which that request was not counted.
         now = self._clock()
         if window is None or not 0 < window.ends_at - now <= taken.reset_seconds:
             return taken

@@ -57,7 +57,7 @@ class Metrics:
         durations.observe(seconds)
 
     def render(self) -> bytes:
-        """Return all metrics of the registry in Prometheus' text form (`METRICS_TYPE`)."""
+        """Return the metrics in Prometheus' text form (`METRICS_TYPE`); of several API processes the sums of counters and histograms."""
         if self._shared is None:
             return generate_latest(self.registry)
         together = CollectorRegistry()

@@ -352,7 +352,7 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     },
     "id": {"description": "The ticket's id or its number.", "example": "T-000123"},
 }
-# Neither `/` nor controls can be in one segment of a path, and clients take `.` and `..` for other paths.
+# No `/`, control character or character that has a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
@@ -362,7 +362,7 @@ _SEGMENT: dict[str, Any] = {
 _TAG_EXAMPLE = '"5f2b1c0d9e8a4f7b6c3d2e1f0a9b8c7d"'
 _HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {
-        "description": "Names this request in the service's log; the client's own where it sent a good one.",
+        "description": "Identifies this request in the service's log: the client's `X-Request-Id` if that was valid, or a new one.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
         "example": REQUEST_ID_EXAMPLE,

@@ -46,7 +46,7 @@ rate_windows = Table(
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """A process's share of a window that ends in `seconds_left`; `not_lent` is not borrowed yet."""
+    """A process may count `count` requests in a window that ends in `seconds_left`; `not_lent` of the window are lent to no process."""
 
     count: int
     not_lent: int

@@ -1,7 +1,7 @@
 """Serve an ASGI application with uvicorn on a given socket, and drain it at the end.
 
-uvicorn doesn't limit the time for a request's head, the head's size, or how many requests a connection sends ahead. The proxy in
-`deploy/nginx/` does (docs/operating/proxy.md).
+uvicorn doesn't limit the time for a request's head, the head's size, or how many requests a client pipelines on one connection. The
+proxy in `deploy/nginx/` does (docs/operating/proxy.md).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ CONNECTIONS_MAX = 1000
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, stopped by the caller instead of by signals, which drains idle connections.
+    """A uvicorn server that its caller stops, not a signal. Then it keeps idle connections open for one more request.
 
     Without the drain uvicorn closes idle connections at once, and a request that a client has just sent on one is lost.
     """
@@ -130,8 +130,8 @@ async def serve_http(
         proxy_headers=False,  # `limits.client_address` reads X-Forwarded-For, from trusted proxies only
         server_header=False,
         backlog=BACKLOG,
-        limit_concurrency=connections_max
-        + 1,  # uvicorn refuses at this number, and counts the connection of the request
+        # uvicorn answers 503 when the number of connections, with the one of the request, reaches the limit.
+        limit_concurrency=connections_max + 1,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

@@ -77,7 +77,7 @@ class OrganizationShape(Shape, kw_only=True, frozen=True):
 
 
 class TokenShape(Shape, kw_only=True, frozen=True):
-    """The token of the request; `last_used_at` is exact to an hour, and null until the first use is stored."""
+    """The token of the request; `last_used_at` may be up to an hour old, and is null until a first use is stored."""
 
     name: str
     scopes: list[Annotated[str, _one_of(SCOPES)]]

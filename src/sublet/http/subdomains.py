@@ -455,7 +455,7 @@ def _place(call: Call[None, None]) -> Iterator[None]:
     asking, user_id = call.context.asking, call.registrant.user.id
     if asking[user_id] >= ASKING_MAX_OF_USER:
         raise RateLimited(
-            f"{ASKING_MAX_OF_USER} requests of yours ask the name servers already; wait for their answers.",
+            f"You already have {ASKING_MAX_OF_USER} questions to the name servers running. Wait until one is answered.",
             retry_after_seconds=1,
         )
     if asking.total() >= ASKING_MAX:

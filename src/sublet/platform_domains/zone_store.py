@@ -61,7 +61,7 @@ def find_records(tx: Tx, platform_domain_id: int, owners: Collection[str]) -> di
     return {owner: tuple(records) for owner, records in found.items()}
 
 
-# One range of the index. Siblings such as "name-2" sort into it; the last line excludes them.
+# One range of the index. `-` sorts before `.`, so the sibling "name-2" is in the range; the last line excludes it.
 _AT_OR_BELOW = (
     _OF_ZONE
     & (zone_records.c.owner_key >= bindparam("at"))

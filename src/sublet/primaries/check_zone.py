@@ -132,9 +132,10 @@ def _collect_apex_keys(live: Iterable[Record], zone: str, apex_keys: set[Record]
 def _former_owners(
     tx: Tx, platform_domain: PlatformDomain, live: Iterable[Record], known: Collection[str]
 ) -> dict[str, int]:
-    """Return the live owners at or below names that were ever published, without those in `known`, each with its name's newest row.
+    """Return the owners of a rebuilt zone that may be ours from earlier, each with the id of its name's newest row.
 
-    Owners that an earlier check stored as foreign are left out: a name whose publication was given up also counts as published.
+    These are at or below a name that was ever published, and not `known`. Not those that an earlier check stored as foreign: a name
+    whose publication was given up also counts as published.
     """
     zone = platform_domain.domain
     foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}
@@ -144,9 +145,8 @@ def _former_owners(
         if record.type in DELEGATION_TYPES
         and record.owner not in known
         and record.owner not in foreign
-        and is_publishable(
-            record.owner, zone
-        )  # otherwise it was never ours, and an update could not remove it
+        # Otherwise it was never ours, and an update could not remove it.
+        and is_publishable(record.owner, zone)
     }
     newest = publish_store.find_ever_published(
         tx, platform_domain.id, {name_above(owner, zone) for owner in found}

@@ -17,11 +17,11 @@ SENTENCES = {
     "no_answer": f"{_ZONE}: its name server does not answer. {_RETRIED}",
     "key": f"{_ZONE}: its name server does not accept the registry's key. {_OPERATOR}",
     "clock": f"{_ZONE}: the clocks of the registry and its name server differ. {_OPERATOR}",
-    "refused": f"{_ZONE}: its name server refuses them. {_OPERATOR}",
-    "no_updates": f"{_ZONE}: its name server accepts none at the moment. {_OPERATOR}",
+    "refused": f"{_ZONE}: its name server refuses changes. {_OPERATOR}",
+    "no_updates": f"{_ZONE}: its name server accepts no changes at the moment. {_OPERATOR}",
     "zone": f"{_ZONE}: its name server does not have the zone. {_OPERATOR}",
     "failure": f"{_ZONE}: its name server fails. {_RETRIED}",
-    "not_understood": f"{_ZONE}: its name server does not understand them. {_OPERATOR}",
+    "not_understood": f"{_ZONE}: its name server does not understand changes. {_OPERATOR}",
     "unsigned": f"{_ZONE}: its name server sent an answer without a valid signature. {_OPERATOR}",
     "fence": f"{_ZONE}: something else changed the zone. {_RETRIED}",
     "read_back": f"{_ZONE}: its name server does not answer for the changed names. {_RETRIED}",
@@ -32,7 +32,7 @@ SENTENCES = {
 
 
 def absent_owners(zone: str, items: Sequence[Item]) -> list[str]:
-    """Return the owners that should be empty, sorted; and the zone's wildcard, whose records an answer may have instead."""
+    """Return the owners that should be empty, sorted. If there are any, the zone's wildcard too: an answer may have its records instead."""
     absent = {owner for item in items for owner in unwanted_owners(item)}
     return sorted({*absent, f"*.{zone}"} if absent else absent)
 

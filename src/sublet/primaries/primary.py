@@ -152,7 +152,7 @@ async def _read_fence(primary: Primary, zone: str, timeout_seconds: float) -> Fe
         questions = [(fence_name(zone), "TXT"), (zone, "SOA"), (f"*.{zone}", "TXT")]
         for name, rdtype in questions:
             if len(answers) == 2 and all(map(_is_fence, answers[0])):
-                break  # the wildcard matters only if the records at the fence aren't ours
+                break  # the fence is ours, so no wildcard made it
             query = dns.message.make_query(name, rdtype, flags=0)
             _sign(primary, query)
             response = await _ask(primary, query, reader, writer)

@@ -157,9 +157,8 @@ class PrimaryZone:
         self._is_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault
-        if (
-            fault.cause == "key"
-        ):  # the key is good, because it read the fence: Knot answers so if the key lacks a right
+        # The key is valid, because it read the fence. Knot gives the same answer if the key may not do this update.
+        if fault.cause == "key":
             fault = PrimaryFault(
                 "refused", f"{primary.name} does not allow this update with the key {primary.key.name}"
             )

@@ -191,9 +191,9 @@ class Publisher:
         """
         is_alone = self._is_alone()
         if is_alone and among is None and platform_domain_id in self._leases:
-            # After a batch mostly nothing waits. A single worker keeps the lease then, so there is nothing to write.
-            waits = await self._db.read(publish_store.is_any_waiting, platform_domain_id, besides)
-            if not waits:
+            # Usually nothing waits after a batch. A single worker keeps its lease, so this read saves a write transaction.
+            is_any_waiting = await self._db.read(publish_store.is_any_waiting, platform_domain_id, besides)
+            if not is_any_waiting:
                 return None
         gives_back = among is None and not besides and not is_alone
         if gives_back:
@@ -264,7 +264,9 @@ class Publisher:
             await asyncio.sleep(STALE_PAUSE_SECONDS)
             return True
         del self._stale_counts[batch.platform_domain_id]
-        await self._rest(batch, PrimaryFault("fence", f"the fence of {batch.zone} is another at each look"))
+        await self._rest(
+            batch, PrimaryFault("fence", f"the fence of {batch.zone} was different each time it was read")
+        )
         return False
 
     async def _narrow(self, batch: Batch, refusal: BatchRefused) -> bool:

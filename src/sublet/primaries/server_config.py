@@ -122,7 +122,7 @@ class ServerConfig:
 def bind_primary(site: Site) -> ServerConfig:
     """Return BIND's configuration as primary of a zone that it signs.
 
-    An update may only change names below the apex, with the types of a delegation, and TXT at the fence's name.
+    An update with Sublet's key may only change names below the apex, with the types of a delegation, and TXT at the fence's name.
     """
     configuration = f"{site.places.configuration}/named.conf"
     return _with_install_steps(
@@ -208,7 +208,10 @@ def _powerdns_zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]
             f"set-meta {zone} TSIG-ALLOW-AXFR {transfer_key} {key}",
             "Keys that may transfer; the first signs NOTIFY.",
         ),
-        (f"set-meta {zone} SOA-EDIT INCEPTION-EPOCH", "New signatures, each week, raise the serial."),
+        (
+            f"set-meta {zone} SOA-EDIT INCEPTION-EPOCH",
+            "Raises the serial each week, when PowerDNS renews the signatures.",
+        ),
         (f"set-meta {zone} SOA-EDIT-DNSUPDATE SOA-EDIT-INCREASE", "Each update raises it too."),
     ]
     if site.secondaries:

@@ -159,7 +159,7 @@ def _list_zones(tx: Tx) -> list[PlatformDomain]:
 
 
 def _add_serial(watched: _Watched, serial: int, now: float) -> None:
-    """Append the primary's serial to its history, if it is new. Drop serials that all secondaries have, and those beyond `HISTORY_MAX`."""
+    """Append the primary's serial to its history, if it is new. Drop serials that all secondaries have; beyond `HISTORY_MAX`, every other one."""
     history = watched.history
     if history and history[-1][0] != serial and not is_newer(serial, history[-1][0]):
         history.clear()  # the primary was rebuilt from an older zone

@@ -20,7 +20,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import store
 
 _Path = tuple[str, ...]
-"""A query name and those above it, down to the one below the apex at most; the query name first."""
+"""A query name and the names above it that are below the apex, the query name first; or the apex alone, if it is the query name."""
 
 
 def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
@@ -38,13 +38,13 @@ def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) ->
     parents: dict[str, ZoneView] = {}
     for path in paths.values():
         domains = [each for each in path if each in by_domain]
-        primaries = [each for each in domains if not by_domain[each].primary]
-        if primaries:
-            zone = primaries[0]
+        built_in = [each for each in domains if not by_domain[each].primary]
+        if built_in:
+            zone = built_in[0]
             children = domains[: domains.index(zone)]
             alike[(zone, *children)].append(tuple(each for each in path if is_below(each, zone)) or (zone,))
-            if path[0] == zone and len(primaries) > 1:
-                parent = primaries[1]
+            if path[0] == zone and len(built_in) > 1:
+                parent = built_in[1]
                 between = [by_domain[each] for each in domains[: domains.index(parent)]]
                 above = tuple(each for each in path if is_below(each, parent))
                 parents[zone] = _view(tx, by_domain[parent], between, [above], addresses)
@@ -62,7 +62,7 @@ def _view(
     paths: Sequence[_Path],
     addresses: Sequence[str],
 ) -> ZoneView:
-    """Return the content of a zone around these paths; `children` are the platform domains on them that are on primaries."""
+    """Return the content of a zone around these paths; each of the `children`, platform domains on the paths, gets a zone cut."""
     zone = platform_domain.domain
     owners = {zone, f"*.{zone}"}
     for path in paths:
@@ -127,7 +127,7 @@ def _is_above(name: str, keys: Iterable[str]) -> bool:
 
 
 def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
-    """Return the delegation of a platform domain that is on a primary, below a zone on the built-in name server.
+    """Return the delegation of a platform domain below a zone on the built-in name server.
 
     Its nameservers are those of its apex; addresses are known for those that are its secondaries.
     """
