@@ -98,7 +98,7 @@ def _remaining(tx: Tx, label: Subdomain, limit: int) -> list[Dependent]:
 
 def _warn(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: list[str]) -> None:
     stage = stage_of(label, tx.now)
-    assert stage is not None  # noqa: S101 - else none would remain
+    assert stage is not None  # noqa: S101 - without a stage no host remains
     number, since = stage
     delegation_store.mark_warned(tx, subdomain.id, label.fqdn, number, since)
     mail_id = None

@@ -67,7 +67,7 @@ def is_allowed(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
 def allowed_actions(
     subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool, quota_left: bool
 ) -> tuple[str, ...]:
-    """Return the `ACTIONS` that would succeed in the current state, or get a quote.
+    """Return the `ACTIONS` that the current state allows. A paid one counts, even if its first answer is only a quote.
 
     Not checked: the balance, the token's scopes, and the request's body.
     """
@@ -128,7 +128,7 @@ def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
 
 
 def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:
-    """Return when renewal opens: the window before the expiry, but at most one term before it, and not within a day of the last renewal.
+    """Return when renewal opens: `renewal_window_days` before the expiry, or one term if that is shorter, and a day after the last renewal.
 
     Without these two limits renewal could be open right after a renewal, and a repeated request would be charged again.
     """

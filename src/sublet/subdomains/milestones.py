@@ -108,8 +108,8 @@ class Dates:
 def dates_of(subdomain: Subdomain, now: datetime) -> Dates:
     """Return the dates to store with a name whose row, or whose platform domain's days, have just changed.
 
-    The name is due at once if a milestone is reached: the sweep finds out whether it is recorded already. So is a name in the
-    trash: the sweep finds out whether other names depend on it.
+    A name is due at once in two cases, which the sweep then checks: a milestone is reached (it may be recorded already), or the name
+    is in the trash (others may depend on it).
     """
     in_trash = subdomain.trashed_at is not None and subdomain.released_at is None
     if in_trash or reached(subdomain, (), now):

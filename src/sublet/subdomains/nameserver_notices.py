@@ -21,7 +21,7 @@ CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMOVAL)
 
 
 class NoticeEvent(Protocol):
-    """An audit event of a notice or a removal."""
+    """The audit event of a warning to the holder of a dependent name, or of the removal of its nameservers."""
 
     @property
     def at(self) -> datetime: ...  # noqa: D102 - as in AuditEvent

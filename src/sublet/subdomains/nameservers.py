@@ -151,7 +151,7 @@ def places_of_subdomain(tx: Tx, subdomain: Subdomain) -> list[Place]:
 
 def _is_operators(tx: Tx, place: Place, label: str) -> bool:
     platform_domain = place.platform_domain
-    # The listed labels of a platform domain that not every user can see are not revealed.
+    # If not every user can see the platform domain, the answer must not reveal its list of labels.
     listed = platform_domain_store.find_label(tx, platform_domain.id, label) if place.is_public else None
     is_reserved = (
         reserved_reason(label) is not None

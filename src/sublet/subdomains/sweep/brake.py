@@ -130,7 +130,7 @@ def _first_run_reason(tx: Tx) -> str | None:
 def stop_for_the_losses(tx: Tx, state: Clockwork) -> str | None:
     """Stop the sweep if more names are about to be lost than the dates said a day ago, and return why."""
     day_ago = tx.now - FORECAST_AGE
-    # If no forecast is a day old, the oldest one still shows what was changed since it was made.
+    # If no forecast is a day old yet, changes after the oldest one still show.
     forecast = store.find_forecast(tx, day_ago) or store.find_oldest_forecast(tx)
     granted_at = state.granted_at
     granted = state.granted_losses if granted_at is not None and day_ago < granted_at <= tx.now else 0

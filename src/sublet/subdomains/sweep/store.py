@@ -158,7 +158,7 @@ def count_losses(tx: Tx, until: datetime) -> int:
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
-    """How many names go to the trash now, and how many that are there since before an instant are purged?"""
+    """Return how many names go to the trash now, and how many names that were trashed before `trashed_before` are purged now."""
     live = subdomains.c.trashed_at.is_(None)
     query = (
         select(live, func.count())
@@ -277,7 +277,7 @@ def put_off(tx: Tx, subdomain_id: int, until: datetime) -> None:
 
 
 def mark_changed_ahead(tx: Tx) -> None:
-    """Make names due that were changed while the clock was ahead; forget their attempts at automatic renewal since."""
+    """Make names due whose `updated_at` is in the future, and clear their `auto_renew_tried_at` if that is too."""
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(
         update(subdomains)

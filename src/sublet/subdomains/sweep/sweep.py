@@ -134,7 +134,7 @@ def _redate(tx: Tx) -> Swept | None:
     except Exception as error:
         if is_lost(error):
             raise
-        # One of them can't be read. A look at each finds out which.
+        # One of them fails. Each is tried alone then, so that only that one is put off.
         store.mark_due(tx, ids)
     store.set_redate_after(tx, platform_domain_id, last_id)
     return Swept(Counter(), more=True, names=len(ids))
@@ -182,7 +182,7 @@ def _lose(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
     """Move a name to the trash whose grace is over, or purge a name whose time in the trash is over."""
     over_at, tries_at = lost_at(subdomain), auto_renew_at(subdomain)
     to_be_tried = tries_at is not None and tries_at <= tx.now
-    if over_at is None or over_at > tx.now or to_be_tried:  # its user or the operator changed it
+    if over_at is None or over_at > tx.now or to_be_tried:  # it was changed since
         set_dates(tx, subdomain.id, due_at=tx.now, loss_at=over_at)
         return []
     if subdomain.trashed_at is not None:
