@@ -48,7 +48,7 @@ class FileWatch:
         self._held: sqlite3.Connection | None = None
         self._paths: tuple[Path, ...] = ()
         self._opened: tuple[Identity, ...] = ()
-        self._contents: dict[bool, Content] = {}
+        self._content: Content = (None, 0)
         self._modified_ns = 0
         self._checked_at = 0.0
         self._is_saved = False
@@ -125,7 +125,7 @@ class FileWatch:
         if modified_ns == self._modified_ns and time.monotonic() < self._checked_at + CHECK_SECONDS:
             return
         self._modified_ns, self._checked_at = modified_ns, time.monotonic()
-        fault = self._content_fault(main_only=True) or self._content_fault(main_only=False)
+        fault = self._content_fault()
         if fault is not None and (self._fault is None or not self._fault.ends):
             self._fault = Problem(f"{self._path} was overwritten: {fault}. {_RESTORE}", ends=True)
             log.critical("database_files_changed", reason=self._fault.message)
@@ -159,32 +159,32 @@ class FileWatch:
         except sqlite3.DatabaseError as error:
             log.error("database_log_not_saved", error=str(error))  # noqa: TRY400 - the trace adds nothing
 
-    def _content_fault(self, *, main_only: bool) -> str | None:
+    def _content_fault(self) -> str | None:
         """Return how a new connection finds another content than the last time, or None.
 
-        `main_only`: read without the log, which hides what was overwritten below it.
+        Not seen: what was overwritten below pages that the log has. The file alone can't be read: while only a part of the log is written
+        into it, its pages don't fit together.
         """
         fault = None
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(ATTEMPT_SECONDS)
             try:
-                found = self._read_content(main_only=main_only)
+                found = self._read_content()
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
                     return None  # it can't be read now
                 fault = str(error)
                 continue
-            registry_id, newest_id = self._contents.get(main_only, (None, 0))
+            registry_id, newest_id = self._content
             if registry_id in (None, found[0]) and newest_id <= found[1]:
-                self._contents[main_only] = found
+                self._content = found
                 return None
             fault = "it has another registry" if found[0] != registry_id else "it has an older state"
         return fault
 
-    def _read_content(self, *, main_only: bool) -> Content:
-        options = "mode=ro&immutable=1" if main_only else "mode=rw"
-        address = f"file:{quote(str(self._path))}?{options}"
+    def _read_content(self) -> Content:
+        address = f"file:{quote(str(self._path))}?mode=rw"
         with closing(sqlite3.connect(address, uri=True, timeout=1)) as connection:
             try:
                 found: Content = connection.execute(_CONTENT).fetchone()
