@@ -142,9 +142,9 @@ def test_a_hand_edit_is_told_exactly(outage: Outage) -> None:
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
     outage.server.nsupdate([f"add {fqdn}. 3600 NS ns9.other.example."])
     found = seen(shop, user, fqdn)
-    assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there and should not be.")
+    assert found["servers"][0]["difference"] == ("Nameserver ns9.other.example is there but should not be.")
     assert found["in_agreement"] is False
-    assert "changed past the registry" in found["summary"]
+    assert "other than the registry changed" in found["summary"]
     outage.server.nsupdate([f"delete {fqdn}. NS ns9.other.example."])
     assert seen(shop, user, fqdn)["in_agreement"] is True
 
