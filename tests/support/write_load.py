@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,21 @@ Triple = tuple[str, str, str]
 """A record: owner, type, rdata."""
 Records = frozenset[Triple]
 NOTHING: Records = frozenset()
+
+
+@contextmanager
+def in_threads(run: Callable[[int], None], count: int, stopped: threading.Event) -> Iterator[None]:
+    """Run a function in `count` threads, each with its number, until the end of the block; then set `stopped`, and wait for them."""
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +72,8 @@ class Load:
     def running(self) -> Iterator[None]:
         """Send requests until the end of the block; none is under way after it."""
         self._stopped.clear()
-        threads = [threading.Thread(target=self._run, args=(number,)) for number in range(self.threads)]
-        for thread in threads:
-            thread.start()
-        try:
+        with in_threads(self._run, self.threads, self._stopped):
             yield
-        finally:
-            self._stopped.set()
-            for thread in threads:
-                thread.join(60)
-        assert not any(thread.is_alive() for thread in threads)
         assert self.faults == []
 
     def _run(self, number: int) -> None:

@@ -561,7 +561,7 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
     ),
     "message removed": (_remove(messages, "author_type = 'staff'"), {"audited ticket"}),
     "token removed": (_remove(tokens, "id = 1"), {"rows_stay token"}),
-    "token of nobody": (
+    "token of no user": (
         change(tokens, "id = 1", user_id=99),
         {"rows_belong_together token", "row_is_replayed token"},
     ),

@@ -18,7 +18,7 @@ from sublet.errors import Unavailable
 CHECK_SECONDS = 1.0
 """The longest time between two checks."""
 ATTEMPTS, ATTEMPT_SECONDS = 4, 0.05
-"""A wrong content must be read this often: another process may be writing pages from the log into the file."""
+"""A wrong content must be read this often before it counts."""
 RETRY_AFTER_SECONDS = 10
 LOG, INDEX = "-wal", "-shm"
 _CONTENT = "SELECT (SELECT at FROM audit_events ORDER BY id LIMIT 1), coalesce((SELECT max(id) FROM audit_events), 0)"
@@ -162,8 +162,8 @@ class FileWatch:
     def _content_fault(self) -> str | None:
         """Return how a new connection finds another content than the last time, or None.
 
-        Not seen: what was overwritten below pages that the log has. The file alone can't be read: while only a part of the log is written
-        into it, its pages don't fit together.
+        Not seen: an overwritten page that the log has too. The file isn't read without its log, because its pages don't fit together while
+        only a part of the log is written into it.
         """
         fault = None
         for attempt in range(ATTEMPTS):

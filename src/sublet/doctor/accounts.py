@@ -29,13 +29,13 @@ def _differing(tx: Tx, object_type: str, table: Table, names: tuple[str, ...]) -
     events = StreamById(_stream_events(tx, object_type))
     query = select(table.c.id, *(table.c[name] for name in names)).order_by(table.c.id)
     for row in tx.connection.execute(query.execution_options(**STREAMED)).mappings():
-        told: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         for after in events.take(row["id"]):
-            told |= after
+            given |= after
         for name in names:
             stored = row[name].isoformat() if isinstance(row[name], datetime) else row[name]
-            if name in told and stored != told[name]:
-                sentence = f"its {name} is {stored}, by its events {told[name]}"
+            if name in given and stored != given[name]:
+                sentence = f"its {name} is {stored}, by its events {given[name]}"
                 yield Violation("row_is_replayed", object_type, row["id"], sentence)
 
 

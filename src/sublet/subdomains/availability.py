@@ -108,7 +108,7 @@ def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
         # The zone was adopted or edited by hand: the name is in use outside the registry.
         raise unavailable("taken", owned=False)
     if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
-        # Whoever registers it could answer queries for the names that depend on it.
+        # Its holder could answer queries for the names that depend on it.
         raise unavailable("depended_on", owned=False)
     if wanted.needs_look_alike_check and _looks_alike(tx, user, platform_domain, wanted.label):
         raise unavailable("look_alike", owned=False)

@@ -26,8 +26,8 @@ def edit_zone_settings(
 ) -> PlatformDomain:
     """Change a platform domain, and have its delegated names published again after a change of their TTL or of the zone's server.
 
-    Moved to a primary, a name counts as published when that primary serves it; on the built-in name server it does at once. The server
-    that the zone leaves keeps it unchanged. After a change of days the sweep recomputes the dates of the names, in batches.
+    On a new primary, a name counts as published when that primary serves it; on the built-in name server it does at once. A primary that
+    the zone leaves keeps it unchanged. After a change of days the sweep recomputes the dates of the names, in batches.
 
     Raises, in this order:
         NotFound, ValidationFailed: as `edit_platform_domain`.
@@ -58,7 +58,7 @@ def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
-    """Forget what is known of the zone on the server that it leaves, and have its names published on the new one.
+    """Delete what is stored about the zone on the server that it leaves, and have its names published on the new one.
 
     A zone that leaves the built-in name server keeps its adopted records until the first check of the new server, so that their
     names can't be registered meanwhile. The owners of its delegations count as sent: the new server may have a copy of the zone.

@@ -25,6 +25,7 @@ from support import http_clients
 from support.running_service import Registrant
 from support.serve_process import ServeProcess, serve_process, wait_until
 from support.service_on_primary import ZONE
+from support.write_load import in_threads
 
 TRIALS_AT_ONCE = 4
 THREADS = 2
@@ -55,16 +56,8 @@ class Writes:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Register names until the end of the block."""
-        threads = [threading.Thread(target=self._run, args=(number,)) for number in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        try:
+        with in_threads(self._run, THREADS, self._stopped):
             yield
-        finally:
-            self._stopped.set()
-            for thread in threads:
-                thread.join(60)
-        assert not any(thread.is_alive() for thread in threads)
         assert self.faults == []
 
     def since(self, instant: float) -> list[str]:
