@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sublet.doctor.notices import list_notices
 from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
@@ -123,6 +124,23 @@ def test_hand_edits_are_found_and_repaired_and_foreign_names_stay(on: ServiceOn)
     wait_until(
         lambda: service.call(ada, "POST", "/subdomains", {"fqdn": f"office.{ZONE}"}).status_code == 201
     )
+
+
+def test_a_platform_domain_below_the_zone_is_added_once_it_is_delegated(on_knot: ServiceOn) -> None:
+    service, child = on_knot.service, f"child.{ZONE}"
+    refused = service.operator("domain", "add", child, expect=1)
+    assert f"{child}. 3600 IN NS" in refused["message"]
+    on_knot.primary.nsupdate([f"add {child}. 3600 NS ns1.{child}.", f"add ns1.{child}. 3600 A 192.0.2.54"])
+    settle(on_knot)
+    service.add_domain(child)
+    ada = service.add_user()
+    service.register(ada, f"shop.{child}", nameservers=[NS])
+    service.register(ada, SHOP, nameservers=[NS])
+    settle(on_knot)
+    assert [each.to_text() for each in on_knot.primary.ask(f"shop.{child}", "A").authority] == [
+        f"{child}. 3600 IN NS ns1.{child}."
+    ]
+    assert service.read(list_notices) == []
 
 
 @pytest.mark.parametrize("on", share(("bind",), whole=KINDS), indirect=True)

@@ -91,7 +91,7 @@ class Registry:
         """Give a user credits."""
         self.write(grant_credits, OPERATOR, f"{name}@example.org", credit_count, "test")
 
-    def add_domain(self, domain: str = "example.test", **settings: Any) -> None:
+    def add_domain(self, domain: str = "example.test", *, force: bool = False, **settings: Any) -> None:
         """Add a platform domain that offers free, and plus, premium and special for 10, 40 and 70 credits (renewal 1 more)."""
         added = self.write(
             add_platform_domain,
@@ -99,6 +99,7 @@ class Registry:
             domain,
             settings,
             names_held=list_names_held,
+            force=force,
         )
         self.domains[domain] = added.platform_domain.id
         for mode, price in (("plus", 10), ("premium", 40), ("special", 70)):

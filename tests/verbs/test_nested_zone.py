@@ -1,4 +1,4 @@
-"""A platform domain on a primary of its own, below one on the built-in name server: that one refers to it."""
+"""A platform domain below another one: the built-in name server refers to it; on a primary the operator must delegate it."""
 
 from collections.abc import Collection
 
@@ -10,8 +10,12 @@ import pytest
 from sublet.dns.answer import answer
 from sublet.dns.query import read_query
 from sublet.dns.types import Secondary
+from sublet.doctor.notices import list_notices
+from sublet.errors import Conflict
+from sublet.platform_domains import store
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.view_zone import view_zones
-from support.registry import Registry
+from support.registry import OPERATOR, Registry
 
 CHILD = "child.example.test"
 
@@ -22,6 +26,12 @@ def _answer(
     views = registry.read(view_zones, together or [name])
     query = read_query(dns.message.make_query(name, rdtype).to_wire())
     return dns.message.from_wire(answer(query, views, over_tcp=True).wire)
+
+
+def _primary(registry: Registry) -> str:
+    found = registry.read(store.find_platform_domain_by_name, "example.test")
+    assert found is not None
+    return found.primary
 
 
 @pytest.mark.parametrize("name", [CHILD, f"shop.{CHILD}", f"deep.shop.{CHILD}"])
@@ -76,7 +86,7 @@ def test_ds_of_a_nested_zone_is_answered_by_the_zone_above(registry: Registry, t
 def test_ds_of_a_zone_below_a_zone_on_a_primary_is_answered_by_itself(registry: Registry) -> None:
     """The parent is not ours to answer for, and its own parent could only refer to it."""
     registry.add_domain(CHILD, primary="main")
-    registry.add_domain(f"deep.{CHILD}")
+    registry.add_domain(f"deep.{CHILD}", force=True)
     found = _answer(registry, f"deep.{CHILD}", "DS")
     assert (found.rcode(), found.flags & dns.flags.AA, found.answer) == (dns.rcode.NOERROR, dns.flags.AA, [])
     assert [each.name.to_text() for each in found.authority] == [f"deep.{CHILD}."]
@@ -85,3 +95,41 @@ def test_ds_of_a_zone_below_a_zone_on_a_primary_is_answered_by_itself(registry: 
 def test_ds_of_the_highest_zone_is_answered_by_itself(registry: Registry) -> None:
     found = _answer(registry, "example.test", "DS")
     assert [each.name.to_text() for each in found.authority] == ["example.test."]
+
+
+def test_a_zone_below_one_on_a_primary_is_refused_until_it_is_delegated_there(registry: Registry) -> None:
+    registry.move()
+    settings = {
+        "apex_nameservers": (f"ns1.{CHILD}",),
+        "secondaries": (Secondary(f"ns1.{CHILD}", "192.0.2.54", 53),),
+    }
+    with pytest.raises(Conflict) as refused:
+        registry.add_domain(CHILD, **settings)
+    assert refused.value.message.splitlines()[1:] == [
+        f"{CHILD}. 3600 IN NS ns1.{CHILD}.",
+        f"ns1.{CHILD}. 3600 IN A 192.0.2.54",
+    ]
+    assert registry.read(store.find_platform_domain_by_name, CHILD) is None
+    registry.add_domain(CHILD, force=True, **settings)
+    notices = [(each.notice, each.object_id) for each in registry.read(list_notices)]
+    assert notices == [("zone_not_delegated", CHILD)]
+
+
+def test_a_zone_on_a_primary_is_refused_above_one_that_is_not_delegated(registry: Registry) -> None:
+    registry.add_domain(f"deep.{CHILD}")
+    with pytest.raises(Conflict, match=f"deep.{CHILD}"):
+        registry.add_domain(CHILD, primary="main")
+    registry.add_domain(CHILD)
+    assert registry.read(list_notices) == []
+
+
+@pytest.mark.parametrize("before", ["", "other"])
+def test_a_zone_with_one_below_it_moves_to_a_primary_only_by_force(registry: Registry, before: str) -> None:
+    registry.add_domain(CHILD)
+    if before:
+        registry.move(before)
+    with pytest.raises(Conflict, match="give --force"):
+        registry.write(edit_zone_settings, OPERATOR, "example.test", {"primary": "main"})
+    assert _primary(registry) == before
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"primary": "main"}, force=True)
+    assert _primary(registry) == "main"

@@ -104,12 +104,17 @@ def add(
     zone_file: Annotated[
         Path | None, Option(metavar="FILE", help="Adopt the records of this zone file.")
     ] = None,
+    force: Annotated[
+        bool, Option("--force", help="Even if the zone above is on a primary without a delegation of it.")
+    ] = False,
     **options: Any,
 ) -> Answer:
     """Add a platform domain: open, offering `free`, unless the options say otherwise."""
     settings = _settings_from(session.settings, options)
     text = _read(zone_file) if zone_file is not None else None
-    added = session.write(add_platform_domain, domain, settings, names_held=list_names_held, zone_file=text)
+    added = session.write(
+        add_platform_domain, domain, settings, names_held=list_names_held, zone_file=text, force=force
+    )
     found = session.read(_describe, added.platform_domain)
     lines = [f"Added the platform domain {added.platform_domain.domain} (id {added.platform_domain.id})."]
     if zone_file is not None:
@@ -134,7 +139,8 @@ def edit(
         bool,
         Option(
             "--force",
-            help="Even if names would go to the trash or be purged at once, or adopted records would be lost.",
+            help="Even if names would go to the trash or be purged at once, or adopted records or the delegation of a platform "
+            "domain below would be lost.",
         ),
     ] = False,
     **options: Any,

@@ -1,4 +1,4 @@
-"""List notices: names whose nameservers lie below a name that is in the trash or not registered."""
+"""List notices: names whose nameservers lie below a name that is in the trash or not registered; zones without a delegation."""
 
 from collections.abc import Iterator
 
@@ -7,19 +7,26 @@ from sublet.dns.names import ancestors, owner_key
 from sublet.doctor.model import Notice
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.nested import list_missing_cuts
 from sublet.subdomains import delegation_store
 from sublet.subdomains.nameserver_notices import moment
 from sublet.subdomains.nameservers import Place, place_of
 
 
 def list_notices(tx: Tx) -> list[Notice]:
-    """Return a notice for each name that depends on a name in the trash, or on an unregistered name."""
+    """Return a notice for each name that depends on a name in the trash or an unregistered name, and each zone that isn't delegated."""
     platform_domains = {each.domain: each for each in platform_domain_store.list_platform_domains(tx)}
-    return [
+    below = [
         notice
         for domain in sorted(platform_domains)
         for notice in _notices_below(tx, domain, platform_domains)
     ]
+    return [*below, *(_not_delegated(*each) for each in list_missing_cuts(tx))]
+
+
+def _not_delegated(above: PlatformDomain, child: PlatformDomain) -> Notice:
+    sentence = f"{above.domain} on {above.primary} had no NS records of {child.domain} at its last check"
+    return Notice("zone_not_delegated", "zone", child.domain, sentence)
 
 
 def _notices_below(tx: Tx, domain: str, platform_domains: dict[str, PlatformDomain]) -> Iterator[Notice]:

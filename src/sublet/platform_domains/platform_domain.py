@@ -12,6 +12,7 @@ from sublet.errors import Conflict, FieldError, ValidationFailed, validation_fai
 from sublet.platform_domains import store, zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import SETTINGS, Offer, PlatformDomain, default_settings
+from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.settings import check_settings, storable
 from sublet.platform_domains.zone_file import InvalidZoneFile, ZoneFile, parse_zone_file
 
@@ -35,6 +36,7 @@ def add_platform_domain(
     *,
     names_held: Callable[[Tx, Collection[str]], list[str]],
     zone_file: str | None = None,
+    force: bool = False,
 ) -> PlatformDomainAdded:
     """Add a platform domain that is open and offers `free`. A setting that is not given gets its default.
 
@@ -47,6 +49,8 @@ def add_platform_domain(
         ValidationFailed: any wrong settings.
         Conflict: it is a platform domain already.
         Conflict: the name, or one above it, is a registered subdomain: its holder has all names below it.
+        Conflict: the zone above is on a primary and has no delegation of it, and `force` is not given; or it is on a primary, and the
+            same is true of a platform domain below it.
     """
     canonical, adopted = _parse(domain, zone_file)
     given = {**(adopted.settings if adopted else {}), **settings}
@@ -69,6 +73,8 @@ def add_platform_domain(
     audit.record(tx, actor, "platform_domain.add", platform_domain_id, after=after)
     platform_domain = store.find_platform_domain(tx, platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - just added
+    if not force:
+        refuse_missing_cuts(tx, platform_domain)
     return PlatformDomainAdded(platform_domain, len(records))
 
 

@@ -11,6 +11,7 @@ from sublet.errors import Conflict
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
 from sublet.subdomains.availability import carries_the_zone
@@ -34,6 +35,8 @@ def edit_zone_settings(
         Conflict: a nameserver of the zone would stand at or below a name that a registrant holds.
         Conflict: names would go to the trash or be purged at once by other days, and `force` is not given.
         Conflict: the zone would leave the built-in name server, which has adopted records of it, and `force` is not given.
+        Conflict: the zone would be on a primary, and a platform domain below it isn't delegated there as far as the registry knows, and
+            `force` is not given.
     """
     before = find_platform_domain(tx, identifier)
     losses_before = (
@@ -85,6 +88,8 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         store.delete_owners_of_zone(tx, before.id)
     waiting = [] if edited.primary else store.list_waiting_ids(tx, before.id)
     store.republish(tx, {*waiting, *(each.id for each in delegated)})
+    if not force:
+        refuse_missing_cuts(tx, edited)
 
 
 def _days_given(settings: Mapping[str, Any]) -> bool:

@@ -7,8 +7,6 @@ below its name.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from ipaddress import ip_address
 
 from sublet.db import Tx
 from sublet.dns.names import ancestors, is_at_or_below, is_below, owner_key
@@ -17,6 +15,7 @@ from sublet.dns.types import Apex, Record, ZoneView
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.nested import address_type, zone_cut
 from sublet.subdomains import store
 
 _Path = tuple[str, ...]
@@ -69,7 +68,7 @@ def _view(
         owners.update(path, (f"*.{each}" for each in path[1:]))
     records = zone_store.find_records(tx, platform_domain.id, owners)
     for child in children:
-        records |= _zone_cut(child)
+        records |= zone_cut(child)
     _delegate(tx, platform_domain, {each for path in paths for each in path}, records)
     _add_glue(tx, platform_domain, records)
     existing = {zone}
@@ -124,26 +123,6 @@ def _existing(
 
 def _is_above(name: str, keys: Iterable[str]) -> bool:
     return any(key.startswith(owner_key(name) + ".") for key in keys)
-
-
-def _zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
-    """Return the delegation of a platform domain below a zone on the built-in name server.
-
-    Its nameservers are those of its apex; addresses are known for those that are its secondaries.
-    """
-    ttl_seconds = child.apex_ttl_seconds
-    records = {
-        child.domain: tuple(
-            Record(child.domain, "NS", ttl_seconds, f"{host}.") for host in child.apex_nameservers
-        )
-    }
-    for each in child.secondaries:
-        if each.host in child.apex_nameservers:
-            records[each.host] = (
-                *records.get(each.host, ()),
-                Record(each.host, _address_type(each.address), ttl_seconds, each.address),
-            )
-    return records
 
 
 def _delegate(
@@ -207,13 +186,8 @@ def apex_of(platform_domain: PlatformDomain, serial: int, addresses: Sequence[st
         negative_ttl_seconds=platform_domain.negative_ttl_seconds,
         ttl_seconds=ttl_seconds,
         addresses=tuple(
-            Record(host, _address_type(address), ttl_seconds, address)
+            Record(host, address_type(address), ttl_seconds, address)
             for host in own_hosts
             for address in addresses
         ),
     )
-
-
-@lru_cache(maxsize=256)
-def _address_type(address: str) -> str:
-    return "A" if ip_address(address).version == 4 else "AAAA"

@@ -1,0 +1,71 @@
+"""Platform domains below other platform domains: the zone cut in the zone above (RFC 1034, section 4.2.1).
+
+The built-in name server answers with the cut. Sublet doesn't write it to a primary: there the operator puts it into the zone above.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from ipaddress import ip_address
+
+from sublet.db import Tx
+from sublet.dns.names import ancestors
+from sublet.dns.types import Record
+from sublet.errors import Conflict
+from sublet.platform_domains import store, zone_store
+from sublet.platform_domains.model import PlatformDomain
+
+
+def zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
+    """Return the delegation of a platform domain, by owner.
+
+    Its nameservers are those of its apex; addresses are known for those that are its secondaries.
+    """
+    ttl_seconds = child.apex_ttl_seconds
+    records = {
+        child.domain: tuple(
+            Record(child.domain, "NS", ttl_seconds, f"{host}.") for host in child.apex_nameservers
+        )
+    }
+    for each in child.secondaries:
+        if each.host in child.apex_nameservers:
+            records[each.host] = (
+                *records.get(each.host, ()),
+                Record(each.host, address_type(each.address), ttl_seconds, each.address),
+            )
+    return records
+
+
+def list_missing_cuts(tx: Tx) -> Iterator[tuple[PlatformDomain, PlatformDomain]]:
+    """Yield each platform domain whose delegation is missing in the zone above, which is on a primary: the zone above, then itself.
+
+    It is missing if the last check of that zone found no NS record there. Whether the nameservers are the right ones isn't checked.
+    """
+    by_domain = {each.domain: each for each in store.list_platform_domains(tx)}
+    for child in by_domain.values():
+        above = next((by_domain[each] for each in ancestors(child.domain) if each in by_domain), None)
+        if above is not None and above.primary:
+            found = zone_store.find_records(tx, above.id, [child.domain]).get(child.domain, ())
+            if not any(record.type == "NS" for record in found):
+                yield above, child
+
+
+def refuse_missing_cuts(tx: Tx, changed: PlatformDomain) -> None:
+    """Raise `Conflict` if a platform domain that was just added or moved makes a zone without its delegation in the zone above."""
+    for above, child in list_missing_cuts(tx):
+        if changed in (above, child):
+            lines = "\n".join(
+                f"{each.owner}. {each.ttl_seconds} IN {each.type} {each.rdata}"
+                for records in zone_cut(child).values()
+                for each in records
+            )
+            raise Conflict(
+                f"{child.domain} lies below {above.domain}, which is on the primary {above.primary}. There Sublet doesn't write the "
+                f"delegation of {child.domain}, and without it resolvers find no name of {child.domain}. Put these records into the "
+                f"zone {above.domain} on {above.primary} first, then give --force:\n{lines}"
+            )
+
+
+@lru_cache(maxsize=256)
+def address_type(address: str) -> str:
+    """Return the type of the record that has this address: `A` or `AAAA`."""
+    return "A" if ip_address(address).version == 4 else "AAAA"
