@@ -99,18 +99,19 @@ def test_ds_of_the_highest_zone_is_answered_by_itself(registry: Registry) -> Non
 
 def test_a_zone_below_one_on_a_primary_is_refused_until_it_is_delegated_there(registry: Registry) -> None:
     registry.move()
-    settings = {
-        "apex_nameservers": (f"ns1.{CHILD}",),
-        "secondaries": (Secondary(f"ns1.{CHILD}", "192.0.2.54", 53),),
-    }
+    secondary = Secondary(f"ns1.{CHILD}", "192.0.2.54", 53)
+
+    def add(*, force: bool) -> None:
+        registry.add_domain(CHILD, force=force, apex_nameservers=(secondary.host,), secondaries=(secondary,))
+
     with pytest.raises(Conflict) as refused:
-        registry.add_domain(CHILD, **settings)
+        add(force=False)
     assert refused.value.message.splitlines()[1:] == [
         f"{CHILD}. 3600 IN NS ns1.{CHILD}.",
         f"ns1.{CHILD}. 3600 IN A 192.0.2.54",
     ]
     assert registry.read(store.find_platform_domain_by_name, CHILD) is None
-    registry.add_domain(CHILD, force=True, **settings)
+    add(force=True)
     notices = [(each.notice, each.object_id) for each in registry.read(list_notices)]
     assert notices == [("zone_not_delegated", CHILD)]
 

@@ -144,12 +144,17 @@ _SIGNED = case((ledger_accounts.c.user_id.is_(None), -transfers.c.credits), else
 _PAYMENTS = select(
     *(_SIGNED if name == "credits" else transfers.c[name] for name in Payment.__slots__)
 ).join_from(transfers, ledger_accounts, ledger_accounts.c.id == transfers.c.credit_account_id)
-_OWN = Pages(_PAYMENTS.where(transfers.c.user_id == bindparam("of")), transfers.c.created_at, transfers.c.id)
+_OWN = Pages(
+    _PAYMENTS.where(transfers.c.user_id == bindparam("of")),
+    transfers.c.created_at,
+    transfers.c.id,
+    lambda rows: [Payment(*row) for row in rows],
+)
 
 
 def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
     """Return the movements of a user's balance, the newest first."""
-    return [Payment(*row) for row in _OWN.rows(tx, limit, after, of=user_id)]
+    return _OWN.read(tx, limit, after, of=user_id)
 
 
 def find_payment(tx: Tx, transfer_id: int) -> Payment | None:

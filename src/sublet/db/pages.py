@@ -1,29 +1,39 @@
 """The pages of a list without filters: two statements that are built once."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Column, Select, bindparam, tuple_
 
 from sublet.db.model import Tx
-from sublet.db.statements import Prepared
+from sublet.db.statements import Query, Rows
 from sublet.ids import Position
 
+R = TypeVar("R")
 
-class Pages:
-    """A list from newest to oldest; `query` selects all of it, with its `bindparam`s, in no order.
+
+class Pages(Generic[R]):
+    """A list from newest to oldest; `query` selects all of it, with its `bindparam`s, in no order; `read` makes a page of
+    its rows.
 
     A filtered list is composed at the call instead, with `schema.older` for the rows after a position.
     """
 
-    def __init__(self, query: Select[Any], at: Column[Any], row_id: Column[Any]) -> None:
+    def __init__(
+        self, query: Select[Any], at: Column[Any], row_id: Column[Any], read: Callable[[Rows], list[R]]
+    ) -> None:
         page = query.order_by(at.desc(), row_id.desc()).limit(bindparam("limit"))
         place = tuple_(bindparam("after_at", type_=at.type), bindparam("after_id", type_=row_id.type))
-        self._first = Prepared(page)
-        self._next = Prepared(page.where(tuple_(at, row_id) < place))
+        self._first = Query(page, read)
+        self._next = Query(page.where(tuple_(at, row_id) < place), read)
 
-    def rows(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> Sequence[Any]:
-        """Return the next `limit` rows after a position, or the newest ones for None."""
+    def ask(self, limit: int, after: Position | None) -> tuple[Query[list[R]], dict[str, object]]:
+        """Return the query of the next `limit` rows after a position, or of the newest ones for None, and its parameters."""
         if after is None:
-            return self._first.all(tx, limit=limit, **parameters)
-        return self._next.all(tx, limit=limit, after_at=after.at, after_id=after.id, **parameters)
+            return self._first, {"limit": limit}
+        return self._next, {"limit": limit, "after_at": after.at, "after_id": after.id}
+
+    def read(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> list[R]:
+        """Return these rows, as the transaction sees them."""
+        query, place = self.ask(limit, after)
+        return query.run(tx, **place, **parameters)

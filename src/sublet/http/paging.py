@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from sublet.db import Tx
+from sublet.db import Pages, Tx
 from sublet.http.endpoints import Call
 from sublet.http.shapes import PageShape
 from sublet.ids import Position, decode_cursor, encode_cursor
 
+Item = TypeVar("Item")
 Shape = TypeVar("Shape")
 
 
@@ -25,15 +26,41 @@ async def read_page(
     Raises:
         InvalidCursor: the cursor doesn't belong to this list.
     """
-    limit = call.query.limit
-    after = decode_cursor(list_name, call.query.cursor) if call.query.cursor is not None else None
+    after = _after(call, list_name)
 
     def read(tx: Tx) -> list[tuple[Position, Shape]]:
-        return list(find(tx, limit + 1, after))
+        return list(find(tx, call.query.limit + 1, after))
 
-    found = await call.context.db.read(read)
-    items = found[:limit]
-    has_more = len(found) > limit
+    return _page(call, list_name, await call.context.db.read(read))
+
+
+async def fetch_page(
+    call: Call[Any, Any],
+    list_name: str,
+    pages: Pages[Item],
+    render: Callable[[Item], tuple[Position, Shape]],
+    **parameters: object,
+) -> tuple[list[Shape], PageShape, dict[str, str]]:
+    """Return the same as `read_page`, for a list that one query reads by an index: the event loop fetches and renders it.
+
+    Raises:
+        InvalidCursor: the cursor doesn't belong to this list.
+    """
+    query, place = pages.ask(call.query.limit + 1, _after(call, list_name))
+    found = await call.context.db.fetch(query, **place, **parameters)
+    return _page(call, list_name, [render(each) for each in found])
+
+
+def _after(call: Call[Any, Any], list_name: str) -> Position | None:
+    return decode_cursor(list_name, call.query.cursor) if call.query.cursor is not None else None
+
+
+def _page(
+    call: Call[Any, Any], list_name: str, found: list[tuple[Position, Shape]]
+) -> tuple[list[Shape], PageShape, dict[str, str]]:
+    """Return the page of these items, of which there may be one more than the page's limit."""
+    limit = call.query.limit
+    items, has_more = found[:limit], len(found) > limit
     cursor = encode_cursor(list_name, items[-1][0]) if has_more else None
     headers = {}
     if cursor is not None:

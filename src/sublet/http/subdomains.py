@@ -32,7 +32,7 @@ from sublet.http.bodies import (
 from sublet.http.conditional import only_if_match
 from sublet.http.endpoints import Answer, Call
 from sublet.http.idempotency import Done, write_once
-from sublet.http.paging import read_page
+from sublet.http.paging import fetch_page, read_page
 from sublet.http.render import (
     auto_renew_shape,
     availability_shape,
@@ -65,7 +65,7 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_own
+from sublet.subdomains.store import OWN_PAGES, list_own
 from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -94,11 +94,20 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         user_suspended=user.suspended_at is not None,
     )
 
+    def placed(each: ShownSubdomain, now: datetime) -> tuple[Position, shapes.SubdomainShape]:
+        return Position(each.created_at, each.id), _shape(call, each, now)
+
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.SubdomainShape]]:
         for each in list_own(tx, user.id, wanted, limit, after):
-            yield Position(each.created_at, each.id), _shape(call, each, tx.now)
+            yield placed(each, tx.now)
 
-    items, page, headers = await read_page(call, "subdomains", find)
+    if wanted.is_empty:
+        now = call.context.db.now()
+        items, page, headers = await fetch_page(
+            call, "subdomains", OWN_PAGES, lambda each: placed(each, now), owner_id=user.id
+        )
+    else:
+        items, page, headers = await read_page(call, "subdomains", find)
     return Answer(shapes.SubdomainsAnswer(subdomains=items, page=page), headers)
 
 

@@ -226,6 +226,7 @@ _VISIBLE = Pages(
     ),
     platform_domains.c.created_at,
     platform_domains.c.id,
+    lambda rows: [_platform_domain(row) for row in rows],
 )
 
 
@@ -234,7 +235,7 @@ def list_visible(tx: Tx, organization_id: int, limit: int, after: Position | Non
 
     The condition is `grants.is_visible` in SQL; a test compares the two.
     """
-    return [_platform_domain(row) for row in _VISIBLE.rows(tx, limit, after, organization_id=organization_id)]
+    return _VISIBLE.read(tx, limit, after, organization_id=organization_id)
 
 
 _key = platform_domains.c.owner_key

@@ -493,11 +493,13 @@ def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
 
 _TRASHED = subdomains.c.trashed_at.is_not(None)
 _IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
-_OWN_PAGES = Pages(
+OWN_PAGES = Pages(
     select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
     subdomains.c.created_at,
     subdomains.c.id,
+    lambda rows: read_subdomains(ShownSubdomain, rows),
 )
+"""The live subdomains of the user `owner_id`, newest first."""
 
 
 def list_own(
@@ -505,7 +507,7 @@ def list_own(
 ) -> list[ShownSubdomain]:
     """Return a user's subdomains that match the filters, the newest first. Those in the trash only if the filter asks for them."""
     if wanted.is_empty:
-        return read_subdomains(ShownSubdomain, _OWN_PAGES.rows(tx, limit, after, owner_id=user_id))
+        return OWN_PAGES.read(tx, limit, after, owner_id=user_id)
     query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))

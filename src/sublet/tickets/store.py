@@ -98,14 +98,17 @@ def count_messages(tx: Tx, ticket_id: int) -> int:
 
 
 _OWN = Pages(
-    _TICKETS.where(tickets.c.user_id == bindparam("owner_id")), tickets.c.last_message_at, tickets.c.id
+    _TICKETS.where(tickets.c.user_id == bindparam("owner_id")),
+    tickets.c.last_message_at,
+    tickets.c.id,
+    lambda rows: [Ticket(*row) for row in rows],
 )
 
 
 def list_own(tx: Tx, user_id: int, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
     """Return a user's tickets that match the filters, those with the newest message first; without messages."""
     if wanted == TicketFilter():
-        return [Ticket(*row) for row in _OWN.rows(tx, limit, after, owner_id=user_id)]
+        return _OWN.read(tx, limit, after, owner_id=user_id)
     query = _page(_TICKETS.where(tickets.c.user_id == user_id), wanted, limit, after)
     return [Ticket(*row) for row in tx.connection.execute(query)]
 
