@@ -176,4 +176,6 @@ def test_a_stopping_api_refuses_connections_and_loses_no_request(
             hammer.wait_for_more(20)
             assert api.end() == 0
             wait_until(lambda: bool(hammer.failures), 60)
-        assert {each.partition("(")[0] for each in hammer.failures} == {"ConnectionRefusedError"}
+        # A connection that waits in the listening socket's queue when that closes is reset; no process has read its request.
+        kinds = {each.partition("(")[0] for each in hammer.failures}
+        assert kinds <= {"ConnectionRefusedError", "ConnectionResetError"}

@@ -13,8 +13,9 @@ R = TypeVar("R")
 
 
 class Pages(Generic[R]):
-    """A list from newest to oldest; `query` selects all of it, with its `bindparam`s, in no order; `read` makes a page of
-    its rows.
+    """A list from newest to oldest.
+
+    `query` selects all of it, with its `bindparam`s, in no order; `read` makes the items of its rows.
 
     A filtered list is composed at the call instead, with `schema.older` for the rows after a position.
     """
