@@ -104,6 +104,11 @@ class Settings:
         "",
         "Where clients reach the service, without /api/v1, for the OpenAPI document; empty: the listen address.",
     )
+    signup: str = _setting(
+        "invite", "Who may open an account: open (anyone), invite (by `sublet user invite`) or closed."
+    )
+    new_user_days: int = _setting(7, "How many days a user who signed up counts as new.")
+    new_user_free_quota: int = _setting(2, "How many free names a new user may have; at most free_quota.")
     free_quota: int = _setting(5, "How many free names a user without an own quota may have.")
     nameserver_changes_per_day: int = _setting(
         300, "How many changes of its nameservers, glue and DS a name takes within 24 hours; 0: any number."
@@ -138,7 +143,9 @@ class Settings:
     trusted_proxies: str = _setting(
         "", "Addresses of reverse proxies whose X-Forwarded-For is trusted, comma-separated."
     )
-    mail_transport: str = _setting("log", "log (mail is only logged, not sent) or smtp.")
+    mail_transport: str = _setting(
+        "log", "log (mail is only logged, not sent), print (to the terminal, for trying things out) or smtp."
+    )
     mail_from: str = _setting("", "The sender of mail: name@example.net, or Name <name@example.net>.")
     smtp_host: str = _setting("", "The mail server's name, as in its certificate.")
     smtp_port: int = _setting(
@@ -158,8 +165,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("log_format", self.log_format, ("text", "json"))
+        _one_of("signup", self.signup, ("open", "invite", "closed"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
-        _one_of("mail_transport", self.mail_transport, ("log", "smtp"))
+        _one_of("mail_transport", self.mail_transport, ("log", "print", "smtp"))
         _one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
         if not self.database_url.startswith(("sqlite:///", "postgresql://")):
             raise SettingsError(

@@ -194,6 +194,10 @@ class FreeQuotaExceeded(Refusal, code="free_quota_exceeded", category=Category.F
     """All free names of the user's quota are in use; `details` has `limit` and `used`."""
 
 
+class SignUpClosed(Refusal, code="signup_closed", category=Category.FORBIDDEN):
+    """This registry takes no sign-ups: its operator invites users, or adds them."""
+
+
 class RegistrationClosed(Refusal, code="registration_closed", category=Category.FORBIDDEN):
     """The platform domain takes no new registrations."""
 

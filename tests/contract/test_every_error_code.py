@@ -29,7 +29,7 @@ STATUS_IN_THE_SPEC = {
     "token_missing": 401, "token_invalid": 401, "token_expired": 401, "token_revoked": 401,
     "payment_confirmation_required": 402, "insufficient_credits": 402,
     "insufficient_scope": 403, "account_suspended": 403, "registration_mode_not_allowed": 403,
-    "free_quota_exceeded": 403, "registration_closed": 403,
+    "free_quota_exceeded": 403, "registration_closed": 403, "signup_closed": 403,
     "subdomain_not_found": 404, "platform_domain_not_found": 404, "ticket_not_found": 404, "not_found": 404,
     "method_not_allowed": 405,
     "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,

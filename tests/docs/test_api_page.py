@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from sublet.config import PrimarySettings
 from sublet.db import Tx
+from sublet.mail.store import mails
 from sublet.subdomains import store
 from support.dns_updates import skip_without
 from support.name_servers import NameServerProcess, primary
@@ -84,9 +87,31 @@ def _has_failed_often(tx: Tx) -> bool:
     return wiki is not None and wiki.attempts >= 3
 
 
+CODE = "123456"
+"""The code in the example of a confirmation."""
+
+
+def newest_code(service: RunningService) -> str:
+    """Return the code in the newest mail, or the printed one."""
+    texts = service.read(
+        lambda tx: tx.connection.execute(select(mails.c.text).order_by(mails.c.id.desc())).scalars().all()
+    )
+    found = [code for text in texts[:1] for code in re.findall(r"your code is (\d{6})", text)]
+    return found[0] if found else CODE
+
+
 def send(service: RunningService, token: str, command: str) -> Any:
     """Send the request of a printed `curl` command."""
-    words = shlex.split(command.replace("$TOKEN", token).replace("$BASE", service.base_url))
+    origin = service.base_url.removesuffix("/api/v1")
+    named = {
+        "${BASE%/api/v1}": origin,
+        "$BASE": service.base_url,
+        "$TOKEN": token,
+        CODE: newest_code(service),
+    }
+    for name, value in named.items():
+        command = command.replace(name, value)
+    words = shlex.split(command)
     headers: dict[str, str] = {}
     method, url, sent = "GET", "", None
     rest = iter(words[1:])
@@ -108,7 +133,7 @@ def test_the_examples_get_the_answers_that_are_printed(tmp_path: Path) -> None:
     with primary_and_settings(tmp_path) as (server, section):
         # It waits up to 20 s for each publication, because the page shows published names.
         url = registry_address(tmp_path)
-        with running_service(url, publish_wait_ms=20_000, primaries=(section,)) as service:
+        with running_service(url, publish_wait_ms=20_000, signup="open", primaries=(section,)) as service:
             service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
             check_examples(service, server)
             wait_until(lambda: service.doctor() == [])

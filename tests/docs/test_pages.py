@@ -10,7 +10,7 @@ import pytest
 from sublet.config import REMOVED, PrimarySettings
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
-from sublet.http.routes import ENDPOINTS
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from support.running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
@@ -79,18 +79,25 @@ def test_the_order_of_checks_is_the_route_tables() -> None:
         for row in rows(page("errors.md"))
         if row[0].startswith(("GET ", "POST ", "PUT ", "DELETE "))
     }
-    wanted = {f"{each.method} {each.path}": [refusal.code for refusal in each.refusals] for each in ENDPOINTS}
+    wanted = {
+        f"{each.method} {each.path}": [refusal.code for refusal in each.refusals]
+        for each in (*ENDPOINTS, *OPEN_ENDPOINTS)
+    }
     assert told == wanted
 
 
 def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
     text = page("api.md")
     headings = re.findall(r"^### ((?:GET|POST|PUT|DELETE) /\S+)$", prose(text), re.MULTILINE)
-    assert headings == [f"{each.method} {each.path}" for each in ENDPOINTS]
-    for endpoint in ENDPOINTS:
+    endpoints = (*ENDPOINTS, *OPEN_ENDPOINTS)
+    assert headings == [f"{each.method} {each.path}" for each in endpoints]
+    for endpoint in endpoints:
         section = text.split(f"### {endpoint.method} {endpoint.path}\n", 1)[1].split("\n### ", 1)[0]
         assert f"HTTP {endpoint.status}\n" in section, f"{endpoint.name} shows no success"
-        needed = "Any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
+        if endpoint.is_open:
+            needed = "Needs no token"
+        else:
+            needed = "Any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
         assert needed in section, f"{endpoint.name} does not name its scope"
 
 

@@ -254,6 +254,13 @@ def free_quota_exceeded(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def signup_closed(service: RunningService) -> Iterator[Send]:
+    origin = service.base_url.removesuffix("/api/v1")
+    body = {"email": "eve@example.org", "name": "Eve"}
+    yield lambda: service.client.post(f"{origin}/auth/signup", json=body)
+
+
+@_refused
 def registration_closed(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": fresh("closed.test")})

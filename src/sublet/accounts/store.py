@@ -48,6 +48,7 @@ users = Table(
     Column("suspended_reason", String),
     Column("created_at", Instant, nullable=False),
     Column("reminders", Boolean, nullable=False, server_default=true()),
+    Column("signed_up_at", Instant),
     sqlite_autoincrement=True,
 )
 
@@ -139,13 +140,26 @@ def list_users(tx: Tx) -> list[User]:
     return [User(*row) for row in tx.connection.execute(select(*_USER).order_by(users.c.id))]
 
 
-def insert_user(tx: Tx, email: str, name: str, organization_id: int, free_quota: int | None) -> int:
-    """Add a user, and return the id.
+def insert_user(
+    tx: Tx,
+    email: str,
+    name: str,
+    organization_id: int,
+    free_quota: int | None,
+    signed_up_at: datetime | None = None,
+) -> int:
+    """Add a user, and return the id. `signed_up_at` is set for a user whom no operator added.
 
     Raises:
         Conflict: another transaction added this address first (`uq_users_email`).
     """
-    row = {"email": email, "name": name, "organization_id": organization_id, "free_quota": free_quota}
+    row = {
+        "email": email,
+        "name": name,
+        "organization_id": organization_id,
+        "free_quota": free_quota,
+        "signed_up_at": signed_up_at,
+    }
     added = insert(users).values(**row, created_at=tx.now).returning(users.c.id)
     try:
         return int(tx.connection.execute(added).scalar_one())

@@ -21,11 +21,12 @@ def add_user(
     organization: str | None = None,
     *,
     free_quota: int | None = None,
+    signed_up: bool = False,
 ) -> Member:
     """Add a user to an organization that exists, or to a new one.
 
     `organization` is a name, slug or id; if none matches, a new organization gets this name. Without it, the new organization is
-    named after the e-mail address.
+    named after the e-mail address. `signed_up` says that the user opened the account without the operator.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
@@ -47,7 +48,7 @@ def add_user(
         if organization is None
         else find_or_add_organization(tx, actor, organization)
     )
-    user_id = store.insert_user(tx, email, name, joined.id, free_quota)
+    user_id = store.insert_user(tx, email, name, joined.id, free_quota, tx.now if signed_up else None)
     after = {"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota}
     audit.record(tx, actor, "user.add", user_id, after=after)
     return find_member(tx, user_id)

@@ -9,7 +9,9 @@ from sublet.cli.options import Limit, OnlyUser
 from sublet.cli.output import Answer, members, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
+from sublet.errors import NotFound
 from sublet.ids import MAX_ID
+from sublet.mail import templates
 from sublet.mail.model import Mail
 from sublet.mail.outbox import retry as retry_verb
 from sublet.mail.store import list_mails
@@ -36,6 +38,24 @@ def list_(
     mails: list[dict[str, Any]] = [members(each, _MEMBERS) for each in session.read(ask)]
     columns = ("id", "created_at", ("to", "recipient"), "subject", "state", "attempts", "error")
     return Answer(mails, table=table_of(mails, columns, "There are no such mails."))
+
+
+@question(app, "preview")
+def preview(
+    session: Session,
+    template: Annotated[
+        str | None, Argument(metavar="TEMPLATE", help="The name of the template; without it, list them.")
+    ] = None,
+) -> Answer:
+    """Show the mail that a template makes, with made-up values."""
+    known = templates.names()
+    if template is None:
+        return Answer([{"template": each} for each in known], tuple(known))
+    if template not in known:
+        raise NotFound(f"There is no template {template!r}. Give one of {', '.join(known)}.")
+    values = templates.SAMPLE | {"public_url": session.settings.public_url or templates.SAMPLE["public_url"]}
+    message = templates.render(template, **values)
+    return Answer({"subject": message.subject, "text": message.text}, (message.subject, "", message.text))
 
 
 @change(app, "retry")

@@ -16,6 +16,9 @@ from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
+from sublet.errors import Conflict
+from sublet.sign_up.sign_up import invite as invite_verb
+from sublet.subdomains.quota import default_quota, quota_limit
 from sublet.subdomains.store import count_free, list_suspensions
 from sublet.subdomains.suspend import suspend_with_names, unsuspend_with_names
 
@@ -50,6 +53,26 @@ def add(
     member = session.write(add_user, email, name, organization, free_quota=free_quota)
     line = f"Added the user {member.user.email} (id {member.user.id}) in {member.organization.name}."
     return Answer(_describe(member), (line,))
+
+
+@change(user_app, "invite")
+def invite(
+    session: Session,
+    email: Annotated[str, Argument(metavar="EMAIL", help="Where the invitation goes.")],
+    name: Annotated[str, Option(metavar="NAME", help="The name of the new user.")],
+    organization: Annotated[
+        str | None, Option(metavar="NAME", help="Name, slug or id of an organization that the user joins.")
+    ] = None,
+) -> Answer:
+    """Mail an invitation to open an account; it is valid for a week, and needs the setting public_url."""
+    public_url = session.settings.public_url.rstrip("/")
+    if not public_url:
+        raise Conflict(
+            "The mail needs the address of the service. Set public_url in the settings, and try again."
+        )
+    found = session.write(invite_verb, email, name, public_url, organization=organization)
+    line = f"An invitation to {found.email} is in the outbox; it expires on {found.expires_at:%Y-%m-%d %H:%M} UTC."
+    return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
 
 
 @change(user_app, "edit")
@@ -94,8 +117,9 @@ def show(session: Session, user: UserName) -> Answer:
         return find_member(tx, found.id), find_balance(tx, found.id), count_free(tx, found.id)
 
     member, balance, used = session.read(ask)
-    own = member.user.free_quota
-    limit = session.settings.free_quota if own is None else own
+    limit = quota_limit(
+        member.user.free_quota, default_quota(session.settings, member.user, session.read(lambda tx: tx.now))
+    )
     value = {**_describe(member), "balance": balance, "usage": {"used": used, "limit": limit}}
     lines = facts(
         id=member.user.id,

@@ -105,6 +105,6 @@ async def free_subdomains(call: Call[None, None]) -> Answer:
     """
     user = call.registrant.user
     used = await call.context.db.read(subdomain_store.count_free, user.id)
-    quota = Quota(used, quota_limit(user.free_quota, call.context.settings.free_quota))
+    quota = Quota(used, quota_limit(user.free_quota, call.default_free_quota()))
     usage = shapes.UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
     return Answer(shapes.UsageAnswer(usage=usage))

@@ -23,7 +23,7 @@ from sublet.http.errors import InternalError, MethodNotAllowed, accepted_request
 from sublet.http.idempotency_store import answers
 from sublet.http.observe import METRICS_TYPE, Metrics
 from sublet.http.openapi import build_document
-from sublet.http.routes import ENDPOINTS
+from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 
@@ -42,11 +42,14 @@ class Status:
     readiness: Mapping[str, Callable[[], bool]]
 
 
-def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> ASGIApp:
+def build_app(
+    context: Context, base_url: str, endpoints: Sequence[Endpoint] = (*ENDPOINTS, *OPEN_ENDPOINTS)
+) -> ASGIApp:
     """Return the application of an API process. `base_url` is the URL of the API for clients, for the documents."""
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
-        by_path[endpoint.path][endpoint.method] = endpoint
+        by_path[endpoint.full_path][endpoint.method] = endpoint
+    public_url = base_url.removesuffix(BASE_PATH)
     document = build_document(endpoints, base_url, __version__)
     page = render_page(document)
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
@@ -63,11 +66,13 @@ def build_app(context: Context, base_url: str, endpoints: Sequence[Endpoint] = E
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
     resources = [
-        Route(BASE_PATH + path, Resource(context, by_path[path]))
-        for path in sorted(by_path, key=lambda each: not each.startswith(FIRST_PATHS))
+        Route(path, Resource(context, by_path[path], public_url))
+        for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PATHS))
     ]
     # Starlette's middleware is for the pages only: resources answer their faults themselves.
-    return Router(resources, redirect_slashes=False, default=_application(pages, Resource(context, {})))
+    return Router(
+        resources, redirect_slashes=False, default=_application(pages, Resource(context, {}, public_url))
+    )
 
 
 def build_status_app(status: Status) -> Starlette:

@@ -98,6 +98,32 @@ class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
     enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
 
 
+class SignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A wish for an account."""
+
+    email: Annotated[str, Meta(max_length=254, description="Where the code goes.")] | None = None
+    name: Annotated[str, Meta(max_length=200, description="The name of the new user.")] | None = None
+    challenge: (
+        Annotated[
+            str,
+            Meta(
+                max_length=4000, description="The solution of a challenge: the payload of an ALTCHA widget."
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ConfirmSignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A code that came by mail: either with its address, or as the token of the link."""
+
+    email: Annotated[str, Meta(max_length=254)] | None = None
+    code: Annotated[str, Meta(max_length=20, description="Six digits.")] | None = None
+    token: Annotated[str, Meta(max_length=100, description="The `token` of the link in the mail.")] | None = (
+        None
+    )
+
+
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A registration. One of `platform_domain_id`, `domain` and `fqdn` selects the platform domain."""
 

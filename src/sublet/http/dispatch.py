@@ -29,6 +29,7 @@ from sublet.errors import (
     TokenInvalid,
     TokenMissing,
     Unavailable,
+    ValidationFailed,
     validation_failed,
 )
 from sublet.http.bodies import NoBody
@@ -39,8 +40,10 @@ from sublet.http.endpoints import (
     Call,
     Context,
     Endpoint,
+    Visit,
     has_entity_tag,
     takes_body,
+    takes_idempotency_key,
     takes_if_match,
 )
 from sublet.http.errors import (
@@ -92,6 +95,7 @@ class _Request:
     request_id: str
     endpoint: str = "unknown"
     user_id: int | None = None
+    network: str = ""
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -105,8 +109,9 @@ class _Request:
 class Resource:
     """All methods of one path, as an ASGI application. Without methods it answers 404."""
 
-    def __init__(self, context: Context, methods: Mapping[str, Endpoint]) -> None:
+    def __init__(self, context: Context, methods: Mapping[str, Endpoint], public_url: str) -> None:
         self._context = context
+        self._public_url = public_url
         self._methods = methods
         self._trusted = trusted_addresses(context.settings.trusted_proxies)
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
@@ -157,6 +162,8 @@ class Resource:
         failing = await self._admit(request)
         endpoint = self._route(request)
         request.endpoint = endpoint.name
+        if endpoint.is_open:
+            return await self._answer_visit(request, endpoint, failing)
         registrant = await self._authenticate(request, failing)
         request.user_id = registrant.user.id
         counted = await self._count(request, endpoint, registrant)
@@ -182,6 +189,19 @@ class Resource:
             if is_not_modified(request.fields, tag):
                 return 304, b""
         return answer.status or endpoint.status, body
+
+    async def _answer_visit(
+        self, request: _Request, endpoint: Endpoint, failing: list[tuple[str, str]]
+    ) -> tuple[int, bytes]:
+        """Answer a request that needs no token. An invalid one counts as a failed authentication: it may be a guess."""
+        _, body, _, _ = await self._read_parts(request, endpoint)
+        visit = Visit(self._context, request.request_id, body, request.network, self._public_url)
+        try:
+            answer = await endpoint.handler(visit)
+        except ValidationFailed:
+            await self._count_failure(failing)
+            raise
+        return endpoint.status, msgspec.json.encode(answer.body)
 
     async def _change_in_time(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer:
         """Run a handler that writes, which may wait for locks. Reads have the timeouts of the database.
@@ -225,6 +245,7 @@ class Resource:
             address = client_address(address, request.fields.getlist("x-forwarded-for"), self._trusted)
         network = network_key(address)
         address = address_key(address)
+        request.network = network or ""
         if network is None:
             return [(FAILED_AUTHENTICATION, address)]
         for policy, key in ((ADDRESS, address), (NETWORK, network)):
@@ -249,11 +270,14 @@ class Resource:
             registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
         except Refusal as refusal:
             if refusal.category is TokenInvalid.category:
-                for policy, key in failing:
-                    _refuse_more_failures(await self._context.limits.take(policy, key))
+                await self._count_failure(failing)
             raise
         self._context.note_use(registrant.token)
         return registrant
+
+    async def _count_failure(self, failing: list[tuple[str, str]]) -> None:
+        for policy, key in failing:
+            _refuse_more_failures(await self._context.limits.take(policy, key))
 
     async def _count(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
         allowance = await self._context.limits.take(endpoint.rate_class, str(registrant.token.id))
@@ -281,20 +305,7 @@ class Resource:
 
     async def _read(self, request: _Request, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
         """Check media type, size and form. The refusal lists everything malformed in body, query and headers."""
-        members: dict[str, Any] = {}
-        reading = Reading()
-        body = None
-        if takes_body(endpoint):
-            raw = await read_body(request.fields, request.receive_body)
-            if raw:
-                members, reading.malformed = parse_object(raw)
-            body = read_members(members, endpoint.body or NoBody, reading)
-        query = read_query(request.scope.get("query_string", b""), endpoint.query, reading)
-        key = read_key(request.fields, reading) if takes_body(endpoint) else None
-        if reading.malformed:
-            raise invalid_request(reading.malformed)
-        if reading.missing:
-            raise validation_failed(reading.missing, reading.missing.omitted)
+        members, body, query, key = await self._read_parts(request, endpoint)
         path = request.scope["path"]
         if_match = request.fields.getlist("if-match")
         return Call(
@@ -310,6 +321,26 @@ class Resource:
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
         )
+
+    async def _read_parts(
+        self, request: _Request, endpoint: Endpoint
+    ) -> tuple[dict[str, Any], Any, Any, str | None]:
+        """Return the members of the body, body and query as Structs, and the `Idempotency-Key`."""
+        members: dict[str, Any] = {}
+        reading = Reading()
+        body = None
+        if takes_body(endpoint):
+            raw = await read_body(request.fields, request.receive_body)
+            if raw:
+                members, reading.malformed = parse_object(raw)
+            body = read_members(members, endpoint.body or NoBody, reading)
+        query = read_query(request.scope.get("query_string", b""), endpoint.query, reading)
+        key = read_key(request.fields, reading) if takes_idempotency_key(endpoint) else None
+        if reading.malformed:
+            raise invalid_request(reading.malformed)
+        if reading.missing:
+            raise validation_failed(reading.missing, reading.missing.omitted)
+        return members, body, query, key
 
 
 def _check_head(request: _Request) -> None:

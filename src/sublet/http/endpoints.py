@@ -22,6 +22,7 @@ from sublet.http.observe import Metrics
 from sublet.http.settling import Settling
 from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
+from sublet.subdomains.quota import default_quota
 
 BASE_PATH = "/api/v1"
 """`{base_url}` without scheme and host (spec, part 9: one single base path). All under it needs a token and is JSON."""
@@ -91,6 +92,24 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
         """Return the actor that the audit names."""
         return self.registrant.actor(self.request_id)
 
+    def default_free_quota(self) -> int:
+        """Return the free quota of this user if it has no own one."""
+        return default_quota(self.context.settings, self.registrant.user, self.context.db.now())
+
+
+class Visit(NamedTuple, Generic[BodyT]):
+    """One request without a token that passed all checks before its handler.
+
+    `network` is that of the client's address, for the limits of a network; empty on this machine itself. `public_url` is where clients reach
+    the service.
+    """
+
+    context: Context
+    request_id: str
+    body: BodyT
+    network: str
+    public_url: str
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -101,14 +120,15 @@ class Answer:
     status: int | None = None
 
 
-Handler = Callable[[Call[Any, Any]], Awaitable[Answer]]
+Handler = Callable[[Any], Awaitable[Answer]]
+"""Takes a `Call`, or a `Visit` if the endpoint `is_open`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One method on one path, as part 4 of the spec lists it.
 
-    `path` is relative to `BASE_PATH`, with `{parameters}`. `scope` is what a token needs, None for any token. `rate_class` is read, write,
+    `path` has `{parameters}`, and is relative to `BASE_PATH`. If the endpoint `is_open`, it needs no token and is at the root. `scope` is what a token needs, None for any token. `rate_class` is read, write,
     ticket or availability. `body` and `query` are the Structs of the request (None: nothing is accepted), `answer` is that of the answer with
     `status`. `refusals` are those of the handler, in the order in which it checks.
     """
@@ -126,11 +146,22 @@ class Endpoint:
     query: type[msgspec.Struct] | None = None
     status: int = 200
     refusals: tuple[type[Refusal], ...] = ()
+    is_open: bool = False
+
+    @property
+    def full_path(self) -> str:
+        """The path from the root."""
+        return self.path if self.is_open else BASE_PATH + self.path
 
 
 def takes_body(endpoint: Endpoint) -> bool:
-    """True if the endpoint reads a body and `Idempotency-Key`."""
+    """True if the endpoint reads a body."""
     return endpoint.method in WRITE_METHODS
+
+
+def takes_idempotency_key(endpoint: Endpoint) -> bool:
+    """True if the endpoint reads `Idempotency-Key`. Keys belong to a user, so one without a token reads none."""
+    return takes_body(endpoint) and not endpoint.is_open
 
 
 def has_entity_tag(endpoint: Endpoint) -> bool:
@@ -148,19 +179,16 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
 
     Route and method come first and are not among them: those answers belong to a path, not to an endpoint.
     """
-    found: list[type[Refusal]] = [
-        errors.TokenMissing,
-        errors.TokenInvalid,
-        errors.TokenExpired,
-        errors.TokenRevoked,
-        errors.RateLimited,
-    ]
+    found: list[type[Refusal]] = []
+    if not endpoint.is_open:
+        found += [errors.TokenMissing, errors.TokenInvalid, errors.TokenExpired, errors.TokenRevoked]
+    found.append(errors.RateLimited)
     if endpoint.scope is not None:
         found.append(errors.InsufficientScope)
     if takes_body(endpoint):
         found += [http_errors.UnsupportedMediaType, http_errors.PayloadTooLarge, errors.InvalidJson]
     found += [errors.InvalidRequest]
-    if takes_body(endpoint):
+    if takes_idempotency_key(endpoint):
         found += [http_errors.IdempotencyInProgress, http_errors.IdempotencyKeyReused]
     found += endpoint.refusals
     found += [http_errors.InternalError, errors.Unavailable]

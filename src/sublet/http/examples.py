@@ -118,7 +118,22 @@ _AUTO_RENEW = {
 }
 _OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
 
+_CHALLENGE = {
+    "parameters": {
+        "algorithm": "PBKDF2/SHA-256",
+        "cost": 5000,
+        "expiresAt": 1795254600,
+        "keyLength": 32,
+        "keyPrefix": "00",
+        "nonce": "0c1c6f0a3b5d4e7f8a9b0c1d2e3f4a5b",
+        "salt": "5b4a3f2e1d0c9b8a7f4e5d3b0a6f1c0c",
+    },
+    "signature": "9b6c3d5f1a2e4b8c7d0f9e8a6b5c4d3e2f1a0b9c8d7e6f5a4b3c2d1e0f9a8b7c",
+}
+
 BODIES: dict[str, dict[str, Any]] = {
+    "sign_up": {"email": "ada@example.org", "name": "Ada"},
+    "confirm_sign_up": {"email": "ada@example.org", "code": "123456"},
     "set_reminders": {"enabled": False},
     "register": {
         "fqdn": "blog.example.net",
@@ -145,6 +160,29 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 """The bodies by the name of the endpoint."""
 ANSWERS: dict[str, dict[str, Any]] = {
+    "challenge": {"challenge": _CHALLENGE},
+    "sign_up": {
+        "message": "If this address can get mail, a code is on its way to it.",
+        "expires_in_seconds": 900,
+    },
+    "confirm_sign_up": {
+        "user": _USER,
+        "organization": _ME["organization"],
+        "token": {
+            "id": 1,
+            "name": "first token",
+            "scopes": [
+                "account:read",
+                "subdomains:read",
+                "subdomains:write",
+                "tickets:read",
+                "tickets:write",
+            ],
+            "created_at": _NOW,
+            "expires_at": "2026-12-21T09:30:00.000000Z",
+            "secret": "sublet_EXAMPLEEXAMPLEEXAMPLEEXAMPLEEXAMPLE00",
+        },
+    },
     "me": _ME,
     "set_reminders": {**_ME, "user": {**_USER, "reminders": False}},
     "credits": {

@@ -24,14 +24,16 @@ from sublet.http.bodies import (
     RegisterBody,
     RemindersBody,
     ReplyBody,
+    SignUpBody,
     TicketBody,
 )
 from sublet.http.endpoints import (
+    BASE_PATH,
     DOCS_PATH,
     Endpoint,
     all_refusals,
     has_entity_tag,
-    takes_body,
+    takes_idempotency_key,
     takes_if_match,
 )
 from sublet.http.errors import JSON_TYPE, MethodNotAllowed
@@ -47,6 +49,7 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     TicketBody.__name__: ("subject", "message"),
     ReplyBody.__name__: ("message",),
     RemindersBody.__name__: ("enabled",),
+    SignUpBody.__name__: ("email", "name"),
 }
 """Members that the spec (part 4) or an extension requires. The Structs have them optional so that a refusal (422) lists a missing one with the others."""
 _DS_FORMS = (DsRecord, Dnskey)
@@ -331,6 +334,7 @@ def _headers(status: int) -> dict[str, Any]:
 
 SECURITY_SCHEME = "token"
 _TAGS = {
+    "Open an account": "What needs no token, outside of the base path.",
     "Account and credits": "Who the token stands for, and the account's credits.",
     "Subdomains": "Registered names and their delegation in the DNS.",
     "Support tickets": "Questions to the people who run the service.",
@@ -418,7 +422,10 @@ def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -
     """Return the OpenAPI 3.1 document of these endpoints, in their order. `base_url` is the server's, for clients."""
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+        item = paths.setdefault(endpoint.path, {})
+        item[endpoint.method.lower()] = _operation(endpoint)
+        if endpoint.is_open:
+            item["servers"] = [{"url": base_url.rstrip("/").removesuffix(BASE_PATH)}]
     return {
         "openapi": "3.1.0",
         "info": {"title": "Sublet", "version": version, "description": _INTRODUCTION},
@@ -457,8 +464,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "tags": [_tag(endpoint.path)],
         "summary": endpoint.summary,
         "description": f"{endpoint.description}\n\nScope: {_scope(endpoint)}. Rate limit: `{endpoint.rate_class}`.",
-        # OpenAPI 3.1 lets a requirement of any scheme list what the credential must be good for.
-        "security": [{SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]}],
+        "security": _security(endpoint),
     }
     if parameters := _parameters(endpoint):
         operation["parameters"] = parameters
@@ -475,7 +481,16 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     return operation
 
 
+def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
+    if endpoint.is_open:
+        return []
+    # OpenAPI 3.1 lets a requirement of any scheme list what the credential must be good for.
+    return [{SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]}]
+
+
 def _scope(endpoint: Endpoint) -> str:
+    if endpoint.is_open:
+        return "none, and no token"
     return "none, any valid token will do" if endpoint.scope is None else f"`{endpoint.scope}`"
 
 
@@ -488,6 +503,8 @@ def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
 
 
 def _tag(path: str) -> str:
+    if path.startswith("/auth/"):
+        return "Open an account"
     if path.startswith(("/subdomains", "/availability")):
         return "Subdomains"
     return "Support tickets" if path.startswith("/support/") else "Account and credits"
@@ -504,7 +521,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
             description = schema.pop("description", None)
             parameter: dict[str, Any] = {"name": name, "in": "query", "required": False, "schema": schema}
             found.append(parameter | ({"description": description} if description else {}))
-    if takes_body(endpoint):
+    if takes_idempotency_key(endpoint):
         found.append(
             {
                 "name": "Idempotency-Key",
@@ -559,7 +576,7 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
         names.append("Link")
     if has_entity_tag(endpoint):
         names.append("ETag")
-    if takes_body(endpoint):
+    if takes_idempotency_key(endpoint):
         names.append("Idempotent-Replayed")
     media: dict[str, Any] = {"schema": reference(endpoint.answer)}
     if endpoint.name in ANSWERS:

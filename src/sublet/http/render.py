@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sublet.accounts.model import Member, Token
+from sublet.accounts.tokens import IssuedToken
 from sublet.credits.model import AppliedCoupon
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
@@ -76,6 +77,19 @@ def subdomain_shape(
         renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
         created_at=subdomain.created_at,
         updated_at=subdomain.updated_at,
+    )
+
+
+def issued_token_shape(issued: IssuedToken) -> shapes.IssuedTokenShape:
+    """Return a new token with its secret."""
+    token = issued.token
+    return shapes.IssuedTokenShape(
+        id=token.id,
+        name=token.name,
+        scopes=list(token.scopes),
+        created_at=token.created_at,
+        expires_at=token.expires_at,
+        secret=issued.secret.reveal(),
     )
 
 

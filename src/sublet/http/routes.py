@@ -27,6 +27,7 @@ from sublet.errors import (
     RegistrationModeNotAllowed,
     RenewalNotAvailable,
     RetryNotAvailable,
+    SignUpClosed,
     SubdomainNotFound,
     SubdomainSuspended,
     SubdomainUnavailable,
@@ -37,6 +38,7 @@ from sublet.errors import (
 )
 from sublet.http import (
     accounts,
+    auth,
     shapes,
     subdomains,
     tickets,
@@ -90,6 +92,56 @@ def _endpoint(
         refusals=(InvalidCursor, *refusals) if issubclass(query, PageQuery) else refusals,
     )
 
+
+def _open_endpoint(
+    method: str,
+    path: str,
+    handler: Handler,
+    answer: type[msgspec.Struct],
+    refusals: tuple[type[Refusal], ...] = (),
+    *,
+    status: int = 200,
+) -> Endpoint:
+    """Return an endpoint at the root that needs no token."""
+    summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+    (body,) = typing.get_args(typing.get_type_hints(handler)["visit"])
+    return Endpoint(
+        method=method,
+        path=path,
+        name=handler.__name__.removesuffix("_"),
+        summary=summary.removesuffix("."),
+        description=" ".join(description.split()),
+        scope=None,
+        rate_class="address",
+        answer=answer,
+        handler=handler,
+        body=None if body is types.NoneType else body,
+        status=status,
+        refusals=refusals,
+        is_open=True,
+    )
+
+
+OPEN_ENDPOINTS: tuple[Endpoint, ...] = (
+    _open_endpoint("GET", "/auth/challenge", auth.challenge, shapes.ChallengeAnswer),
+    _open_endpoint(
+        "POST",
+        "/auth/signup",
+        auth.sign_up_,
+        shapes.CodeSentAnswer,
+        (SignUpClosed, ValidationFailed, RateLimited),
+        status=202,
+    ),
+    _open_endpoint(
+        "POST",
+        "/auth/signup/confirm",
+        auth.confirm_sign_up_,
+        shapes.SignedUpAnswer,
+        (ValidationFailed,),
+        status=201,
+    ),
+)
+"""The endpoints that need no token. They are not under the base path, because all endpoints there need one (spec, part 1)."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     _endpoint("GET", "/me", None, accounts.me, shapes.MeAnswer),

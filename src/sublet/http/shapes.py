@@ -94,6 +94,47 @@ class MeAnswer(Success, kw_only=True, frozen=True):
     token: TokenShape
 
 
+class ChallengeShape(Shape, kw_only=True, frozen=True):
+    """A challenge as the ALTCHA widget reads it."""
+
+    parameters: Annotated[
+        dict[str, Any], Meta(description="Algorithm, cost, nonce, salt, prefix and expiry.")
+    ]
+    signature: Annotated[str, Meta(description="The service's signature of the parameters.")]
+
+
+class ChallengeAnswer(Success, kw_only=True, frozen=True):
+    """A new challenge."""
+
+    challenge: ChallengeShape
+
+
+class CodeSentAnswer(Success, kw_only=True, frozen=True):
+    """A code is on its way, if the address can get one."""
+
+    message: str
+    expires_in_seconds: Annotated[int, Meta(ge=1, description="How long the code is valid.")]
+
+
+class IssuedTokenShape(Shape, kw_only=True, frozen=True):
+    """A new token with its secret."""
+
+    id: Id
+    name: str
+    scopes: list[Annotated[str, _one_of(SCOPES)]]
+    created_at: Moment
+    expires_at: Moment | None
+    secret: Annotated[str, Meta(description="Send it as `Authorization: Bearer`. It is shown only once.")]
+
+
+class SignedUpAnswer(Success, kw_only=True, frozen=True):
+    """A new user with its organization and first token."""
+
+    user: UserShape
+    organization: OrganizationShape
+    token: IssuedTokenShape
+
+
 class PackageShape(Shape, kw_only=True, frozen=True):
     """A package of credits that can be purchased."""
 

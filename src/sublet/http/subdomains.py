@@ -128,7 +128,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
     `allowed_actions` are those that would not be refused for the state of things now; a quote counts.
     """
     user = call.registrant.user
-    limit = quota_limit(user.free_quota, call.context.settings.free_quota)
+    limit = quota_limit(user.free_quota, call.default_free_quota())
 
     def read(tx: Tx) -> shapes.TimelineAnswer:
         subdomain = find_in_account_or_trash(tx, user.id, call.path["fqdn"])
@@ -212,7 +212,7 @@ async def register_(call: Call[RegisterBody, None]) -> Answer:
     )
     with named_as_sent(body):
         done = await write_once(
-            call, 201, register, call.actor(), command, free_quota=call.context.settings.free_quota
+            call, 201, register, call.actor(), command, free_quota=call.default_free_quota()
         )
     return await _registered(call, done)
 
@@ -228,7 +228,7 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
         view_availability,
         call.registrant.user,
         Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
-        free_quota=call.context.settings.free_quota,
+        free_quota=call.default_free_quota(),
         may_spend=_may_spend(call),
     )
     return Answer(shapes.AvailabilityAnswer(availability=availability_shape(found)))
@@ -289,7 +289,7 @@ async def restore_(call: Call[RenewBody, None]) -> Answer:
         call.actor(),
         call.path["fqdn"],
         _payable(call, call.body),
-        free_quota=call.context.settings.free_quota,
+        free_quota=call.default_free_quota(),
     )
     return await _registered(call, done)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail to a user, in plain text. It waits for `next_attempt_at`, or it was sent, only logged, or given up.
+    """A mail to a user, or to an address that has none (`user_id` None), in plain text. It waits for `next_attempt_at`, or it was sent, only logged, or given up.
 
     `reference` names the event that the mail is about, and is unique, so that no event is mailed twice. `attempts` counts the
     attempts that began. `error` is the reason why the last one failed.
@@ -14,7 +14,7 @@ class Mail:
 
     id: int
     reference: str
-    user_id: int
+    user_id: int | None
     recipient: str
     subject: str
     text: str

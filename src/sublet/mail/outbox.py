@@ -26,6 +26,13 @@ def enqueue(
     )
 
 
+def enqueue_to(tx: Tx, recipient: str, *, reference: str, subject: str, text: str) -> int:
+    """Add a mail to an address that may have no user, and return the mail's id; otherwise as `enqueue`."""
+    return store.insert_mail(
+        tx, user_id=None, recipient=recipient, reference=reference, subject=subject, text=text
+    )
+
+
 def claim(tx: Tx) -> Mail | None:
     """Claim the mail that is due longest, and return it; None if none is due. Other workers leave it alone for `LEASE`.
 

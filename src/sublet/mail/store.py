@@ -30,7 +30,7 @@ mails = Table(
     metadata,
     Column("id", BIG_ID, primary_key=True),
     Column("reference", String(128), nullable=False, unique=True),
-    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("user_id", ForeignKey("users.id")),
     Column("recipient", String(254), nullable=False),
     Column("subject", Text, nullable=False),
     Column("text", Text, nullable=False),
@@ -58,7 +58,9 @@ def _mail(row: Sequence[Any] | None) -> Mail | None:
     return Mail(*row) if row is not None else None
 
 
-def insert_mail(tx: Tx, *, user_id: int, recipient: str, reference: str, subject: str, text: str) -> int:
+def insert_mail(
+    tx: Tx, *, user_id: int | None, recipient: str, reference: str, subject: str, text: str
+) -> int:
     """Add a mail that is due now, and return its id. The database keeps references unique."""
     row = {
         "user_id": user_id,

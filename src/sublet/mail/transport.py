@@ -48,3 +48,16 @@ class LogTransport:
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
+
+
+class PrintTransport:
+    """Prints each mail instead of sending it, to try things out without a mail server."""
+
+    delivers = False
+
+    async def send(self, mail: Mail) -> None:
+        """Print the mail to standard output."""
+        print(f"\n-- a mail to {mail.recipient}: {mail.subject}\n{mail.text}", flush=True)  # noqa: T201 - its purpose
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""

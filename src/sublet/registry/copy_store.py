@@ -25,6 +25,7 @@ import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
+import sublet.sign_up.store
 import sublet.subdomains.delegation_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep.store
@@ -42,7 +43,7 @@ NOT_COPIED = ("processes", "leases", "rate_windows", "commit_marks", "schema_com
 `commit_marks` are read within seconds after a lost connection to the same database. `schema_compatible_with` belongs to the
 schema, as its revision does, and is written with it.
 """
-SEEDS = ("clockwork", "forecasts", "ledger_accounts")
+SEEDS = ("clockwork", "forecasts", "ledger_accounts", "signing_keys")
 """Tables in which an empty registry may have rows, from its migrations or from a service that ran without any names."""
 ROWS_AT_ONCE = 1000
 _ENCODER = msgspec.json.Encoder(order="deterministic")

@@ -76,9 +76,14 @@ API = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": _READ | _update("reminders"),
-        "organizations": _READ,
-        "tokens": _READ | _update("last_used_at"),
+        "users": _ADD | _update("reminders"),
+        "organizations": _ADD,
+        "tokens": _ADD | _update("last_used_at"),
+        "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
+        "solved_challenges": _ADD | _DELETE,
+        # UPDATE to lock it.
+        "signing_keys": _READ | _update("name"),
+        "mails": _ADD,
         "platform_domains": _READ | _update("updated_at"),
         "offers": _READ,
         "labels": _READ,
@@ -142,6 +147,7 @@ OPERATOR = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
+        "mailed_codes": _ADD | _update("used_at"),
         "users": _ADD
         | _update(
             "email", "name", "organization_id", "free_quota", "reminders", "suspended_at", "suspended_reason"

@@ -11,7 +11,7 @@ from sublet.db import Database
 from sublet.http.observe import Metrics
 from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport, smtp_server
-from sublet.mail.transport import LogTransport, Transport
+from sublet.mail.transport import LogTransport, PrintTransport, Transport
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.publisher import Publisher
 from sublet.primaries.server_watch import ServerWatch
@@ -29,7 +29,9 @@ def mail_transport(settings: Settings) -> Transport:
     Raises:
         SettingsError: the file in `smtp_password_file` can't be read.
     """
-    return SmtpTransport(smtp_server(settings)) if settings.mail_transport == "smtp" else LogTransport()
+    if settings.mail_transport == "smtp":
+        return SmtpTransport(smtp_server(settings))
+    return PrintTransport() if settings.mail_transport == "print" else LogTransport()
 
 
 @asynccontextmanager

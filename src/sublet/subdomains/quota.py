@@ -1,7 +1,10 @@
 """The free quota: the number of free names that a user holds and may hold (spec, part 8)."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from sublet.accounts.model import User
+from sublet.config import Settings
 from sublet.errors import FreeQuotaExceeded
 
 
@@ -33,3 +36,11 @@ class Quota:
 def quota_limit(own: int | None, default: int) -> int:
     """Return the number of free names that a user may hold: the user's own quota, or the setting `free_quota`."""
     return default if own is None else own
+
+
+def default_quota(settings: Settings, user: User, now: datetime) -> int:
+    """Return the free quota of a user without an own one: `new_user_free_quota` for `new_user_days` after signing up, then `free_quota`."""
+    is_new = user.signed_up_at is not None and now < user.signed_up_at + timedelta(
+        days=settings.new_user_days
+    )
+    return min(settings.new_user_free_quota, settings.free_quota) if is_new else settings.free_quota

@@ -1,0 +1,75 @@
+"""Handlers of `/auth/`: opening an account, which needs no token (docs/api.md, "Open an account")."""
+
+from sublet.audit import Actor
+from sublet.errors import FieldError, SignUpClosed, validation_failed
+from sublet.http import shapes
+from sublet.http.bodies import ConfirmSignUpBody, SignUpBody
+from sublet.http.endpoints import Answer, Visit
+from sublet.http.render import issued_token_shape, me_answer
+from sublet.sign_up import store
+from sublet.sign_up.codes import SIGN_UP, VALID_FOR
+from sublet.sign_up.proof_of_work import PAYLOAD_CHARACTERS_MAX, Solved, check_solution, new_challenge
+from sublet.sign_up.sign_up import SignUp, code_refusal, confirm_sign_up, sign_up
+
+
+async def challenge(visit: Visit[None]) -> Answer:
+    """Get a challenge.
+
+    Proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. It is good for one sign-up within 20
+    minutes.
+    """
+    key = await visit.context.db.read(store.find_signing_key)
+    found = new_challenge(key, visit.context.db.now())
+    return Answer(shapes.ChallengeAnswer(challenge=shapes.ChallengeShape(**found)))
+
+
+async def sign_up_(visit: Visit[SignUpBody]) -> Answer:
+    """Open an account: get a code by mail.
+
+    The answer is the same whether the address has an account or not. The mail has a code of six digits and a link, valid for 15 minutes.
+    `challenge` is the solution of a challenge; without it fewer sign-ups are accepted from a network.
+    """
+    settings, db, body = visit.context.settings, visit.context.db, visit.body
+    if settings.signup != "open":
+        raise SignUpClosed(
+            "This registry takes no sign-ups. Ask its operator for an invitation."
+            if settings.signup == "invite"
+            else "This registry takes no sign-ups. Ask its operator for an account."
+        )
+    solved = await _solved(visit, body.challenge) if body.challenge is not None else None
+    wish = SignUp(body.email or "", body.name or "", visit.network, solved)
+    await db.write(sign_up, wish, visit.public_url)
+    sentence = "If this address can get mail, a code is on its way to it."
+    seconds = int(VALID_FOR[SIGN_UP].total_seconds())
+    return Answer(shapes.CodeSentAnswer(message=sentence, expires_in_seconds=seconds))
+
+
+async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
+    """Open an account: enter the code.
+
+    Send `email` and `code`, or the `token` of the link. Creates the user, an organization of its own and a first token: it has all scopes
+    but `credits:spend`, and is valid for 30 days. Its secret is shown only here. Invitations are accepted here too.
+    """
+    body = visit.body
+    actor = Actor(kind="system", name="sign-up", request_id=visit.request_id)
+    done = await visit.context.db.write(
+        confirm_sign_up,
+        actor,
+        email=body.email or "",
+        code=body.code or "",
+        link_token=body.token or "",
+    )
+    if done is None:
+        raise code_refusal()
+    me = me_answer(done.member, done.issued.token)
+    token = issued_token_shape(done.issued)
+    return Answer(shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token))
+
+
+async def _solved(visit: Visit[SignUpBody], payload: str) -> Solved:
+    key = await visit.context.db.read(store.find_signing_key)
+    solved = check_solution(key, payload) if len(payload) <= PAYLOAD_CHARACTERS_MAX else None
+    if solved is None:
+        sentence = "This is not the solution of a challenge of ours, or it is too old. Send the solution of a new one, from GET /auth/challenge."
+        raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
+    return solved

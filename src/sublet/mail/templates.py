@@ -1,0 +1,41 @@
+"""Mails from templates in `templates/`: the first line is the subject, the rest the text (docs/operating/mail.md)."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+SAMPLE: dict[str, Any] = {
+    "name": "Ada",
+    "code": "123456",
+    "link": "https://names.example.net/auth/signup/confirm?token=EXAMPLE",
+    "public_url": "https://names.example.net",
+}
+"""The values with which `sublet mail preview` shows a template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The subject and the text of a mail."""
+
+    subject: str
+    text: str
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(  # noqa: S701 - plain text: there is nothing to escape
+        loader=PackageLoader("sublet.mail"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+
+
+def names() -> list[str]:
+    """Return the names of the templates."""
+    return sorted(each.removesuffix(".txt") for each in _environment().list_templates(extensions=["txt"]))
+
+
+def render(template: str, **values: object) -> Message:
+    """Return the mail of a template with its values."""
+    subject, _, text = _environment().get_template(f"{template}.txt").render(**values).partition("\n")
+    return Message(subject, text.lstrip("\n"))

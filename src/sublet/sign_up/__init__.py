@@ -1,0 +1,1 @@
+"""Opening an account: mailed codes, invitations, proof of work."""

@@ -1,0 +1,67 @@
+"""Codes that are mailed to an address, to prove that it is the reader's: their form and how long they are valid (no SQL)."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sublet.accounts.tokens import digest
+from sublet.secret import Secret
+
+SIGN_UP, INVITATION = "sign_up", "invitation"
+"""The purposes of a code."""
+VALID_FOR = {SIGN_UP: timedelta(minutes=15), INVITATION: timedelta(days=7)}
+TRIES_MAX = 5
+"""Most wrong codes before a code is void: an attacker guesses one of 5 in 200,000."""
+CODE_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class NewCode:
+    """A code of six digits for people who type it, and a token of 256 bits for links. Only their digests are stored."""
+
+    code: Secret
+    link_token: Secret
+
+    @property
+    def link_digest(self) -> str:
+        """The digest of the link's token."""
+        return digest(self.link_token.reveal())
+
+    @property
+    def code_digest(self) -> str:
+        """The digest of the code, which depends on the link's token, so that equal codes have different digests."""
+        return digest_of_code(self.link_digest, self.code.reveal())
+
+
+@dataclass(frozen=True, slots=True)
+class MailedCode:
+    """A code that was mailed. `tries` counts wrong codes. `used_at` is also set when it is void. `name` is that of the new user."""
+
+    id: int
+    purpose: str
+    email: str
+    name: str
+    organization_id: int | None
+    code_digest: str
+    link_digest: str
+    tries: int
+    created_at: datetime
+    expires_at: datetime
+    used_at: datetime | None
+
+
+def new_code() -> NewCode:
+    """Return a new random code."""
+    code = f"{secrets.randbelow(10**CODE_DIGITS):0{CODE_DIGITS}d}"
+    return NewCode(Secret(code), Secret(secrets.token_urlsafe(32)))
+
+
+def digest_of_code(link_digest: str, code: str) -> str:
+    """Return the digest under which a typed code is stored."""
+    return digest(f"{link_digest}:{code}")
+
+
+def is_right(found: MailedCode, code: str) -> bool:
+    """True if this is the code. A space or hyphen that a person types between the digits is ignored."""
+    typed = code.replace(" ", "").replace("-", "")
+    return secrets.compare_digest(digest_of_code(found.link_digest, typed), found.code_digest)

@@ -1,0 +1,219 @@
+"""Open an account: a code goes to an address by mail, and whoever enters it gets a user and a first token (docs/spec-choices.md, "Accounts").
+
+A verb answers alike for addresses that have an account and those that have none: only the mail differs.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from disposable_email_domains import blocklist
+
+from sublet import audit
+from sublet.accounts.fields import check_email, check_text
+from sublet.accounts.model import SCOPES, Member
+from sublet.accounts.organizations import find_organization
+from sublet.accounts.store import find_user_by_email
+from sublet.accounts.tokens import IssuedToken, digest, issue_token
+from sublet.accounts.users import add_user
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.dns.names import ancestors
+from sublet.errors import Conflict, FieldError, RateLimited, validation_failed
+from sublet.mail.outbox import enqueue_to
+from sublet.mail.templates import render
+from sublet.sign_up import store
+from sublet.sign_up.codes import (
+    INVITATION,
+    SIGN_UP,
+    TRIES_MAX,
+    VALID_FOR,
+    MailedCode,
+    NewCode,
+    is_right,
+    new_code,
+)
+from sublet.sign_up.proof_of_work import Solved
+
+PROVEN_PER_HOUR = 30
+"""Most sign-ups from one network in an hour with a solved challenge."""
+UNPROVEN_PER_HOUR = 3
+"""Most of them without one."""
+MAILS_PER_HOUR = 5
+"""Most codes that one address gets in an hour."""
+PAUSE = timedelta(minutes=1)
+"""How long after a code the same address gets no other one."""
+HOUR = timedelta(hours=1)
+TOKEN_DAYS = 30
+"""How long the first token is valid."""
+FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
+
+
+@dataclass(frozen=True, slots=True)
+class SignUp:
+    """A wish for an account. `network` is that of the client; empty means no limit. `solved` is its proof of work, if any."""
+
+    email: str
+    name: str
+    network: str = ""
+    solved: Solved | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedUp:
+    """A new user with the first token."""
+
+    member: Member
+    issued: IssuedToken
+
+
+def sign_up(tx: Tx, wish: SignUp, public_url: str) -> None:
+    """Mail a code to an address. If it has an account already, the mail says so, and its code is of no use.
+
+    Nothing is mailed, without a word, if the address got a code a minute ago, or five within an hour: an answer would show that.
+
+    Raises, in this order:
+        ValidationFailed: all invalid fields: email (a throw-away address too), name, challenge (used before).
+        RateLimited: too many sign-ups from this network, or too many without a solved challenge.
+    """
+    email, errors = check_email(wish.email)
+    name, name_errors = check_text("name", wish.name)
+    errors = [*errors, *name_errors] or _throw_away(email)
+    if errors:
+        raise validation_failed(errors)
+    store.lock_sign_ups(tx)
+    store.delete_expired(tx)
+    _spend(tx, wish.solved)
+    _limit_network(tx, wish)
+    times = store.list_times_of_address(tx, email, tx.now - HOUR)
+    if len(times) >= MAILS_PER_HOUR or (times and times[0] > tx.now - PAUSE):
+        return
+    new = new_code()
+    code_id = store.insert_code(
+        tx,
+        new,
+        purpose=SIGN_UP,
+        email=email,
+        name=name,
+        network=wish.network,
+        is_proven=wish.solved is not None,
+        expires_at=tx.now + VALID_FOR[SIGN_UP],
+    )
+    known = find_user_by_email(tx, email) is not None
+    _mail(tx, code_id, email, new, public_url, "known_address" if known else "sign_up", name=name)
+
+
+def invite(
+    tx: Tx, actor: Actor, email: str, name: str, public_url: str, *, organization: str | None = None
+) -> MailedCode:
+    """Mail an invitation to open an account, for the settings `invite` and `closed` too. It is valid for a week.
+
+    Raises, in this order:
+        ValidationFailed: all invalid fields: email, name.
+        NotFound, Conflict: no such organization, or several.
+        Conflict: there is a user with this address.
+    """
+    email, errors = check_email(email)
+    name, name_errors = check_text("name", name)
+    if errors := [*errors, *name_errors]:
+        raise validation_failed(errors)
+    joined = find_organization(tx, organization) if organization is not None else None
+    if find_user_by_email(tx, email) is not None:
+        raise Conflict(f"There is a user {email} already. See `sublet user show {email}`.")
+    new = new_code()
+    code_id = store.insert_code(
+        tx,
+        new,
+        purpose=INVITATION,
+        email=email,
+        name=name,
+        organization_id=joined.id if joined else None,
+        network="",
+        is_proven=True,
+        expires_at=tx.now + VALID_FOR[INVITATION],
+    )
+    _mail(tx, code_id, email, new, public_url, "invitation", name=name)
+    after = {"email": email, "organization_id": joined.id if joined else None}
+    audit.record(tx, actor, "user.invite", code_id, object_type="mailed_code", after=after)
+    found = store.lock_by_link(tx, new.link_digest)
+    assert found is not None  # noqa: S101 - just added
+    return found
+
+
+def confirm_sign_up(
+    tx: Tx, actor: Actor, *, email: str = "", code: str = "", link_token: str = ""
+) -> SignedUp | None:
+    """Open the account that a mailed code is for: give the address with the code, or the link's token. Of several codes the newest counts.
+
+    Return None if the code is wrong, void, used or expired, or the address has an account: the caller refuses, and the wrong try is
+    counted. A suspended or deleted user isn't told from a user.
+    """
+    if link_token:
+        found = store.lock_by_link(tx, digest(link_token))
+        right = found is not None
+    else:
+        address, _ = check_email(email)
+        found = store.lock_newest(tx, address)
+        right = found is not None and is_right(found, code)
+    if found is None or found.used_at is not None or found.expires_at <= tx.now or found.tries >= TRIES_MAX:
+        return None
+    if not right:
+        store.count_try(tx, found.id)
+        return None
+    if find_user_by_email(tx, found.email) is not None:
+        return None
+    store.use_code(tx, found.id)
+    joined = None if found.organization_id is None else str(found.organization_id)
+    member = add_user(tx, actor, found.email, found.name, joined, signed_up=True)
+    user_id = str(member.user.id)
+    issued = issue_token(tx, actor, user_id, "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS)
+    return SignedUp(member, issued)
+
+
+def code_refusal() -> Exception:
+    """Return the refusal of a code, which is the same for every reason."""
+    sentence = "This code is wrong, used or too old. Send the newest one, or sign up again."
+    return validation_failed([FieldError("code", "value_invalid", sentence)])
+
+
+def _throw_away(email: str) -> list[FieldError]:
+    domain = email.rpartition("@")[2]
+    if blocklist.isdisjoint((domain, *ancestors(domain))):
+        return []
+    sentence = f"{domain} gives out addresses to throw away. Give an address at which you read mail for as long as you hold names."
+    return [FieldError("email", "value_invalid", sentence)]
+
+
+def _spend(tx: Tx, solved: Solved | None) -> None:
+    if solved is not None and not store.insert_solved_challenge(tx, solved.signature, solved.expires_at):
+        sentence = "This challenge was used before. Send the solution of a new one, from GET /auth/challenge."
+        raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
+
+
+def _limit_network(tx: Tx, wish: SignUp) -> None:
+    if not wish.network:
+        return
+    count, unproven = store.count_of_network(tx, wish.network, tx.now - HOUR)
+    if count >= PROVEN_PER_HOUR:
+        raise RateLimited(
+            f"More than {PROVEN_PER_HOUR} sign-ups came from your network within an hour. Wait an hour.",
+            retry_after_seconds=int(HOUR.total_seconds()),
+        )
+    if wish.solved is None and unproven >= UNPROVEN_PER_HOUR:
+        raise RateLimited(
+            f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network within an hour. Solve one from "
+            "GET /auth/challenge, or wait an hour.",
+            retry_after_seconds=int(HOUR.total_seconds()),
+        )
+
+
+def _mail(
+    tx: Tx, code_id: int, email: str, new: NewCode, public_url: str, template: str, *, name: str
+) -> None:
+    message = render(
+        template,
+        name=name,
+        code=new.code.reveal(),
+        link=f"{public_url}/auth/signup/confirm?token={new.link_token.reveal()}",
+        public_url=public_url,
+    )
+    enqueue_to(tx, email, reference=f"code:{code_id}", subject=message.subject, text=message.text)

@@ -1,0 +1,140 @@
+"""All SQL of signing up: mailed codes, solved challenges, and the key that signs challenges."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from sublet.db import Tx
+from sublet.schema import BIG_ID, Instant, metadata
+from sublet.sign_up.codes import MailedCode, NewCode
+
+mailed_codes = Table(
+    "mailed_codes",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("purpose", String(16), nullable=False),
+    Column("email", String(254), nullable=False),
+    Column("name", String, nullable=False),
+    Column("organization_id", ForeignKey("organizations.id")),
+    Column("network", String(64), nullable=False),
+    Column("is_proven", Boolean, nullable=False),
+    Column("code_digest", String(64), nullable=False),
+    Column("link_digest", String(64), nullable=False, unique=True),
+    Column("tries", Integer, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False, index=True),
+    Column("used_at", Instant),
+    Index("ix_mailed_codes_email_created_at", "email", "created_at"),
+    Index("ix_mailed_codes_network_created_at", "network", "created_at"),
+    sqlite_autoincrement=True,
+)
+solved_challenges = Table(
+    "solved_challenges",
+    metadata,
+    Column("signature", String(64), primary_key=True),
+    Column("expires_at", Instant, nullable=False, index=True),
+)
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("secret", String(64), nullable=False),
+)
+CHALLENGES = "challenges"
+"""The name of the key that signs challenges. A migration makes it."""
+KEPT_FOR = timedelta(days=1)
+"""How long a code is kept after it has expired, for the limits of an address and a network."""
+
+_CODE = tuple(mailed_codes.c[name] for name in MailedCode.__slots__)
+
+
+def find_signing_key(tx: Tx) -> str:
+    """Return the secret that signs challenges, in hex."""
+    query = select(signing_keys.c.secret).where(signing_keys.c.name == CHALLENGES)
+    return str(tx.connection.execute(query).scalar_one())
+
+
+def lock_sign_ups(tx: Tx) -> None:
+    """Serialize sign-ups until the transaction ends, so that each sees those before it in its limits."""
+    query = select(signing_keys.c.name).where(signing_keys.c.name == CHALLENGES)
+    tx.connection.execute(query.with_for_update()).one()
+
+
+def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> bool:
+    """Record that a challenge was used; False if it was used before. Call `lock_sign_ups` first."""
+    query = select(solved_challenges.c.signature).where(solved_challenges.c.signature == signature)
+    if tx.connection.execute(query).first() is not None:
+        return False
+    tx.connection.execute(insert(solved_challenges).values(signature=signature, expires_at=expires_at))
+    return True
+
+
+def delete_expired(tx: Tx) -> None:
+    """Delete challenges that have expired, and codes a day after they have."""
+    tx.connection.execute(delete(solved_challenges).where(solved_challenges.c.expires_at < tx.now))
+    tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
+
+
+def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
+    """Add a code, and return its id."""
+    row = {"code_digest": new.code_digest, "link_digest": new.link_digest, "tries": 0, "created_at": tx.now}
+    added = insert(mailed_codes).values(**row, **values).returning(mailed_codes.c.id)
+    return int(tx.connection.execute(added).scalar_one())
+
+
+def list_times_of_address(tx: Tx, email: str, since: datetime) -> Sequence[datetime]:
+    """Return when codes were mailed to an address since an instant, the newest first."""
+    at = mailed_codes.c.created_at
+    query = select(at).where((mailed_codes.c.email == email) & (at > since)).order_by(at.desc())
+    return tx.connection.execute(query).scalars().all()
+
+
+def count_of_network(tx: Tx, network: str, since: datetime) -> tuple[int, int]:
+    """Return how many sign-ups came from a network since an instant, and how many of them without a solved challenge."""
+    query = select(
+        func.count(), func.coalesce(func.sum(func.cast(~mailed_codes.c.is_proven, Integer)), 0)
+    ).where((mailed_codes.c.network == network) & (mailed_codes.c.created_at > since))
+    row = tx.connection.execute(query).one()
+    return int(row[0]), int(row[1])
+
+
+def lock_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
+    """Return the code with this digest of its link's token, or None, and lock it."""
+    return _locked(tx, mailed_codes.c.link_digest == link_digest)
+
+
+def lock_newest(tx: Tx, email: str) -> MailedCode | None:
+    """Return the newest code of an address, or None, and lock it."""
+    return _locked(tx, mailed_codes.c.email == email)
+
+
+def _locked(tx: Tx, condition: Any) -> MailedCode | None:
+    query = select(*_CODE).where(condition).order_by(mailed_codes.c.id.desc()).limit(1).with_for_update()
+    row = tx.connection.execute(query).one_or_none()
+    return MailedCode(*row) if row is not None else None
+
+
+def use_code(tx: Tx, code_id: int) -> None:
+    """Mark a code as used."""
+    tx.connection.execute(update(mailed_codes).where(mailed_codes.c.id == code_id).values(used_at=tx.now))
+
+
+def count_try(tx: Tx, code_id: int) -> None:
+    """Count a wrong code."""
+    this = mailed_codes.c.id == code_id
+    tx.connection.execute(update(mailed_codes).where(this).values(tries=mailed_codes.c.tries + 1))

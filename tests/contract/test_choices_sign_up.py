@@ -1,0 +1,131 @@
+"""Opening an account over HTTP (docs/spec-choices.md, "Opening an account"): who may, limits, races, and that answers don't tell addresses apart."""
+
+import re
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import func, select
+
+from sublet.accounts.store import users
+from sublet.accounts.users import add_user
+from sublet.db import Tx
+from sublet.mail.store import mails
+from sublet.sign_up.store import mailed_codes
+from support.registry import OPERATOR
+from support.running_service import RunningService, registry_address, running_service
+
+pytestmark = pytest.mark.slow
+EVE = "eve@example.org"
+AT_ONCE = 16
+
+
+@pytest.fixture
+def service(database_url: str) -> Iterator[RunningService]:
+    with running_service(database_url, signup="open") as found:
+        found.add_domain()
+        yield found
+
+
+def post(service: RunningService, path: str, body: Any) -> httpx.Response:
+    return service.client.post(service.base_url.removesuffix("/api/v1") + path, json=body)
+
+
+def sign_up(service: RunningService, email: str = EVE) -> httpx.Response:
+    return post(service, "/auth/signup", {"email": email, "name": "Eve"})
+
+
+def newest_code(service: RunningService, email: str = EVE) -> str:
+    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
+    text = service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
+    return str(re.findall(r"your code is (\d{6})", text, re.IGNORECASE)[0])
+
+
+def count(service: RunningService, table: Any) -> int:
+    return service.read(
+        lambda tx: int(tx.connection.execute(select(func.count()).select_from(table)).scalar_one())
+    )
+
+
+@pytest.mark.parametrize("signup", ["invite", "closed"])
+def test_a_closed_registry_takes_invited_people_only(tmp_path: Path, signup: str) -> None:
+    with running_service(registry_address(tmp_path), signup=signup) as service:
+        service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
+        service.operator("user", "invite", EVE, "--name", "Eve")
+        for email in (EVE, "other@example.org"):
+            refused = sign_up(service, email)
+            assert (refused.status_code, refused.json()["error"]) == (403, "signup_closed")
+        done = post(service, "/auth/signup/confirm", {"email": EVE, "code": newest_code(service)})
+        assert done.status_code == 201
+
+
+def test_an_invitation_needs_the_address_of_the_service(service: RunningService) -> None:
+    refused = service.operator("user", "invite", EVE, "--name", "Eve", expect=1)
+    assert "public_url" in refused["message"]
+
+
+def test_a_hundred_sign_ups_and_a_hundred_uses_of_a_code_give_one_account(service: RunningService) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = list(pool.map(lambda _: sign_up(service), range(100)))
+        assert {each.status_code for each in asked} == {202}
+        assert count(service, mailed_codes) == count(service, mails) == 1
+        body = {"email": EVE, "code": newest_code(service)}
+        done = list(pool.map(lambda _: post(service, "/auth/signup/confirm", body), range(100)))
+    assert sorted(each.status_code for each in done).count(201) == 1
+    assert {each.status_code for each in done} <= {201, 422, 429}
+    assert count(service, users) == 1
+    assert service.doctor() == []
+
+
+def test_wrong_codes_count_as_failed_attempts(tmp_path: Path) -> None:
+    with running_service(
+        registry_address(tmp_path), signup="open", rate_limits=True, rate_limit_failed_auth_per_minute=3
+    ) as service:
+        body = {"email": EVE, "code": "000000"}
+        statuses = [post(service, "/auth/signup/confirm", body).status_code for _ in range(5)]
+        assert statuses == [422, 422, 422, 429, 429]
+
+
+def test_a_bad_request_is_refused_like_anywhere(service: RunningService) -> None:
+    auth = service.base_url.removesuffix("/api/v1") + "/auth"
+    assert service.client.get(f"{auth}/signup").status_code == 405
+    assert (
+        service.client.post(
+            f"{auth}/signup", content=b"{", headers={"content-type": "application/json"}
+        ).json()["error"]
+        == "invalid_json"
+    )
+    assert post(service, "/auth/signup", {"mail": EVE}).json()["error"] == "invalid_request"
+    missing = post(service, "/auth/signup", {}).json()
+    assert [each["field"] for each in missing["errors"]] == ["email", "name"]
+    wrong = post(service, "/auth/signup", {"email": EVE, "name": "Eve", "challenge": "e30="}).json()
+    assert [each["field"] for each in wrong["errors"]] == ["challenge"]
+
+
+def test_answers_and_times_do_not_tell_whether_an_address_has_an_account(service: RunningService) -> None:
+    """200 tries each, in turn: the medians differ by less than the spread of the middle half."""
+    service.write(_add_users)
+    taken: dict[str, list[float]] = {"known": [], "new": []}
+    seen = set()
+    for number in range(200):
+        for kind, seconds in taken.items():
+            began = time.perf_counter()
+            answer = sign_up(service, f"{kind}{number}@example.org")
+            seconds.append(time.perf_counter() - began)
+            seen.add((answer.status_code, answer.text, tuple(sorted(set(answer.headers) - {"x-request-id"}))))
+    assert len(seen) == 1
+    spread = max(
+        statistics.quantiles(each, n=4)[2] - statistics.quantiles(each, n=4)[0] for each in taken.values()
+    )
+    apart = abs(statistics.median(taken["known"]) - statistics.median(taken["new"]))
+    assert apart < spread, (apart, spread)
+
+
+def _add_users(tx: Tx) -> None:
+    for number in range(200):
+        add_user(tx, OPERATOR, f"known{number}@example.org", "Known")

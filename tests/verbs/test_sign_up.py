@@ -1,0 +1,199 @@
+"""Open an account: sign up, enter the code, accept an invitation. Whether times tell addresses apart: tests/http/test_same_answers.py."""
+
+import re
+from datetime import timedelta
+
+import altcha
+import pytest
+from sqlalchemy import func, select
+
+from sublet.accounts.store import find_user_by_email
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
+from sublet.mail.store import mails
+from sublet.sign_up import store
+from sublet.sign_up.proof_of_work import Solved, check_solution, new_challenge
+from sublet.sign_up.sign_up import FIRST_SCOPES, SignedUp, SignUp, confirm_sign_up, invite, sign_up
+from support.registry import OPERATOR, Registry
+
+URL = "https://names.example.net"
+EMAIL = "eve@example.org"
+STRANGER = Actor(kind="system", name="sign-up", request_id="r-1")
+
+
+def wish(registry: Registry, email: str = EMAIL, *, network: str = "", solved: Solved | None = None) -> None:
+    registry.write(sign_up, SignUp(email, "Eve", network, solved), URL)
+
+
+def texts(registry: Registry, email: str = EMAIL) -> list[str]:
+    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id)
+    return registry.read(lambda tx: list(tx.connection.execute(query).scalars()))
+
+
+def code_in(text: str) -> str:
+    found = re.search(r"your code is (\d{6})", text, re.IGNORECASE)
+    assert found is not None
+    return found[1]
+
+
+def confirm(registry: Registry, code: str, email: str = EMAIL) -> SignedUp | None:
+    return registry.write(confirm_sign_up, STRANGER, email=email, code=code)
+
+
+def wrong(code: str) -> str:
+    return f"{(int(code) + 1) % 1_000_000:06d}"
+
+
+def solve(registry: Registry) -> Solved:
+    key = registry.read(store.find_signing_key)
+    challenge = altcha.Challenge.from_dict(new_challenge(key, registry.now + timedelta(days=3650)))
+    solution = altcha.solve_challenge(challenge)
+    assert solution is not None
+    solved = check_solution(key, altcha.Payload(challenge, solution).to_base64())
+    assert solved is not None
+    return solved
+
+
+def test_the_code_opens_an_account_with_a_token_that_cannot_spend(registry: Registry) -> None:
+    wish(registry, " Eve@Example.org ")
+    code = code_in(texts(registry)[0])
+    done = confirm(registry, f"{code[:3]} {code[3:]}", "EVE@example.org")
+    assert done is not None
+    assert (done.member.user.email, done.member.user.name, done.member.organization.name) == (
+        EMAIL,
+        "Eve",
+        EMAIL,
+    )
+    assert done.member.user.signed_up_at == registry.now
+    assert done.issued.token.scopes == FIRST_SCOPES
+    assert "credits:spend" not in FIRST_SCOPES
+    assert done.issued.token.expires_at == registry.now + timedelta(days=30)
+    assert confirm(registry, code) is None, "a code is used once"
+    assert registry.doctor() == []
+
+
+def test_the_link_opens_it_too(registry: Registry) -> None:
+    wish(registry)
+    found = re.search(
+        r"^https://names.example.net/auth/signup/confirm\?token=(\S+)$", texts(registry)[0], re.MULTILINE
+    )
+    assert found is not None
+    assert registry.write(confirm_sign_up, STRANGER, link_token=found[1] + "x") is None
+    assert registry.write(confirm_sign_up, STRANGER, link_token=found[1]) is not None
+    assert registry.write(confirm_sign_up, STRANGER, link_token=found[1]) is None
+
+
+def test_five_wrong_codes_make_it_void(registry: Registry) -> None:
+    wish(registry)
+    code = code_in(texts(registry)[0])
+    for _ in range(4):
+        assert confirm(registry, wrong(code)) is None
+    registry.advance(minutes=2)
+    wish(registry)
+    newest = code_in(texts(registry)[1])
+    for _ in range(5):
+        assert confirm(registry, wrong(newest)) is None
+    assert confirm(registry, newest) is None
+    assert registry.read(find_user_by_email, EMAIL) is None
+
+
+def test_a_code_is_valid_for_15_minutes_and_the_newest_counts(registry: Registry) -> None:
+    wish(registry)
+    registry.advance(minutes=2)
+    wish(registry)
+    first, second = (code_in(text) for text in texts(registry))
+    assert first == second or confirm(registry, first) is None
+    registry.advance(minutes=15)
+    assert confirm(registry, second) is None
+
+
+def test_an_address_with_an_account_gets_a_mail_that_says_so(registry: Registry) -> None:
+    registry.add_user("eve")
+    wish(registry)
+    (text,) = texts(registry)
+    assert "has one already" in text
+    assert not re.search(r"\d{6}", text)
+    assert registry.write(store.lock_newest, EMAIL) is not None
+    assert confirm(registry, "000000") is None
+
+
+def test_an_account_that_was_added_meanwhile_voids_the_code(registry: Registry) -> None:
+    wish(registry)
+    registry.add_user("eve")
+    assert confirm(registry, code_in(texts(registry)[0])) is None
+
+
+def test_an_address_gets_one_code_a_minute_and_five_an_hour(registry: Registry) -> None:
+    wish(registry)
+    wish(registry)
+    assert len(texts(registry)) == 1
+    for _ in range(8):
+        registry.advance(minutes=2)
+        wish(registry)
+    assert len(texts(registry)) == 5
+    registry.advance(hours=1)
+    wish(registry)
+    assert len(texts(registry)) == 6
+
+
+def test_a_network_may_sign_up_more_with_solved_challenges(registry: Registry) -> None:
+    for number in range(3):
+        wish(registry, f"a{number}@example.org", network="192.0.2.0/24")
+    with pytest.raises(RateLimited, match="Solve one"):
+        wish(registry, "a3@example.org", network="192.0.2.0/24")
+    wish(registry, "a3@example.org", network="198.51.100.0/24")
+    solved = solve(registry)
+    wish(registry, "a4@example.org", network="192.0.2.0/24", solved=solved)
+    with pytest.raises(ValidationFailed, match="used before"):
+        wish(registry, "a5@example.org", network="192.0.2.0/24", solved=solved)
+    for number in range(5, 31):
+        one = Solved(f"{number:064x}", registry.now + timedelta(minutes=20))
+        wish(registry, f"a{number}@example.org", network="192.0.2.0/24", solved=one)
+    with pytest.raises(RateLimited, match="Wait an hour"):
+        wish(registry, "b@example.org", network="192.0.2.0/24", solved=Solved("f" * 64, registry.now))
+    registry.advance(hours=1, seconds=1)
+    wish(registry, "b@example.org", network="192.0.2.0/24")
+
+
+@pytest.mark.parametrize("payload", ["", "x", "e30=", "bnVsbA==", "W10=", "eyJjaGFsbGVuZ2UiOltdfQ=="])
+def test_what_is_no_solution_is_refused(payload: str) -> None:
+    assert check_solution("key", payload) is None
+
+
+def test_a_throw_away_address_is_refused(registry: Registry) -> None:
+    for email in ("eve@mailinator.com", "eve@a.mailinator.com"):
+        with pytest.raises(ValidationFailed, match="throw away"):
+            wish(registry, email)
+    with pytest.raises(ValidationFailed) as refused:
+        registry.write(sign_up, SignUp("eve", " "), URL)
+    assert [each.field for each in refused.value.errors] == ["email", "name"]
+
+
+def test_expired_codes_and_challenges_are_deleted(registry: Registry) -> None:
+    wish(registry, solved=Solved("0" * 64, registry.now + timedelta(minutes=20)))
+    registry.advance(days=2)
+    wish(registry, "b@example.org")
+
+    def counts(tx: Tx) -> tuple[int, int]:
+        of = [store.mailed_codes, store.solved_challenges]
+        first, second = (
+            tx.connection.execute(select(func.count()).select_from(each)).scalar_one() for each in of
+        )
+        return first, second
+
+    assert registry.read(counts) == (1, 0)
+
+
+def test_an_invitation_joins_an_organization(registry: Registry) -> None:
+    registry.write(invite, OPERATOR, EMAIL, "Eve", URL, organization=str(registry.organizations["ann"]))
+    registry.advance(days=6)
+    done = confirm(registry, code_in(texts(registry)[0]))
+    assert done is not None
+    assert done.member.organization.id == registry.organizations["ann"]
+    with pytest.raises(Conflict):
+        registry.write(invite, OPERATOR, EMAIL, "Eve", URL)
+    with pytest.raises(NotFound):
+        registry.write(invite, OPERATOR, "b@example.org", "B", URL, organization="missing")
+    with pytest.raises(ValidationFailed):
+        registry.write(invite, OPERATOR, "b", "", URL)
