@@ -149,6 +149,9 @@ Sublet is running. Paste these into another terminal:
   # a support ticket
   {send}/support/tickets -d '{{"subject": "Hello", "message": "What is glue?", "fqdn": "{free}.{DOMAIN}"}}'
 
+  # open an account: the mail with the code is printed here, in the terminal of the service
+  curl -s -X POST -H "Content-Type: application/json" {url}/auth/signup -d '{{"email": "you@example.org", "name": "You"}}'
+
   # the operator's commands
   export SUBLET_DATABASE_URL={os.environ["SUBLET_DATABASE_URL"]}
   {SUBLET} ticket list
@@ -165,6 +168,8 @@ def main() -> None:
     os.environ.setdefault("SUBLET_DATABASE_URL", f"sqlite:///{FOLDER}/sublet.db")
     http = os.environ.setdefault("SUBLET_HTTP_LISTEN", "127.0.0.1:8053")
     dns = os.environ.setdefault("SUBLET_DNS_LISTEN", "127.0.0.1:5300")
+    os.environ.setdefault("SUBLET_SIGNUP", "open")
+    os.environ.setdefault("SUBLET_MAIL_TRANSPORT", "print")
     sublet("init")
     token = demo_token()
     service = subprocess.Popen([SUBLET, "serve"])

@@ -129,3 +129,29 @@ def test_answers_and_times_do_not_tell_whether_an_address_has_an_account(service
 def _add_users(tx: Tx) -> None:
     for number in range(200):
         add_user(tx, OPERATOR, f"known{number}@example.org", "Known")
+
+
+def test_the_link_shows_a_button_that_opens_the_account(service: RunningService) -> None:
+    sign_up(service)
+    query = select(mails.c.text)
+    text = service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
+    link = re.search(r"^(http://\S+/signup/confirm\?token=(\S+))$", text, re.MULTILINE)
+    assert link is not None
+    for _ in range(2):
+        page = service.client.get(link[1])
+        assert page.status_code == 200
+        assert f'value="{link[2]}"' in page.text
+    assert count(service, users) == 0, "a mail program that follows the link opens nothing"
+    url = link[1].partition("?")[0]
+    opened = service.client.post(url, data={"token": link[2]})
+    assert opened.status_code == 200
+    secret = re.search(r"sublet_[0-9A-Za-z]{38}", opened.text)
+    assert secret is not None
+    assert service.call(secret[0], "GET", "/me").json()["user"]["email"] == EVE
+    for bad in ({"token": link[2]}, {"token": "<b>"}, {}, {"token": "x" * 2000}):
+        refused = service.client.post(url, data=bad)
+        assert (refused.status_code, "No account was opened" in refused.text) == (422, True)
+    hostile = service.client.get(url, params={"token": '"><script>'})
+    assert "<script>" not in hostile.text
+    assert "script-src" not in hostile.headers["content-security-policy"]
+    assert service.client.put(url).status_code == 405

@@ -76,7 +76,7 @@ def test_the_code_opens_an_account_with_a_token_that_cannot_spend(registry: Regi
 def test_the_link_opens_it_too(registry: Registry) -> None:
     wish(registry)
     found = re.search(
-        r"^https://names.example.net/auth/signup/confirm\?token=(\S+)$", texts(registry)[0], re.MULTILINE
+        r"^https://names.example.net/signup/confirm\?token=(\S+)$", texts(registry)[0], re.MULTILINE
     )
     assert found is not None
     assert registry.write(confirm_sign_up, STRANGER, link_token=found[1] + "x") is None

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sublet import __version__
 from sublet.db import Database
 from sublet.errors import NotFound, Refusal, Unavailable
+from sublet.http.confirm_page import ConfirmPage
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import PAGE_HEADERS, render_page
 from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
@@ -26,6 +27,7 @@ from sublet.http.openapi import build_document
 from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
+from sublet.sign_up.sign_up import CONFIRM_PATH
 
 FIRST_PATHS = "/subdomains"
 """The router tries one path after the other, those that begin with this first: most requests are for them."""
@@ -63,6 +65,7 @@ def build_app(
     pages = [
         _page_route(OPENAPI_PATH, openapi),
         _page_route(DOCS_PATH, docs),
+        _page_route(CONFIRM_PATH, ConfirmPage(context.db, base_url), methods=("GET", "POST")),
         *_status_routes(Status(context.db, context.metrics, context.stopping, context.readiness)),
     ]
     resources = [
@@ -114,7 +117,7 @@ def _status_routes(status: Status) -> list[Route]:
     return [_page_route(path, page) for path, page in pages.items()]
 
 
-def _page_route(path: str, page: Page) -> Route:
+def _page_route(path: str, page: Page, methods: Sequence[str] = ("GET",)) -> Route:
     """Return the route of a page, which gets the headers that every answer has; it keeps its own where it has one of them."""
 
     async def with_headers(request: Request) -> Response:
@@ -124,7 +127,7 @@ def _page_route(path: str, page: Page) -> Route:
             response.headers.setdefault(name, value)
         return response
 
-    return Route(path, with_headers, methods=["GET"])
+    return Route(path, with_headers, methods=list(methods))
 
 
 async def _framework_refusal(request: Request, error: Exception) -> Response:

@@ -68,7 +68,9 @@ def render_page(document: Document) -> str:
         ),
         field_codes=sorted((FIELD_CODES | MALFORMED_FIELD_CODES).items()),
         base_url=base_url,
-        curl=lambda path, method, operation: _curl(base_url + path, method.upper(), operation),
+        curl=lambda path, method, operation: _curl(
+            operation.get("servers", document["servers"])[0]["url"] + path, method.upper(), operation
+        ),
         problem_prefix=PROBLEM_PREFIX,
         json_type=JSON_TYPE,
         style=STYLE,

@@ -422,10 +422,9 @@ def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -
     """Return the OpenAPI 3.1 document of these endpoints, in their order. `base_url` is the server's, for clients."""
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        item = paths.setdefault(endpoint.path, {})
-        item[endpoint.method.lower()] = _operation(endpoint)
+        operation = paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
         if endpoint.is_open:
-            item["servers"] = [{"url": base_url.rstrip("/").removesuffix(BASE_PATH)}]
+            operation["servers"] = [{"url": base_url.rstrip("/").removesuffix(BASE_PATH)}]
     return {
         "openapi": "3.1.0",
         "info": {"title": "Sublet", "version": version, "description": _INTRODUCTION},

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 SAMPLE: dict[str, Any] = {
     "name": "Ada",
     "code": "123456",
-    "link": "https://names.example.net/auth/signup/confirm?token=EXAMPLE",
+    "link": "https://names.example.net/signup/confirm?token=EXAMPLE",
     "public_url": "https://names.example.net",
 }
 """The values with which `sublet mail preview` shows a template."""

@@ -43,6 +43,9 @@ MAILS_PER_HOUR = 5
 PAUSE = timedelta(minutes=1)
 """How long after a code the same address gets no other one."""
 HOUR = timedelta(hours=1)
+CONFIRM_PATH = "/signup/confirm"
+"""The page that the link in a mail opens."""
+CODE_SENTENCE = "This code is wrong, used or too old. Send the newest one, or sign up again."
 TOKEN_DAYS = 30
 """How long the first token is valid."""
 FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
@@ -171,8 +174,7 @@ def confirm_sign_up(
 
 def code_refusal() -> Exception:
     """Return the refusal of a code, which is the same for every reason."""
-    sentence = "This code is wrong, used or too old. Send the newest one, or sign up again."
-    return validation_failed([FieldError("code", "value_invalid", sentence)])
+    return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
 def _throw_away(email: str) -> list[FieldError]:
@@ -213,7 +215,7 @@ def _mail(
         template,
         name=name,
         code=new.code.reveal(),
-        link=f"{public_url}/auth/signup/confirm?token={new.link_token.reveal()}",
+        link=f"{public_url}{CONFIRM_PATH}?token={new.link_token.reveal()}",
         public_url=public_url,
     )
     enqueue_to(tx, email, reference=f"code:{code_id}", subject=message.subject, text=message.text)
