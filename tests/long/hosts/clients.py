@@ -89,6 +89,8 @@ class Client:
     traffic: Traffic
     repeats: bool = True
     keeps_key: bool = True
+    modes: Sequence[str] = ("free", "free", "plus")
+    """The modes of registration; each is as frequent as it is listed."""
     _turn: int = 0
     _made: int = 0
     _own: list[Name] = field(default_factory=list)
@@ -99,7 +101,7 @@ class Client:
         live = [each for each in self._own if not each.is_deleted]
         renewable = [each for each in live if not each.renewals]
         actions: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (4, lambda: self.register(http, draws, draws.choice(("free", "free", "plus")))),
+            (4, lambda: self.register(http, draws, draws.choice(self.modes))),
             (1, lambda: self._open_ticket(http)),
         ]
         if live:
@@ -254,6 +256,7 @@ class HostsLoad:
     pause_seconds: float = 0.03
     repeats: bool = True
     keeps_key: bool = True
+    modes: Sequence[str] = ("free", "free", "plus")
     seed: int = 1
     traffic: Traffic = field(default_factory=Traffic)
     clients: list[Client] = field(default_factory=list)
@@ -284,6 +287,7 @@ class HostsLoad:
                     self.traffic,
                     repeats=self.repeats,
                     keeps_key=self.keeps_key,
+                    modes=self.modes,
                     _turn=number,
                 )
             )
