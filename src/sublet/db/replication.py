@@ -12,7 +12,7 @@ class Replication(msgspec.Struct, frozen=True):
     """A connection's server, and its synchronous standbys.
 
     `primary` is its host and port, as `database_url` names them. `standbys` are the names of the standbys that a commit may wait for and
-    that follow now; None if the role may not see them.
+    that follow now; None if the connection's `role` may not see them.
     """
 
     primary: str
@@ -32,7 +32,7 @@ class Replication(msgspec.Struct, frozen=True):
 
 # Any role reads the settings. Without the right, `pg_stat_replication` has rows, but their state is NULL.
 _REPLICATION = text("""
-SELECT current_setting('synchronous_commit') <> 'local' AND current_setting('synchronous_standby_names') <> '',
+SELECT current_setting('synchronous_commit') NOT IN ('off', 'local') AND current_setting('synchronous_standby_names') <> '',
     pg_has_role('pg_read_all_stats', 'USAGE'),
     ARRAY(SELECT application_name FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') ORDER BY 1),
     current_user::text
