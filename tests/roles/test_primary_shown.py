@@ -23,11 +23,16 @@ def short_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def shown(service: RunningService) -> dict[str, Any]:
-    """Return what `/readyz` says of PostgreSQL; `sublet status` must say the same."""
+def ready(service: RunningService) -> dict[str, Any]:
+    """Return what `/readyz` says of PostgreSQL."""
     answer = service.client.get(service.base_url.removesuffix("/api/v1") + "/readyz")
     assert answer.status_code == 200
-    found: dict[str, Any] = answer.json()["postgresql"]
+    return dict(answer.json()["postgresql"])
+
+
+def shown(service: RunningService) -> dict[str, Any]:
+    """Return what `/readyz` says of PostgreSQL; `sublet status` must say the same."""
+    found = ready(service)
     assert service.operator("status")["postgresql"] == found
     return found
 
@@ -56,6 +61,6 @@ def test_a_synchronous_standby_is_there_and_away(short_folder: Path) -> None:
         }
         del service.environment["SUBLET_DATABASE_URL"]
         pair.standby.kill()
-        wait_until(lambda: not shown(service)["standbys"])
+        wait_until(lambda: not ready(service)["standbys"])
         assert shown(service) == {"primary": primary, "commits_wait": True, "standbys": []}
         pair.standby.start()  # the service's last writes wait for it

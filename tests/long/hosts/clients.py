@@ -91,6 +91,8 @@ class Client:
     keeps_key: bool = True
     modes: Sequence[str] = ("free", "free", "plus")
     """The modes of registration; each is as frequent as it is listed."""
+    looks: bool = True
+    """Whether it reads what it wrote, from any process."""
     _turn: int = 0
     _made: int = 0
     _own: list[Name] = field(default_factory=list)
@@ -107,7 +109,8 @@ class Client:
         if live:
             actions.append((3, lambda: self._change(http, draws, draws.choice(live))))
             actions.append((0.5, lambda: self._delete(http, draws.choice(live))))
-            actions.append((1, lambda: self._look(http, draws.choice(live))))
+            if self.looks:
+                actions.append((1, lambda: self._look(http, draws.choice(live))))
         if renewable:
             actions.append((3, lambda: self._renew(http, draws.choice(renewable))))
         if self._tickets:
@@ -257,6 +260,7 @@ class HostsLoad:
     repeats: bool = True
     keeps_key: bool = True
     modes: Sequence[str] = ("free", "free", "plus")
+    looks: bool = True
     seed: int = 1
     traffic: Traffic = field(default_factory=Traffic)
     clients: list[Client] = field(default_factory=list)
@@ -288,6 +292,7 @@ class HostsLoad:
                     repeats=self.repeats,
                     keeps_key=self.keeps_key,
                     modes=self.modes,
+                    looks=self.looks,
                     _turn=number,
                 )
             )

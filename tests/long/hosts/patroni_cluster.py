@@ -154,7 +154,7 @@ class Node:
             wait_until(lambda: not is_running(pid))
 
     def freeze(self) -> None:
-        """Stop all of the node in the middle of its work, as a hypervisor does that pauses it."""
+        """Stop all processes of the node in the middle of their work. The kernel still acknowledges what is sent to them."""
         assert self.patroni is not None
         assert self.etcd is not None
         _send(signal.SIGSTOP, [self.patroni.pid, self.etcd.pid])
@@ -165,12 +165,10 @@ class Node:
         _send(signal.SIGSTOP, self.frozen)
         self.frozen += [self.patroni.pid, self.etcd.pid]
 
-    def revive(self, nodes: "list[Node]") -> None:
-        """Start what was killed, or let go on what was frozen."""
+    def thaw(self) -> None:
+        """Let go on what was frozen."""
         _send(signal.SIGCONT, self.frozen)
         self.frozen = []
-        if self.patroni is None:
-            self.start(nodes)
 
 
 def _send(number: signal.Signals, pids: list[int]) -> None:
