@@ -340,17 +340,17 @@ def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
     return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
 
 
-_DELEGATIONS = Prepared(
-    select(subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records).where(
-        (subdomains.c.platform_domain_id == bindparam("of"))
-        & subdomains.c.fqdn.in_(bindparam("names", expanding=True))
-        & (subdomains.c.nameserver_count > 0)
-        & subdomains.c.trashed_at.is_(None)
-        & subdomains.c.suspended_at.is_(None)
-        & NOT_PURGED
-        & _NOT_RELEASED
-    )
+_DELEGATED = select(
+    subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records
+).where(
+    (subdomains.c.platform_domain_id == bindparam("of"))
+    & (subdomains.c.nameserver_count > 0)
+    & subdomains.c.trashed_at.is_(None)
+    & subdomains.c.suspended_at.is_(None)
+    & NOT_PURGED
+    & _NOT_RELEASED
 )
+_DELEGATIONS = Prepared(_DELEGATED.where(subdomains.c.fqdn.in_(bindparam("names", expanding=True))))
 
 
 def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
@@ -359,6 +359,13 @@ def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) ->
         return {}
     rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
     return {row[0]: read_delegation(*row[1:]) for row in rows}
+
+
+def stream_delegations(tx: Tx, platform_domain_id: int) -> Iterator[tuple[str, Delegation]]:
+    """Yield all names of a platform domain that `is_delegated`, in alphabetical order, each with its delegation."""
+    query = _DELEGATED.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
+    for row in tx.connection.execute(query, {"of": platform_domain_id}):
+        yield row[0], read_delegation(*row[1:])
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
