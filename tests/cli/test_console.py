@@ -245,19 +245,6 @@ def test_the_audit_has_the_reason_and_the_operators_login_name(tmp_path: Path) -
     assert registry.events()[-1]["reason"] is None
 
 
-def test_a_platform_domain_closes_at_a_date_and_is_removed(tmp_path: Path) -> None:
-    url = small_registry(tmp_path).url
-    words = ("domain", "remove", "example.test")
-    said = answer(url, *words, "--names-until", "2099-12-31")
-    assert (said["names_until"], said["mails"]) == ("2099-12-31T00:00:00Z", 1)
-    assert "2099-12-31 00:00 UTC" in run(url, "domain", "list").stdout
-    assert "stays open" in run(url, *words, "--withdraw").stdout
-    assert run(url, *words, "--withdraw", "--names-until", "2099-12-31").returncode == 2
-    answer(url, "domain", "add", "empty.test", "--closed")
-    assert "empty.test is removed." in run(url, "domain", "remove", "empty.test").stdout
-    assert [each["domain"] for each in answer(url, "domain", "list")] == ["example.test"]
-
-
 def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     answer(registry.url, "label", "set", "example.test", "gold", "--class", "reserved")

@@ -2,26 +2,37 @@
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from sublet.credits.model import Payable
 from sublet.errors import Conflict, NotFound, RegistrationClosed, ValidationFailed
 from sublet.mail.store import list_mails
+from sublet.platform_domains.offers import offer_mode
 from sublet.subdomains.close_platform_domain import close_platform_domain, keep_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import allowed_actions, lost_at
-from sublet.subdomains.model import Register
+from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.store import list_own
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep.store import count_losses_by_rule
 from sublet.subdomains.timeline import events_ahead
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 ZONE, SHOP = "example.test", "shop.example.test"
-UNTIL = START.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=400)
+UNTIL = START.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=70)
 PAID = Payable(confirm=True)
+
+
+@pytest.fixture
+def registry(registry: Registry) -> Registry:
+    """A registry whose free names are registered for 40 days, so that little time has to pass."""
+    registry.write(offer_mode, OPERATOR, ZONE, "free", period_days=40)
+    return registry
 
 
 def close(registry: Registry, until: datetime = UNTIL, *, force: bool = False) -> int:
@@ -54,7 +65,7 @@ def test_each_holder_is_told_once_and_no_name_is_lost_before_the_date(registry: 
     assert lost_at(registry.subdomain(shop.id)) == UNTIL
     ahead = [each.event for each in events_ahead(registry.subdomain(shop.id), registry.now)]
     assert ahead == ["expires", "trashed", "purged", "released"]
-    assert registry.live(days=399) == {"purged": 1, "released": 1}, "only the name that was in the trash"
+    assert registry.live(days=69) == {"purged": 1, "released": 1}, "only the name that was in the trash"
     assert registry.doctor() == []
     assert registry.live(days=1, step_days=1) == {"trashed": 3}
     trashed = registry.subdomain(shop.id)
@@ -78,7 +89,7 @@ def test_the_stored_losses_agree_with_the_rule(registry: Registry) -> None:
 def test_nothing_is_registered_renewed_or_restored_after_its_paid_time(registry: Registry) -> None:
     held = registry.register(SHOP)
     other = registry.register("other.example.test")
-    registry.live(days=355)
+    registry.live(days=30)
     close(registry, registry.now + timedelta(days=60))
     registry.write(set_auto_renew, registry.actor(), SHOP, 10, may_spend=True)
     registry.sweep()
@@ -89,6 +100,8 @@ def test_nothing_is_registered_renewed_or_restored_after_its_paid_time(registry:
     assert "renew" not in allowed_actions(
         registry.subdomain(held.id), registry.now, user_suspended=False, quota_left=True
     )
+    wanted = SubdomainFilter(renewal_available=True)
+    assert registry.read(list_own, registry.users["ann"], wanted, 5, None) == []
     registry.write(delete, registry.actor(), str(other.id))
     registry.write(restore, registry.actor(), other.fqdn, PAID, free_quota=FREE_QUOTA)
     registry.write(delete, registry.actor(), str(other.id))
@@ -121,7 +134,7 @@ def test_the_date_is_moved_and_withdrawn(registry: Registry) -> None:
 
 def test_a_withdrawal_that_would_lose_names_needs_force(registry: Registry) -> None:
     held = registry.register(SHOP)
-    close(registry)
+    close(registry, UNTIL + timedelta(days=30))
     registry.now = held.expires_at + timedelta(days=31)
     with registry.refuses(Conflict):
         registry.write(keep_platform_domain, OPERATOR, ZONE)
@@ -159,6 +172,6 @@ def test_a_suspended_name_stays_until_it_is_unsuspended(registry: Registry) -> N
     held = registry.register(SHOP)
     close(registry)
     registry.write(suspend, OPERATOR, SHOP, "because")
-    registry.live(days=401)
+    registry.live(days=71)
     assert registry.subdomain(held.id).trashed_at is None
     assert registry.doctor() == []

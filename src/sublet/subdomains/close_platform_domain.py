@@ -96,7 +96,8 @@ def _store(
     mails = 0
     for user_id, names in store.stream_holders(tx, found.id):
         user = account_store.find_user(tx, user_id)
-        assert user is not None  # noqa: S101 - users are never deleted
+        if user is None or user.deleted_at is not None:
+            continue
         _tell(tx, user, found, names, names_until)
         mails += 1
     action = "platform_domain.keep" if names_until is None else "platform_domain.close"

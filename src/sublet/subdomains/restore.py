@@ -1,7 +1,7 @@
 """Restore a subdomain from the trash: its user's verb and the operator's (docs/spec-choices.md, "Subdomain states")."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import find_member, lock_acting_user, refuse_deleted
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
@@ -73,11 +73,12 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     """Restore a name from the trash for its user. The term, the price and the quota are not touched (`sublet subdomain restore`).
 
     Raises, in this order:
-        NotFound: there is no such name.
+        NotFound: there is no such name, or its user is deleted.
         RegistrationClosed: the platform domain has closed.
         Conflict: it was purged; it is not in the trash; its grace is over, so that only its user can restore it, with a renewal.
     """
     subdomain = lock_for_operator(tx, identifier)
+    refuse_deleted(find_member(tx, subdomain.user_id).user)
     refuse_gone(subdomain)
     if subdomain.trashed_at is None:
         raise Conflict(f"{subdomain.fqdn} is not in the trash. No action needed.")
