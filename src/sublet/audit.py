@@ -5,7 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Column, Index, Integer, Select, String, Table, bindparam, insert, select
+from sqlalchemy import (
+    JSON,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    Select,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+)
 
 from sublet.db import Prepared, Tx
 from sublet.schema import BIG_ID, Instant, metadata
@@ -44,6 +56,13 @@ audit_events = Table(
     Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True, autoincrement=False),
+)
+"""The user that the transaction erases. While there is a row, the triggers allow changes of texts in audit events and transfers."""
 
 
 _ADDED = Prepared(insert(audit_events))

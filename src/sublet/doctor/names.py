@@ -14,6 +14,7 @@ from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import DsInput, GlueInput
 from sublet.doctor.lives import StreamById
 from sublet.doctor.model import Violation, broken
+from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_state_store import zone_states
 from sublet.schema import STREAMED
 from sublet.subdomains import delegation_store
@@ -30,6 +31,7 @@ def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
     yield from _held_twice(tx)
     yield from _terms(tx)
     yield from _held_with_user(tx)
+    yield from _without_domain(tx)
     yield from _skeletons(tx)
     yield from _over_quota(tx, free_quota)
     yield from _waiting(tx)
@@ -120,6 +122,16 @@ def _held_with_user(tx: Tx) -> Iterator[Violation]:
     )
     sentence = "it is marked as suspended with its user, but one of them isn't suspended"
     yield from broken(tx, "held_with_user", "subdomain", query, sentence)
+
+
+def _without_domain(tx: Tx) -> Iterator[Violation]:
+    query = (
+        select(subdomains.c.id, subdomains.c.fqdn)
+        .join(platform_domains, platform_domains.c.id == subdomains.c.platform_domain_id)
+        .where(platform_domains.c.removed_at.is_not(None) & subdomains.c.released_at.is_(None))
+    )
+    sentence = "{fqdn} is not released, but its platform domain was removed"
+    yield from broken(tx, "domain_is_there", "subdomain", query, sentence)
 
 
 def _skeletons(tx: Tx) -> Iterator[Violation]:

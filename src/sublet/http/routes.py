@@ -169,7 +169,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.renew_,
         shapes.RenewAnswer,
-        (*_OWN_DATED, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
+        (*_OWN_DATED, RegistrationClosed, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
     ),
     _endpoint(
         "POST",
@@ -177,7 +177,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.restore_,
         shapes.RegisterAnswer,
-        (*_OWN_DATED, Conflict, FreeQuotaExceeded, ValidationFailed, *_PAYMENT),
+        (*_OWN_DATED, Conflict, RegistrationClosed, FreeQuotaExceeded, ValidationFailed, *_PAYMENT),
     ),
     _endpoint(
         "GET",

@@ -49,6 +49,8 @@ def _number(help_text: str, default: int, least: int, most: int, *, in_apex: boo
 class PlatformDomain(msgspec.Struct, frozen=True):
     """A platform domain. `domain` is a lower-case A-label name without the final dot.
 
+    `names_until` is set while it closes: until then its names are kept, and then they go to the trash.
+
     To add a setting, add an annotated field here and a migration with its column: the options of the command line, the
     checks and the store follow. Not a dataclass, because the built-in name server creates one for each query.
     """
@@ -164,6 +166,12 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     ]
     created_at: datetime
     updated_at: datetime
+    names_until: datetime | None = None
+
+    @property
+    def takes_registrations(self) -> bool:
+        """True if it is open to new registrations and does not close."""
+        return self.registration_open and self.names_until is None
 
 
 _HINTS = get_type_hints(PlatformDomain, include_extras=True)

@@ -80,8 +80,8 @@ def find_wanted(
 
 
 def refuse_closed(platform_domain: PlatformDomain) -> None:
-    """Raise `RegistrationClosed` if a platform domain takes no new registrations."""
-    if not platform_domain.registration_open:
+    """Raise `RegistrationClosed` if a platform domain takes no new registrations, or closes."""
+    if not platform_domain.takes_registrations:
         raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
 
 

@@ -121,6 +121,8 @@ def _remove(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: l
         before=store.delegation_columns(subdomain.delegation),
         after=store.delegation_columns(left),
     )
+    if user.deleted_at is not None:
+        return
     subject, text = removal_mail(subdomain.fqdn, hosts, len(left.nameservers), label.fqdn, user.name)
     reference = f"nameservers_removed:{subdomain.id}:{label.id}"
     enqueue(tx, user, reference=reference, subject=subject, text=text)

@@ -76,7 +76,7 @@ def allowed_actions(
     further = {
         "retry": has_nameserver(subdomain) and provisioning_failed(subdomain),
         "renew": is_renewal_open(subdomain, now),
-        "restore": fits_quota(subdomain, quota_left=quota_left),
+        "restore": is_restore_open(subdomain, now) and fits_quota(subdomain, quota_left=quota_left),
     }
     return tuple(
         action for action in ACTIONS if is_allowed(subdomain, action, now) and further.get(action, True)
@@ -145,17 +145,17 @@ def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspende
 
 
 def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if the renewal window is open. Not checked: whether the name's state allows renewal."""
-    return renewal_opens_at(subdomain) <= now
+    """True if the renewal window is open, and the platform domain doesn't close. Not checked: whether the name's state allows renewal."""
+    return subdomain.names_until is None and renewal_opens_at(subdomain) <= now
 
 
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
     """Return when automatic renewal is next attempted: when renewal opens, or a day after the last attempt since then.
 
-    The last attempt is at the end of grace, before the name moves to the trash. None if it is off, or the name is in the trash or suspended.
-    An instant in the past means now.
+    The last attempt is at the end of grace, before the name moves to the trash. None if it is off, the name is in the trash or suspended, or
+    the platform domain closes. An instant in the past means now.
     """
-    if subdomain.auto_renew_max_credits is None:
+    if subdomain.auto_renew_max_credits is None or subdomain.names_until is not None:
         return None
     ends_at = grace_ends_at(subdomain)
     if ends_at is None:
@@ -174,6 +174,12 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
         return False
     until = restorable_until(subdomain)
     return until is None or now < until
+
+
+def is_restore_open(subdomain: ShownSubdomain, now: datetime) -> bool:
+    """True unless the platform domain closes: until that date, only names whose paid time is not over leave the trash."""
+    until = subdomain.names_until
+    return until is None or now < min(until, subdomain.expires_at)
 
 
 def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
@@ -201,6 +207,9 @@ def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
 
 
 def _end_of_grace(subdomain: Subdomain) -> datetime:
+    """Return the end of grace. While the platform domain closes it is that date, because no name can be renewed meanwhile."""
+    if subdomain.names_until is not None:
+        return subdomain.names_until
     return free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
 
 

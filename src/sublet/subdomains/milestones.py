@@ -40,11 +40,13 @@ class Milestone:
 
 
 def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
-    """Return the milestones of a name's present state, oldest first. A suspended name has none.
+    """Return the milestones of a name's present state, oldest first. A suspended name has none, and none under a platform domain that closes.
 
     Reminders from before the term began are left out.
     """
     if subdomain.purged_at is not None or subdomain.suspended_at is not None:
+        return ()
+    if subdomain.names_until is not None:  # reminders ask for a renewal or a restore
         return ()
     if subdomain.trashed_at is not None:
         return _in_trash(subdomain, subdomain.trashed_at)

@@ -47,7 +47,7 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
 
     `generation` counts the changes that the DNS has to follow. `published_generation` is the last one that was read back from the name server
     as intended. `provision_error` is about the last attempt to publish the current generation. `unsuspended_at` is the end of the last
-    suspension. The days of windows and of the trash come from the platform domain.
+    suspension. The days of windows and of the trash, and `names_until`, come from the platform domain.
 
     A struct, not a dataclass: a frozen dataclass of this size takes 20 times as long to create, and lists have hundreds.
     """
@@ -75,6 +75,7 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
     updated_at: datetime
     renewal_window_days: int
     trash_days: int
+    names_until: datetime | None
 
 
 class Subdomain(ShownSubdomain, frozen=True):

@@ -6,7 +6,7 @@ from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
-from sublet.errors import RenewalNotAvailable, validation_failed
+from sublet.errors import RegistrationClosed, RenewalNotAvailable, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
@@ -25,6 +25,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
         ClockImplausible: the new expiry could be wrong.
         SubdomainNotFound: the user has no such name, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
+        RegistrationClosed: the platform domain closes.
         RenewalNotAvailable: the renewal window is not open; `details.opens_at` says when it opens.
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
@@ -33,6 +34,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     refuse_implausible_clock(tx)
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
+    refuse_closing(subdomain)
     if not is_renewal_open(subdomain, tx.now):
         raise RenewalNotAvailable(
             "This subdomain can't be renewed yet. Wait until `details.opens_at`.",
@@ -43,6 +45,15 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
             },
         )
     return extend(tx, actor, user, subdomain, payable, action="renew")
+
+
+def refuse_closing(subdomain: Subdomain) -> None:
+    """Raise `RegistrationClosed` if the platform domain of a name closes, so that the name can't be renewed or, later, restored."""
+    if subdomain.names_until is not None:
+        raise RegistrationClosed(
+            f"{subdomain.domain} closes on {subdomain.names_until:%Y-%m-%d}, so its names can't be renewed, "
+            "or restored after their paid time. Choose a name under another platform domain before."
+        )
 
 
 def extend(

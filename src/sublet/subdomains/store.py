@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -180,6 +180,7 @@ _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "cooling_off_days": (platform_domains.c.cooling_off_days,),
     "nameservers_min": (platform_domains.c.nameservers_min,),
     "nameservers_max": (platform_domains.c.nameservers_max,),
+    "names_until": (platform_domains.c.names_until,),
 }
 _DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
@@ -340,17 +341,17 @@ def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
     return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
 
 
-_DELEGATIONS = Prepared(
-    select(subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records).where(
-        (subdomains.c.platform_domain_id == bindparam("of"))
-        & subdomains.c.fqdn.in_(bindparam("names", expanding=True))
-        & (subdomains.c.nameserver_count > 0)
-        & subdomains.c.trashed_at.is_(None)
-        & subdomains.c.suspended_at.is_(None)
-        & NOT_PURGED
-        & _NOT_RELEASED
-    )
+_DELEGATED = select(
+    subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records
+).where(
+    (subdomains.c.platform_domain_id == bindparam("of"))
+    & (subdomains.c.nameserver_count > 0)
+    & subdomains.c.trashed_at.is_(None)
+    & subdomains.c.suspended_at.is_(None)
+    & NOT_PURGED
+    & _NOT_RELEASED
 )
+_DELEGATIONS = Prepared(_DELEGATED.where(subdomains.c.fqdn.in_(bindparam("names", expanding=True))))
 
 
 def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
@@ -359,6 +360,13 @@ def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) ->
         return {}
     rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
     return {row[0]: read_delegation(*row[1:]) for row in rows}
+
+
+def stream_delegations(tx: Tx, platform_domain_id: int) -> Iterator[tuple[str, Delegation]]:
+    """Yield all names of a platform domain that `is_delegated`, in alphabetical order, each with its delegation."""
+    query = _DELEGATED.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
+    for row in tx.connection.execute(query, {"of": platform_domain_id}):
+        yield row[0], read_delegation(*row[1:])
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
@@ -601,6 +609,7 @@ def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
     return and_(
         subdomains.c.suspended_at.is_(None),
         subdomains.c.trashed_at.is_(None),
+        platform_domains.c.names_until.is_(None),
         rested,
         subdomains.c.expires_at <= open_until,
     )
@@ -973,6 +982,42 @@ def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
     return (subdomains.c.platform_domain_id == platform_domain_id) & or_(
         subdomains.c.released_at.is_(None), subdomains.c.id.in_(owned)
     )
+
+
+def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
+    """Return how many names of a platform domain are live, in the trash, and cooling off."""
+    state = case((~_TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
+    query = (
+        select(state, func.count())
+        .where((subdomains.c.platform_domain_id == platform_domain_id) & _NOT_RELEASED)
+        .group_by(state)
+    )
+    found = {row[0]: int(row[1]) for row in tx.connection.execute(query)}
+    return found.get("live", 0), found.get("trash", 0), found.get("cooling_off", 0)
+
+
+def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple[int, datetime | None]:
+    """Return how many names of a platform domain cost credits and expire after an instant, and the last expiry."""
+    query = select(func.count(), func.max(subdomains.c.expires_at)).where(
+        (subdomains.c.platform_domain_id == platform_domain_id)
+        & NOT_PURGED
+        & (subdomains.c.expires_at > until)
+        & (subdomains.c.registration_type != "free")
+    )
+    count, last = tx.connection.execute(query).one()
+    return int(count), last
+
+
+def stream_holders(tx: Tx, platform_domain_id: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield each user who holds names of a platform domain, live or in the trash, with these names."""
+    query = (
+        select(subdomains.c.user_id, subdomains.c.fqdn)
+        .where((subdomains.c.platform_domain_id == platform_domain_id) & NOT_PURGED)
+        .order_by(subdomains.c.user_id, subdomains.c.fqdn)
+        .execution_options(**STREAMED)
+    )
+    for user_id, rows in groupby(tx.connection.execute(query), key=lambda row: row[0]):
+        yield user_id, [row[1] for row in rows]
 
 
 _OF_NAME = subdomains.c.fqdn == bindparam("name")
