@@ -1,6 +1,6 @@
 """Close and remove platform domains, and delete users.
 
-Revision ID: 0009
+Revision ID: 0008
 Revises: 0007
 """
 
@@ -9,7 +9,7 @@ from alembic import op
 
 import sublet.schema
 
-revision = "0009"
+revision = "0008"
 down_revision = "0007"
 branch_labels = None
 depends_on = None
