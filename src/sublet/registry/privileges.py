@@ -146,7 +146,8 @@ OPERATOR = Role(
         | _update(
             "email", "name", "organization_id", "free_quota", "reminders", "suspended_at", "suspended_reason"
         ),
-        "subdomains": _ADD | _update(*_OF_A_NAME, "suspended_at", "suspended_reason", "held_with_user"),
+        "subdomains": _ADD
+        | _update(*_OF_A_NAME, "user_id", "suspended_at", "suspended_reason", "held_with_user"),
         "organizations": _ADD,
         "tokens": _ADD | _update("revoked_at"),
         "platform_domains": _ADD | _update(),

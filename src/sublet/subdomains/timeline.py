@@ -15,7 +15,7 @@ from sublet.subdomains.lifecycle import (
     auto_renew_at,
     cooling_off_ends_at,
     grace_ends_at,
-    is_renewal_open,
+    is_renewed_by_operator,
     renewal_opens_at,
     restorable_until,
 )
@@ -34,6 +34,7 @@ EVENTS = (
     "auto_renew",
     "auto_renew_failed",
     "renewed",
+    "transferred",
     "deleted",
     "suspended",
     "unsuspended",
@@ -48,6 +49,7 @@ EVENTS = (
 CHANGES = {
     "subdomain.register": "registered",
     "subdomain.renew": "renewed",
+    "subdomain.transfer": "transferred",
     "subdomain.restore": "restored",
     "subdomain.update_nameservers": "nameservers_updated",
     "subdomain.set_auto_renew": "auto_renew_set",
@@ -170,7 +172,7 @@ def _dates(
     if subdomain.expires_at <= now:
         expired.add(subdomain.expires_at)
     opens_at = renewal_opens_at(subdomain)
-    if opens_at <= (subdomain.trashed_at or now):
+    if opens_at is not None and opens_at <= (subdomain.trashed_at or now):
         opened.add(opens_at)
     for at in opened:
         yield TimelineEvent("renewal_opens", at, past=True)
@@ -219,8 +221,9 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
         return TimelineEvent(event, max(at, now), past=False, detail=detail)
 
     renewable = subdomain.trashed_at is None and subdomain.suspended_at is None
-    if renewable and not is_renewal_open(subdomain, now):
-        yield ahead("renewal_opens", renewal_opens_at(subdomain), "From then on it can be renewed.")
+    opens_at = renewal_opens_at(subdomain)
+    if renewable and opens_at is not None and opens_at > now:
+        yield ahead("renewal_opens", opens_at, "From then on it can be renewed.")
     attempt_at = auto_renew_at(subdomain)
     if attempt_at is not None:
         ceiling = subdomain.auto_renew_max_credits
@@ -245,6 +248,8 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
 
 
 def _expiry_detail(subdomain: Subdomain) -> str:
+    if subdomain.trashed_at is not None and is_renewed_by_operator(subdomain):
+        return "After it only the operator can bring it back, with a renewal."
     if subdomain.trashed_at is not None:
         return "After it a restore renews the name too, by quote."
     if subdomain.suspended_at is not None:
