@@ -361,6 +361,19 @@ def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) ->
     return {row[0]: read_delegation(*row[1:]) for row in rows}
 
 
+_OF_NAME = subdomains.c.fqdn == bindparam("name")
+_IDS_OF_NAME = Prepared(
+    select(subdomains.c.id).where(
+        (_OF_NAME & _NOT_RELEASED) | (_OF_NAME & RELEASED)
+    )  # each half has its index
+)
+
+
+def list_ids_of_name(tx: Tx, fqdn: str) -> list[int]:
+    """Return the ids of all rows of a name, of former holders too."""
+    return [row[0] for row in _IDS_OF_NAME.all(tx, name=fqdn)]
+
+
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     """Return those names that are registered, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
@@ -995,7 +1008,6 @@ def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
     )
 
 
-_OF_NAME = subdomains.c.fqdn == bindparam("name")
 WAITS = (
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)
