@@ -235,7 +235,7 @@ FORBIDDEN = {
         "TRUNCATE audit_events",
         "DELETE FROM users",
         "UPDATE tokens SET digest = 'x'",
-        "UPDATE subdomains SET user_id = 2",
+        "UPDATE subdomains SET fqdn = 'x'",
         "UPDATE alembic_version SET version_num = 'x'",
         "DROP TABLE mails",
     ),

@@ -6,7 +6,7 @@ from sublet.accounts.model import Member, User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import AccountSuspended, NotFound
+from sublet.errors import AccountSuspended, Conflict, NotFound
 from sublet.ids import parse_id
 
 
@@ -76,6 +76,14 @@ def lock_acting_user(tx: Tx, actor: Actor) -> User:
     user = lock_requesting_user(tx, actor)
     refuse_suspended(user)
     return user
+
+
+def refuse_suspended_holder(user: User) -> None:
+    """Raise `Conflict` if the user to whom the operator gives a name is suspended."""
+    if user.suspended_at is not None:
+        raise Conflict(
+            f"{user.email} is suspended and can't get a name. End that first with `sublet user unsuspend {user.email}`."
+        )
 
 
 def refuse_suspended(user: User) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, Subquery, func, select
+from sqlalchemy import Select, Subquery, exists, func, select
 
 from sublet.accounts.store import users
 from sublet.audit import audit_events
@@ -145,10 +145,18 @@ def _skeletons(tx: Tx) -> Iterator[Violation]:
 
 
 def _over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
-    """Yield the users with more free names than their quota. The operator may have lowered it."""
+    """Yield the users with more free names than their quota, without those from the operator. The operator may have lowered the quota."""
+    events = audit_events.c
+    was_moved = exists().where(
+        (events.object_type == "subdomain")
+        & (events.object_id == subdomains.c.id)
+        & (events.action == "subdomain.transfer")
+        & (events.actor_kind == "operator")
+    )
     held = (
         select(subdomains.c.user_id, func.count().label("held"))
         .where((subdomains.c.registration_type == "free") & subdomains.c.trashed_at.is_(None))
+        .where((subdomains.c.registration_source != "operator") & ~was_moved)
         .group_by(subdomains.c.user_id)
         .subquery()
     )

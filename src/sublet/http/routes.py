@@ -177,7 +177,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.restore_,
         shapes.RegisterAnswer,
-        (*_OWN_DATED, Conflict, RegistrationClosed, FreeQuotaExceeded, ValidationFailed, *_PAYMENT),
+        (
+            *_OWN_DATED,
+            Conflict,
+            RegistrationClosed,
+            FreeQuotaExceeded,
+            RenewalNotAvailable,
+            ValidationFailed,
+            *_PAYMENT,
+        ),
     ),
     _endpoint(
         "GET",
@@ -209,7 +217,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.set_auto_renew_,
         shapes.SetAutoRenewAnswer,
-        (*_OWN, ValidationFailed, InsufficientScope),
+        (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope),
     ),
     _endpoint("GET", "/support/tickets", "tickets:read", tickets.list_tickets, shapes.TicketsAnswer),
     _endpoint(

@@ -10,7 +10,10 @@ import msgspec
 from sublet.dns.types import Secondary
 
 MODES = ("free", "plus", "premium", "special")
-"""The registration modes of the API, in the spec's order. The spec has `admin` only to refuse it."""
+"""The registration modes of the API, in the spec's order."""
+
+ADMIN = "admin"
+"""The mode of names that the operator registers and renews. It is never offered, and the API refuses it."""
 
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 CREDITS_MAX = 10**12

@@ -153,7 +153,8 @@ OPERATOR = Role(
             "suspended_reason",
             "deleted_at",
         ),
-        "subdomains": _ADD | _update(*_OF_A_NAME, "suspended_at", "suspended_reason", "held_with_user"),
+        "subdomains": _ADD
+        | _update(*_OF_A_NAME, "user_id", "suspended_at", "suspended_reason", "held_with_user"),
         # To erase a deleted user. The triggers of append-only tables allow it only with a row in `erasures`.
         "erasures": _ADD | _DELETE,
         "audit_events": _ADD | _update("reason", "before", "after"),

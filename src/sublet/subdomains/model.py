@@ -8,6 +8,7 @@ import msgspec
 
 from sublet.credits.model import Outcome, Payable
 from sublet.dns.types import Delegation, DsLike, GlueInput
+from sublet.platform_domains.model import ADMIN
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
 
@@ -152,6 +153,19 @@ class Register:
     ds_records: tuple[DsLike, ...] = ()
     registration_mode: str | None = None
     payable: Payable = Payable()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPermission:
+    """The operator's permission for a registration: no price, no quota, also reserved labels and closed or hidden platform domains.
+
+    `user` is the address or id of the user who gets the name. `mode` is admin or one that the platform domain offers. `days` is the length of
+    the first term; None: the mode's.
+    """
+
+    user: str
+    mode: str = ADMIN
+    days: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

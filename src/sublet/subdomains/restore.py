@@ -33,8 +33,8 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
         Conflict: it is not in the trash.
         RegistrationClosed: the platform domain has closed; or it closes, and the paid time is over.
         FreeQuotaExceeded: it is a free name, and the quota is used up.
-        ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as renew, if its paid time
-            is over.
+        RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as
+            `extend`, if its paid time is over.
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
@@ -75,7 +75,7 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     Raises, in this order:
         NotFound: there is no such name, or its user is deleted.
         RegistrationClosed: the platform domain has closed.
-        Conflict: it was purged; it is not in the trash; its grace is over, so that only its user can restore it, with a renewal.
+        Conflict: it was purged; it is not in the trash; its grace is over, so that only a renewal can keep it.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_deleted(find_member(tx, subdomain.user_id).user)
@@ -86,8 +86,8 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         refuse_closing(subdomain)
     if is_grace_over(subdomain, tx.now):
         raise Conflict(
-            f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over; "
-            "its user can restore it, which renews it. Ask the user to do that."
+            f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over. "
+            "Renew it first with `sublet subdomain renew`, or ask its user to restore it, which renews it."
         )
     bring_back(tx, actor, subdomain)
     return reread(tx, subdomain)

@@ -40,11 +40,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import users
-from sublet.audit import AuditEvent, list_events
+from sublet.audit import AuditEvent, audit_events, list_events
 from sublet.db import Pages, Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
-from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
 from sublet.subdomains.lifecycle import RENEWAL_REST
@@ -369,6 +369,19 @@ def stream_delegations(tx: Tx, platform_domain_id: int) -> Iterator[tuple[str, D
         yield row[0], read_delegation(*row[1:])
 
 
+_OF_NAME = subdomains.c.fqdn == bindparam("name")
+_IDS_OF_NAME = Prepared(
+    select(subdomains.c.id).where(
+        (_OF_NAME & _NOT_RELEASED) | (_OF_NAME & RELEASED)
+    )  # each half has its index
+)
+
+
+def list_ids_of_name(tx: Tx, fqdn: str) -> list[int]:
+    """Return the ids of all rows of a name, of former holders too."""
+    return [row[0] for row in _IDS_OF_NAME.all(tx, name=fqdn)]
+
+
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
     """Return those names that are registered, in the trash or cooling off."""
     query = select(subdomains.c.fqdn).where(subdomains.c.fqdn.in_(list(fqdns)) & _NOT_RELEASED)
@@ -607,6 +620,7 @@ def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
         subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
     )
     return and_(
+        subdomains.c.registration_type != ADMIN,
         subdomains.c.suspended_at.is_(None),
         subdomains.c.trashed_at.is_(None),
         platform_domains.c.names_until.is_(None),
@@ -838,6 +852,7 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
 
 
 _SUSPENSION_ACTIONS = ("suspend", "unsuspend")
+_TRANSFER = "subdomain.transfer"
 
 
 def _suspendable(user_id: int) -> ColumnElement[bool]:
@@ -899,13 +914,31 @@ def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> No
 
 
 def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of suspensions of a user and of the user's names in any state, the oldest first."""
-    names = select(subdomains.c.id).where(subdomains.c.user_id == user_id)
-    found = [
-        *list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS]),
-        *list_events(tx, "subdomain", names, [f"subdomain.{each}" for each in _SUSPENSION_ACTIONS]),
-    ]
+    """Return the audit events of suspensions of a user, and of names in any state while they were the user's, the oldest first."""
+    once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
+    found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
+    of_names = list_events(
+        tx,
+        "subdomain",
+        select(subdomains.c.id).where(once_held),
+        [_TRANSFER, *(f"subdomain.{each}" for each in _SUSPENSION_ACTIONS)],
+    )
+    query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
+    holders = {row[0]: row[1] for row in tx.connection.execute(query)}
+    # Backwards from the present user, because each transfer tells who held the name before it.
+    for event in reversed(of_names):
+        if event.action == _TRANSFER and event.before is not None:
+            holders[event.object_id] = event.before["user_id"]
+        elif holders[event.object_id] == user_id:
+            found.append(event)
     return sorted(found, key=lambda event: event.id)
+
+
+def _moved_from(user_id: int) -> Select[tuple[int]]:
+    """Return the query of the ids of names that were transferred from a user. It reads all transfers."""
+    events = audit_events.c
+    is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
+    return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))
 
 
 # Publication
@@ -1020,7 +1053,6 @@ def stream_holders(tx: Tx, platform_domain_id: int) -> Iterator[tuple[int, list[
         yield user_id, [row[1] for row in rows]
 
 
-_OF_NAME = subdomains.c.fqdn == bindparam("name")
 WAITS = (
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sublet.counted import counted
-from sublet.subdomains.lifecycle import grace_ends_at, restorable_until
+from sublet.subdomains.lifecycle import grace_ends_at, is_renewed_by_operator, restorable_until
 from sublet.subdomains.model import Subdomain
 
 
@@ -104,17 +104,22 @@ def _trash_ends(subdomain: Subdomain) -> list[str]:
     ]
 
 
+_ASK = "ask the operator: POST /support/tickets opens a ticket."
+
+
 def _how_to_renew(subdomain: Subdomain) -> str:
+    if is_renewed_by_operator(subdomain):
+        return f"The operator renews it. To keep it, {_ASK}"
     return f"To keep it, renew it: POST /subdomains/{subdomain.fqdn}/renew. The new term counts from the old expiry."
 
 
 def _how_to_restore(subdomain: Subdomain) -> str:
     until = restorable_until(subdomain)
     when = f" until {_moment(until)}" if until else ""
-    return (
-        f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore. "
-        "After that it is purged, and other users can register it later."
-    )
+    can = f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore."
+    if is_renewed_by_operator(subdomain):
+        can = f"The operator can bring it back{when}. To have it back, {_ASK}"
+    return f"{can} After that it is purged, and other users can register it later."
 
 
 def _what_follows(subdomain: Subdomain, start: str) -> str:
