@@ -14,8 +14,10 @@ TEST_WORKERS ?= 3
 BY_FILE := --dist loadfile --no-loadscope-reorder
 # Programs that the tests need, each with its Debian package.
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
-	knotd:knot named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 sqlite3:sqlite3 ip:iproute2 \
-	systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace
+	knotd:knot kzonecheck:knot-dnssecutils named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
+	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace
+# What only `make soak` needs.
+SOAK_PACKAGES := patroni:patroni etcd:etcd-server
 # Programs that the benchmark needs.
 BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:bind9 pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
 	sqlite3:sqlite3
@@ -76,7 +78,7 @@ test-postgresql: $(VENV)/dev.stamp ## Run every test with its services on Postgr
 LONG = $(BIN)/python tests/run_long.py $(if $(ONLY),--only '$(ONLY)') $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) --report docs
 
 soak: $(VENV)/dev.stamp ## Run every long check at full length, for hours; ONLY=, COUNT= and SEED= choose
-	tools/install-system-packages $(TEST_PACKAGES)
+	tools/install-system-packages $(TEST_PACKAGES) $(SOAK_PACKAGES)
 	$(LONG) --workers $(WORKERS) soak
 
 fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; COUNT=, SEED= and SECONDS= choose

@@ -5,10 +5,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Column, Index, Integer, Select, String, Table, bindparam, insert, select
+from sqlalchemy import (
+    JSON,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    Select,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+)
 
 from sublet.db import Prepared, Tx
 from sublet.schema import BIG_ID, Instant, metadata
+
+ACTOR_KINDS = ("user", "operator", "system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,21 @@ audit_events = Table(
     Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
+_BY_A_USER = audit_events.c.user_id.is_not(None)
+Index(
+    "ix_audit_events_user_id",
+    audit_events.c.user_id,
+    audit_events.c.id,
+    sqlite_where=_BY_A_USER,
+    postgresql_where=_BY_A_USER,
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True, autoincrement=False),
+)
+"""The user that the transaction erases. While there is a row, the triggers allow changes of texts in audit events and transfers."""
 
 
 _ADDED = Prepared(insert(audit_events))
@@ -167,13 +196,15 @@ def nth_newest_at(tx: Tx, object_type: str, object_id: int, action: str, number:
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """An event as the operator sees it: without token and request."""
+    """An event as the operator sees it."""
 
     id: int
     at: datetime
     actor_kind: str
     user_id: int | None
+    token_id: int | None
     actor_name: str | None
+    request_id: str | None
     reason: str | None
     action: str
     object_type: str
@@ -182,13 +213,63 @@ class AuditEvent:
     after: dict[str, Any] | None
 
 
+_EVENTS = select(*(audit_events.c[name] for name in AuditEvent.__slots__))
+
+
 def list_events(
     tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]], actions: Collection[str]
 ) -> list[AuditEvent]:
     """Return the events of these actions on these objects, oldest first."""
     events = audit_events.c
     of_objects = (events.object_type == object_type) & events.object_id.in_(ids)
-    query = select(*(events[name] for name in AuditEvent.__slots__)).where(
-        of_objects & events.action.in_(sorted(actions))
-    )
+    query = _EVENTS.where(of_objects & events.action.in_(sorted(actions)))
     return [AuditEvent(*row) for row in tx.connection.execute(query.order_by(events.id))]
+
+
+def find_event(tx: Tx, event_id: int) -> AuditEvent | None:
+    """Return the event with this id, or None."""
+    row = tx.connection.execute(_EVENTS.where(audit_events.c.id == event_id)).one_or_none()
+    return AuditEvent(*row) if row is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """The filters of `search_events`; None means any. Events at `until` don't match.
+
+    `actor` is a kind of actor or an operator's name. `objects` are types and ids, of which one has to match.
+    """
+
+    actor: str | None = None
+    user_id: int | None = None
+    objects: Collection[tuple[str, int]] | None = None
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
+    """Return the newest events that match the filters, the newest first. Without a user and objects it may read all events."""
+    events = audit_events.c
+    query = _EVENTS.order_by(events.id.desc()).limit(limit)
+    if wanted.actor is not None:
+        is_kind = wanted.actor in ACTOR_KINDS
+        query = query.where((events.actor_kind if is_kind else events.actor_name) == wanted.actor)
+    if wanted.user_id is not None:
+        query = query.where(events.user_id == wanted.user_id)
+    if wanted.action is not None:
+        query = query.where(events.action == wanted.action)
+    if wanted.since is not None:
+        query = query.where(events.at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(events.at < wanted.until)
+    if wanted.objects is None:
+        return [AuditEvent(*row) for row in tx.connection.execute(query)]
+    # One query an object, because the index has the events of each in order.
+    found = [
+        AuditEvent(*row)
+        for object_type, object_id in wanted.objects
+        for row in tx.connection.execute(
+            query.where((events.object_type == object_type) & (events.object_id == object_id))
+        )
+    ]
+    return sorted(found, key=lambda event: event.id, reverse=True)[:limit]

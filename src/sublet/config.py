@@ -288,6 +288,16 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
+def public_dns_addresses(settings: Settings) -> tuple[str, ...]:
+    """Return the addresses of apex nameservers inside a zone: `dns_addresses`, or the address in `dns_listen`."""
+    texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
+    try:
+        given = [ip_address(text) for text in texts or [parse_listen("dns_listen", settings.dns_listen)[0]]]
+    except ValueError:
+        return ()
+    return tuple(str(address) for address in given if not address.is_unspecified)
+
+
 def load_settings(
     config: Path | None = None,
     environ: Mapping[str, str] | None = None,

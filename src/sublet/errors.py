@@ -238,7 +238,7 @@ class RetryNotAvailable(Refusal, code="retry_not_available", category=Category.C
 
 
 class RenewalNotAvailable(Refusal, code="renewal_not_available", category=Category.CONFLICT):
-    """The renewal window is not open; `details` has `opens_at`, and `expires_at` and `last_renewed_at` as they are."""
+    """The renewal window is not open, or only the operator renews the name; `details` has `opens_at` (null then), `expires_at`, `last_renewed_at`."""
 
 
 class SubdomainSuspended(Refusal, code="subdomain_suspended", category=Category.CONFLICT):

@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 from sublet.accounts import store as account_store
 from sublet.db import Tx
 from sublet.db.connect import postgresql_engine
-from sublet.errors import Conflict, ValidationFailed
+from sublet.errors import Conflict, SubdomainNotFound, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.primaries.publishing import (
@@ -30,6 +30,7 @@ from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.retry import retry
 from sublet.subdomains.sweep.sweep import sweep
+from sublet.subdomains.transfer import transfer
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.postgresql import fresh_database
 from support.registry import OPERATOR, Prepared, Registry, open_registry
@@ -237,3 +238,32 @@ def test_a_name_purged_beside_is_seen_before_the_nameserver_is_stored(pair: tupl
             )
 
     _interleave(registry, engine, lambda tx: purge(tx, OPERATOR, SHOP), add, lambda _: None)
+
+
+def test_two_transfers_of_a_name_come_one_after_the_other(pair: tuple[Registry, Engine]) -> None:
+    registry, engine = pair
+    registry.add_user("carl")
+    held = registry.register(SHOP)
+    _interleave(
+        registry,
+        engine,
+        lambda tx: transfer(tx, OPERATOR, SHOP, "ben@example.org"),
+        lambda tx: transfer(tx, OPERATOR, SHOP, "carl@example.org"),
+        lambda tx: account_store.lock_users(tx, [registry.users["ben"]]),
+    )
+    assert registry.subdomain(held.id).user_id == registry.users["carl"]
+    assert registry.doctor() == []
+
+
+def test_a_former_user_s_change_that_waited_for_a_transfer_is_refused(pair: tuple[Registry, Engine]) -> None:
+    registry, engine = pair
+    held = registry.register(SHOP)
+
+    def refused(tx: Tx) -> None:
+        with pytest.raises(SubdomainNotFound):
+            delete(tx, registry.actor(), SHOP)
+
+    _interleave(
+        registry, engine, lambda tx: transfer(tx, OPERATOR, SHOP, "ben@example.org"), refused, lambda _: None
+    )
+    assert registry.subdomain(held.id).trashed_at is None

@@ -19,6 +19,7 @@ from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
 from long.fuzzing.scenario import HOSTILE_INPUT
+from long.hosts.failover import PATRONI, PATRONI_PAUSED
 from long.hosts.trials import HOSTS
 from long.machine.soak import MACHINE
 from long.primaries.fence import FENCE
@@ -41,6 +42,8 @@ SCENARIOS = (
     KILLS,
     MACHINE,
     OUTAGE,
+    PATRONI,
+    PATRONI_PAUSED,
     PROCESSES,
     RACES,
     ATTACKS_THROUGH_PROXY,

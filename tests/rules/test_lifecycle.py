@@ -11,8 +11,10 @@ from sublet.subdomains.lifecycle import (
     STATUS_LABELS,
     auto_renew_at,
     derive_status,
+    grace_ends_at,
     is_delegated,
     is_restorable,
+    is_restore_open,
     lost_at,
     next_term_start,
     provisioning_status,
@@ -21,6 +23,7 @@ from sublet.subdomains.lifecycle import (
     restorable_until,
     term_end,
 )
+from sublet.subdomains.milestones import milestones_of
 from sublet.subdomains.model import STATUSES, Subdomain
 from support.sample_subdomain import DAY, NAME, NOW, SERVED
 
@@ -259,3 +262,18 @@ def test_live_and_purged_names_are_not_restorable() -> None:
 )
 def test_a_term_is_whole_days_of_24_hours(start: str, days: int, end: str) -> None:
     assert term_end(datetime.fromisoformat(start), days) == datetime.fromisoformat(end)
+
+
+def test_a_closing_platform_domain_keeps_names_to_its_date_and_renews_none() -> None:
+    for until in (NAME.expires_at - 30 * DAY, NAME.expires_at + 90 * DAY):
+        closing = replace(NAME, names_until=until, auto_renew_max_credits=5)
+        assert grace_ends_at(closing) == until
+        assert auto_renew_at(closing) is None
+        assert not renewal_available(closing, NAME.expires_at)
+        assert milestones_of(closing) == ()
+        trashed = replace(closing, trashed_at=NOW)
+        over_at = min(until, NAME.expires_at)
+        assert is_restore_open(trashed, over_at - timedelta(microseconds=1))
+        assert not is_restore_open(trashed, over_at)
+    assert grace_ends_at(replace(closing, suspended_at=NOW)) is None
+    assert is_restore_open(replace(NAME, trashed_at=NOW), NAME.expires_at + DAY)

@@ -16,9 +16,9 @@ def wrong_fields(**changes: Any) -> set[str]:
 
 
 def test_every_field_of_a_platform_domain_is_a_setting_or_set_by_the_registry() -> None:
-    own = {"id", "domain", "created_at", "updated_at"}
+    own = {"id", "domain", "created_at", "updated_at", "names_until"}
     assert {*SETTINGS, *own} == set(PlatformDomain.__struct_fields__)
-    assert {*SETTINGS, *own, "owner_key", "redate_after_id"} == set(platform_domains.c.keys())
+    assert {*SETTINGS, *own, "owner_key", "redate_after_id", "removed_at"} == set(platform_domains.c.keys())
 
 
 def test_the_defaults_are_valid_and_canonical() -> None:

@@ -144,3 +144,16 @@ def test_every_verb_of_the_contract_is_a_step_somewhere() -> None:
     steps = {step for state in EDGES.values() for step in state}
     assert set(ACTIONS) <= steps
     assert {state for steps_of in EDGES.values() for state in steps_of.values()} <= set(EDGES)
+
+
+def test_a_name_changes_its_user_only_by_a_transfer() -> None:
+    events = [replace(_life()[0], user_id=1)]
+    moved = Event(2, BEGAN + DAY, "operator", "transfer", {"user_id": 1}, {"user_id": 2})
+    assert _faults(events, replace(ROW, user_id=1)) == []
+    assert _faults(events, replace(ROW, user_id=2)) == ["row_is_replayed"]
+    assert _faults([*events, moved], replace(ROW, user_id=2)) == []
+    assert _faults([*events, replace(moved, before={"user_id": 3})], replace(ROW, user_id=2)) == [
+        "edges_only"
+    ]
+    by_operator = replace(events[0], user_id=None, after={**REGISTERED, "user_id": 2})
+    assert _faults([by_operator], replace(ROW, user_id=2)) == []

@@ -35,7 +35,7 @@ from sublet.primaries.publishing import Batch, Result, begin_publication, record
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.milestones import Dates
-from sublet.subdomains.model import Register, Subdomain
+from sublet.subdomains.model import OperatorPermission, Register, Subdomain
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_names_held
 from sublet.subdomains.sweep.sweep import Swept, sweep
@@ -117,6 +117,15 @@ class Registry:
         outcome: Outcome = self.write(
             register, self.actor(name), Register(fqdn=fqdn, **members), free_quota=FREE_QUOTA
         )
+        return self.subdomain(outcome.id)
+
+    def register_by_operator(
+        self, fqdn: str, name: str = "ann", *, mode: str = "admin", **members: Any
+    ) -> Subdomain:
+        """Register a name as the operator for a user."""
+        permission = OperatorPermission(f"{name}@example.org", mode)
+        command = Register(fqdn=fqdn, **members)
+        outcome = self.write(register, OPERATOR, command, free_quota=FREE_QUOTA, permission=permission)
         return self.subdomain(outcome.id)
 
     def move(self, primary: str = "main", domain: str = "example.test") -> None:

@@ -42,6 +42,7 @@ NAME = Subdomain(
     renewal_window_days=60,
     grace_days=30,
     trash_days=30,
+    names_until=None,
     cooling_off_days=7,
     nameservers_min=1,
     nameservers_max=13,

@@ -2,11 +2,14 @@
 
 from sublet.credits.model import Outcome, Payable
 from sublet.dns.types import GlueInput
-from sublet.subdomains.delete import delete
+from sublet.errors import Conflict, NotFound
+from sublet.subdomains.delete import delete, operator_delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import restore
-from support.registry import FREE_QUOTA, START, Registry
+from sublet.subdomains.suspend import suspend
+from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 SHOP = "shop.example.test"
 
@@ -46,3 +49,18 @@ def test_deleting_an_unpublished_name_publishes_nothing(registry: Registry) -> N
     registry.register(SHOP)
     registry.write(delete, registry.actor(), SHOP)
     assert registry.publish() == []
+
+
+def test_the_operator_deletes_any_name_even_a_suspended_one(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=("ns1.example.org",))
+    registry.write(suspend, OPERATOR, SHOP, "phishing")
+    deleted = registry.write(operator_delete, OPERATOR, SHOP.upper())
+    assert (deleted.trashed_at, deleted.suspended_reason) == (START, "phishing")
+    with registry.refuses(Conflict):
+        registry.write(operator_delete, OPERATOR, SHOP)
+    registry.write(purge, OPERATOR, SHOP)
+    with registry.refuses(Conflict):
+        registry.write(operator_delete, OPERATOR, str(held.id))
+    with registry.refuses(NotFound):
+        registry.write(operator_delete, OPERATOR, "other.example.test")
+    assert registry.doctor() == []

@@ -24,6 +24,7 @@ from sublet.http.idempotency_store import claim_key, idempotency_keys, remember_
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import withdraw_offer
+from sublet.platform_domains.store import platform_domains
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
@@ -516,6 +517,10 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
     ),
     "another's skeleton": (_set(SHOP, skeleton="rnodern"), {"skeleton_is_current subdomain"}),
     "held with a user that is not": (_set(HELD, held_with_user=True), {"held_with_user subdomain"}),
+    "platform domain removed": (
+        change(platform_domains, "domain = 'example.test'", removed_at=START),
+        {"domain_is_there subdomain"},
+    ),
     "row deleted": (
         both(
             _remove(terms, f"subdomain_id = {_id(OLD)}"),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Table, text
 
-from sublet.audit import audit_events
+from sublet.audit import EventFilter, audit_events, search_events
 from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
@@ -65,6 +65,11 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     "how many free names has somebody else": lambda tx, _: store.count_free(tx, 2),
     "what is the sweep to look at": lambda tx, _: sweep_store.list_due(tx, 25),
     "may the clock date a name, before the first sweep": lambda tx, _: find_implausible_reason(tx),
+    "what did a user do": lambda tx, _: search_events(tx, EventFilter(user_id=2), 25),
+    "what happened to a name": lambda tx, _: search_events(
+        tx, EventFilter(objects=[("subdomain", 99)], action="subdomain.renew"), 25
+    ),
+    "which rows had a name": lambda tx, _: store.list_ids_of_name(tx, f"copy7.{ZONE}"),
     "what do dates take": lambda tx, _: sweep_store.list_losses(tx, 25),
 }
 

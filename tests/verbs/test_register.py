@@ -15,6 +15,7 @@ from sublet.credits.store import coupon_uses, list_payments
 from sublet.dns.types import Delegation, GlueEntry, GlueInput, Record
 from sublet.errors import (
     AccountSuspended,
+    Conflict,
     FreeQuotaExceeded,
     InsufficientCredits,
     InsufficientScope,
@@ -34,9 +35,10 @@ from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
-from sublet.subdomains.model import Register, Registered
+from sublet.subdomains.model import OperatorPermission, Register, Registered
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
+from sublet.subdomains.renew import renew
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
@@ -387,3 +389,58 @@ def test_nameservers_found_only_through_the_name_itself_are_refused(registry: Re
         ask(registry, Register(fqdn="two.example.test", nameservers=("ns.one.example.test",)))
     assert [each.code for each in caught[0].errors] == ["nameserver_cycle"]
     registry.register("two.example.test", nameservers=("ns.one.example.test", "ns1.example.org"))
+
+
+# The operator's registration (`sublet subdomain register`).
+
+
+def test_the_operator_registers_without_price_and_quota(registry: Registry) -> None:
+    for index in range(FREE_QUOTA):
+        registry.register(f"n{index}.example.test")
+    registry.write(set_label, OPERATOR, "example.test", "shop", "standard", price_credits=50)
+    admin = registry.register_by_operator("shop.example.test", nameservers=("ns1.example.org",))
+    assert (admin.registration_type, admin.registration_source) == ("admin", "operator")
+    assert (admin.user_id, admin.expires_at) == (registry.users["ann"], START + timedelta(days=365))
+    free = registry.register_by_operator("wiki.example.test", mode="free")
+    plus = registry.register_by_operator("blog.example.test", mode="plus")
+    assert (free.registration_type, plus.registration_type) == ("free", "plus")
+    assert registry.balance() == 100
+    assert registry.doctor() == []
+    registry.advance(days=340)
+    renewed = registry.write(renew, registry.actor(), "blog.example.test", Payable(confirm=True))
+    assert (renewed.charged_credits, registry.balance()) == (11, 89)
+
+
+def test_the_operator_registers_reserved_labels_in_any_platform_domain(registry: Registry) -> None:
+    edit(registry, hidden=True, restricted=True, registration_open=False)
+    registry.write(set_label, OPERATOR, "example.test", "gold", "special")
+    registry.write(set_label, OPERATOR, "example.test", "evil", "blocked")
+    for label in ("login", "gold", "evil"):
+        registry.register_by_operator(f"{label}.example.test")
+    assert registry.doctor() == []
+
+
+REFUSED_TO_THE_OPERATOR: dict[str, tuple[type[Refusal], str, OperatorPermission]] = {
+    "the name server's label": (SubdomainUnavailable, "ns1.example.test", OperatorPermission("1")),
+    "taken": (SubdomainUnavailable, "held.example.test", OperatorPermission("1")),
+    "mixed scripts": (SubdomainUnavailable, "g\u043e\u043egle.example.test", OperatorPermission("1")),
+    "mode": (RegistrationModeNotAllowed, "shop.example.test", OperatorPermission("1", "gold")),
+    "days": (ValidationFailed, "shop.example.test", OperatorPermission("1", days=0)),
+    "label": (ValidationFailed, "a_b.example.test", OperatorPermission("1")),
+    "two labels": (ValidationFailed, "a.b.example.test", OperatorPermission("1")),
+    "platform domain": (PlatformDomainNotFound, "shop.example.org", OperatorPermission("1")),
+    "no name": (PlatformDomainNotFound, "", OperatorPermission("1")),
+    "user": (NotFound, "shop.example.test", OperatorPermission("carl@example.org")),
+    "suspended": (Conflict, "shop.example.test", OperatorPermission("ben@example.org")),
+}
+
+
+def test_what_the_operator_is_refused(registry: Registry) -> None:
+    registry.register("held.example.test")
+    registry.write(suspend_user, OPERATOR, "ben@example.org")
+    for refusal, fqdn, permission in REFUSED_TO_THE_OPERATOR.values():
+        with registry.refuses(refusal) as caught:
+            registry.write(
+                register, OPERATOR, Register(fqdn=fqdn), free_quota=FREE_QUOTA, permission=permission
+            )
+        assert "PUT" not in caught[0].message

@@ -5,11 +5,17 @@ from datetime import timedelta
 import pytest
 
 from sublet.credits.model import Outcome, Payable
-from sublet.errors import RenewalNotAvailable
+from sublet.errors import Conflict, RenewalNotAvailable, ValidationFailed
+from sublet.mail.store import list_mails
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.platform_domain import edit_platform_domain
-from sublet.subdomains.lifecycle import renewal_available
-from sublet.subdomains.renew import renew
+from sublet.subdomains.delete import delete, operator_delete
+from sublet.subdomains.lifecycle import allowed_actions, renewal_available
+from sublet.subdomains.purge import purge
+from sublet.subdomains.renew import operator_renew, renew
+from sublet.subdomains.restore import operator_restore, restore
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.suspend import suspend
 from support.registry import OPERATOR, START, Registry
 
 SHOP = "shop.example.test"
@@ -69,3 +75,79 @@ def test_a_name_of_a_withdrawn_offer_is_renewed_at_its_renewal_price(registry: R
     )
     registry.advance(days=310)
     assert registry.write(renew, registry.actor(), SHOP, PAID) == Outcome(held.id, 11)
+
+
+def test_the_operator_renews_at_any_time_without_a_charge(registry: Registry) -> None:
+    held = registry.register(SHOP, registration_mode="plus")
+    renewed = registry.write(operator_renew, OPERATOR, SHOP, 30)
+    assert (renewed.expires_at, renewed.period_days) == (held.expires_at + timedelta(days=30), 30)
+    again = registry.write(operator_renew, OPERATOR, SHOP)
+    assert again.expires_at == held.expires_at + timedelta(days=60)
+    assert registry.balance() == 100 - 10
+    with registry.refuses(RenewalNotAvailable):  # within a day of the operator's
+        registry.write(renew, registry.actor(), SHOP, PAID)
+    for days in (0, 3651):
+        with registry.refuses(ValidationFailed):
+            registry.write(operator_renew, OPERATOR, SHOP, days)
+    registry.write(suspend, OPERATOR, SHOP)
+    registry.write(operator_renew, OPERATOR, SHOP)
+    assert registry.doctor() == []
+
+
+def test_the_operator_renews_in_the_trash_so_that_it_can_be_restored(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.live(days=396)
+    with registry.refuses(Conflict):
+        registry.write(operator_restore, OPERATOR, SHOP)
+    renewed = registry.write(operator_renew, OPERATOR, SHOP)
+    assert (renewed.trashed_at is None, renewed.expires_at) == (False, START + timedelta(days=730))
+    assert registry.write(operator_restore, OPERATOR, SHOP).trashed_at is None
+    assert registry.doctor() == []
+
+
+def test_a_purged_name_is_not_renewed(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    registry.write(operator_delete, OPERATOR, SHOP)
+    registry.write(purge, OPERATOR, SHOP)
+    with registry.refuses(Conflict):
+        registry.write(operator_renew, OPERATOR, str(held.id))
+
+
+def test_only_the_operator_renews_a_name_of_the_mode_admin(registry: Registry) -> None:
+    """The user can't, and is told by mail to ask; the answers say so (spec, part 2; docs/spec-choices.md)."""
+    held = registry.register_by_operator(SHOP)
+    for days in (1, 339, 24, 2):
+        registry.live(days=days)
+        stored = registry.subdomain(held.id)
+        assert not renewal_available(stored, registry.now)
+        actions = allowed_actions(stored, registry.now, user_suspended=False, quota_left=True)
+        assert actions == ("update_nameservers", "delete")
+        with registry.refuses(RenewalNotAvailable) as caught:
+            registry.write(renew, registry.actor(), SHOP, PAID)
+        assert caught[0].details["opens_at"] is None
+        with registry.refuses(RenewalNotAvailable):
+            registry.write(set_auto_renew, registry.actor(), SHOP, 50, may_spend=True)
+    registry.live(days=55)
+    told = registry.read(list_mails, waiting=False, user_id=registry.users["ann"], limit=9)
+    assert [each.subject.partition(" ")[2] for each in told][::-1] == [
+        *["expires on 21 November 2027"] * 3,
+        "has expired",
+        "went to the trash",
+        "is about to be purged from the trash",
+    ]
+    assert all("ask the operator" in each.text and "/renew" not in each.text for each in told)
+    assert registry.doctor() == []
+
+
+def test_a_user_restores_a_name_of_the_mode_admin_only_before_its_expiry(registry: Registry) -> None:
+    held = registry.register_by_operator(SHOP)
+    registry.write(delete, registry.actor(), SHOP)
+    registry.write(restore, registry.actor(), SHOP, PAID, free_quota=0)
+    registry.now = held.expires_at - timedelta(days=1)
+    registry.write(delete, registry.actor(), SHOP)
+    registry.now = held.expires_at
+    stored = registry.subdomain(held.id)
+    assert allowed_actions(stored, registry.now, user_suspended=False, quota_left=True) == ()
+    with registry.refuses(RenewalNotAvailable):
+        registry.write(restore, registry.actor(), SHOP, PAID, free_quota=0)
+    assert registry.doctor() == []

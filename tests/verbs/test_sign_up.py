@@ -12,6 +12,8 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
 from sublet.mail.store import mails
+from sublet.registry.delete_user import delete_user
+from sublet.registry.erasure_store import find_mentions
 from sublet.sign_up import store
 from sublet.sign_up.proof_of_work import Solved, check_solution, new_challenge
 from sublet.sign_up.sign_up import FIRST_SCOPES, SignedUp, SignUp, confirm_sign_up, invite, sign_up
@@ -183,6 +185,17 @@ def test_expired_codes_and_challenges_are_deleted(registry: Registry) -> None:
         return first, second
 
     assert registry.read(counts) == (1, 0)
+
+
+def test_deleting_the_user_erases_codes_and_mails_too(registry: Registry) -> None:
+    registry.write(invite, OPERATOR, EMAIL, "Eve", URL)
+    registry.advance(minutes=2)
+    wish(registry)
+    assert confirm(registry, code_in(texts(registry)[1])) is not None
+    registry.write(delete_user, OPERATOR, EMAIL, confirmed=True)
+    assert registry.read(find_mentions, [EMAIL]) == {}
+    registry.write(invite, OPERATOR, EMAIL, "Eve", URL)
+    assert registry.doctor() == []
 
 
 def test_an_invitation_joins_an_organization(registry: Registry) -> None:

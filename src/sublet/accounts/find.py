@@ -6,12 +6,12 @@ from sublet.accounts.model import Member, User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import shown
-from sublet.errors import AccountSuspended, NotFound
+from sublet.errors import AccountSuspended, Conflict, NotFound
 from sublet.ids import parse_id
 
 
 def find_user(tx: Tx, identifier: str) -> User:
-    """Return the user with this e-mail address (in any case) or id.
+    """Return the user with this e-mail address (in any case) or id, a deleted one only by id.
 
     Raises:
         NotFound: there is no such user.
@@ -31,17 +31,24 @@ def lock_user(tx: Tx, identifier: str) -> User:
     """Return the user as `find_user` does, and lock the row, so that changes of one user run one after the other.
 
     Raises:
-        NotFound: there is no such user.
+        NotFound: there is no such user, or it is deleted.
     """
     user = store.lock_user(tx, find_user(tx, identifier).id)
-    assert user is not None  # noqa: S101 - users are never deleted
+    assert user is not None  # noqa: S101 - rows of users stay
+    refuse_deleted(user)
     return user
+
+
+def refuse_deleted(user: User) -> None:
+    """Raise `NotFound` if a user is deleted, so that nothing can be given to it."""
+    if user.deleted_at is not None:
+        raise NotFound(f"The user {user.id} is deleted. Add a new one with `sublet user add`.")
 
 
 def find_member(tx: Tx, user_id: int) -> Member:
     """Return the user with this id, who must exist, with the user's organization."""
     user = store.find_user(tx, user_id)
-    assert user is not None  # noqa: S101 - users are never deleted
+    assert user is not None  # noqa: S101 - rows of users stay
     organization = store.find_organization(tx, user.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key ensures it
     return Member(user, organization)
@@ -54,7 +61,7 @@ def lock_requesting_user(tx: Tx, actor: Actor) -> User:
         NotFound: the actor is not a user.
     """
     user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
-    if user is None:
+    if user is None or user.deleted_at is not None:  # deleted after the token was checked
         raise NotFound("There is no such user. Check the token.")
     return user
 
@@ -69,6 +76,14 @@ def lock_acting_user(tx: Tx, actor: Actor) -> User:
     user = lock_requesting_user(tx, actor)
     refuse_suspended(user)
     return user
+
+
+def refuse_suspended_holder(user: User) -> None:
+    """Raise `Conflict` if the user to whom the operator gives a name is suspended."""
+    if user.suspended_at is not None:
+        raise Conflict(
+            f"{user.email} is suspended and can't get a name. End that first with `sublet user unsuspend {user.email}`."
+        )
 
 
 def refuse_suspended(user: User) -> None:

@@ -30,7 +30,8 @@ class Organization:
 class User:
     """A user. Names, credits, free quota and tickets belong to it. `free_quota` None means that the setting applies.
 
-    `reminders` is true if the user wants mail about the dates of names. `signed_up_at` is None for a user whom an operator added.
+    `reminders` is true if the user wants mail about the dates of names. A deleted user has no personal data, no live names and no credits.
+    `signed_up_at` is None for a user whom an operator added.
     """
 
     id: int
@@ -42,6 +43,7 @@ class User:
     suspended_reason: str | None
     created_at: datetime
     reminders: bool = True
+    deleted_at: datetime | None = None
     signed_up_at: datetime | None = None
 
 

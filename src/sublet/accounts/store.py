@@ -48,6 +48,7 @@ users = Table(
     Column("suspended_reason", String),
     Column("created_at", Instant, nullable=False),
     Column("reminders", Boolean, nullable=False, server_default=true()),
+    Column("deleted_at", Instant),
     Column("signed_up_at", Instant),
     sqlite_autoincrement=True,
 )

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_text
-from sublet.accounts.find import find_user
+from sublet.accounts.find import find_user, refuse_deleted
 from sublet.accounts.model import SCOPES, Token, User
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -121,10 +121,11 @@ def issue_token(
     doesn't have it.
 
     Raises, in this order:
-        NotFound: there is no such user.
+        NotFound: there is no such user, or it is deleted.
         ValidationFailed: all invalid fields: name, scopes, expires_in_days.
     """
     user = find_user(tx, identifier)
+    refuse_deleted(user)
     name, errors = check_text("name", name)
     unknown = [scope for scope in scopes if scope not in SCOPES]
     if unknown:

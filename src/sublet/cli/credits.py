@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
-from sublet.cli.options import Limit, OnlyDomain, ReasonForUser, User
+from sublet.cli.options import INSTANT_FORMATS, Limit, OnlyDomain, ReasonForUser, User
 from sublet.cli.output import Answer, Column, as_object, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
@@ -147,9 +147,6 @@ def record(
     return _answer(session.write(record_payment, user, made))
 
 
-_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
-
-
 @change(coupon_app, "add")
 def add_coupon_(
     session: Session,
@@ -161,11 +158,11 @@ def add_coupon_(
         int | None, Option(metavar="N", help="How often each user may use it.")
     ] = None,
     valid_from: Annotated[
-        datetime | None, Option(formats=_FORMATS, help="The first instant, in UTC.")
+        datetime | None, Option(formats=INSTANT_FORMATS, help="The first instant, in UTC.")
     ] = None,
     valid_until: Annotated[
         datetime | None,
-        Option(formats=_FORMATS, help="The first instant at which it is no longer valid, in UTC."),
+        Option(formats=INSTANT_FORMATS, help="The first instant at which it is no longer valid, in UTC."),
     ] = None,
     action: Annotated[
         str | None, Option(metavar="ACTION", help=f"Only for: {', '.join(COUPON_ACTIONS)}.")

@@ -1,6 +1,7 @@
 """`sublet domain …`: the platform domains, their settings, offers and grants."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +28,9 @@ from sublet.platform_domains.model import (
 )
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.subdomains.close_platform_domain import close_platform_domain, keep_platform_domain
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.store import list_names_held
 
 app = new_app("Platform domains: settings, offers, grants.")
@@ -151,12 +154,56 @@ def edit(
     return Answer(session.read(_describe, edited), (f"The platform domain {edited.domain} is saved.",))
 
 
+@change(app, "remove")
+def remove(
+    session: Session,
+    domain: Domain,
+    names_until: Annotated[
+        datetime | None,
+        Option(
+            formats=["%Y-%m-%d"],
+            metavar="DATE",
+            help="Don't remove it yet: keep its names until this date (00:00 UTC), and tell their holders.",
+        ),
+    ] = None,
+    withdraw: Annotated[bool, Option("--withdraw", help="Withdraw the date, and tell the holders.")] = False,
+    force: Annotated[
+        bool,
+        Option(
+            "--force",
+            help="Even if paid terms end after the date; with --withdraw, if names would be lost at once; else, if names elsewhere "
+            "have nameservers below it.",
+        ),
+    ] = False,
+) -> Answer:
+    """Remove a platform domain that is closed and has no names; or set the date at which it closes."""
+    if names_until is not None and withdraw:
+        raise typer.BadParameter("Give --names-until or --withdraw, not both.")
+    if names_until is None and not withdraw:
+        removed = session.write(remove_platform_domain, domain, force=force)
+        lines = [f"{removed.domain} is removed. Its history stays."]
+        if removed.primary:
+            lines.append(f"The primary {removed.primary} still serves the zone: remove it there.")
+        lines.append("Remove the delegation from the parent zone, if it is still there.")
+        return Answer({"id": removed.id, "domain": removed.domain}, tuple(lines))
+    if names_until is None:
+        edited, mails = session.write(keep_platform_domain, domain, force=force)
+        line = f"{edited.domain} stays open."
+    else:
+        until = names_until.replace(tzinfo=UTC)
+        edited, mails = session.write(close_platform_domain, domain, until, force=force)
+        line = f"{edited.domain} closes on {until:%Y-%m-%d}."
+    told = f"{counted(mails, 'mail')} to the holders of its names wait in the outbox."
+    return Answer({**session.read(_describe, edited), "mails": mails}, (line, told))
+
+
 @question(app, "list")
 def list_domains(session: Session) -> Answer:
     """List all platform domains, hidden ones too, newest first."""
     domains = session.read(lambda tx: [_describe(tx, each) for each in store.list_platform_domains(tx)])
     columns: list[Column] = [
         *("id", "domain", "public_name", "hidden", "restricted", ("open", "registration_open")),
+        ("names until", "names_until"),
         ("modes", lambda each: [mode["mode"] for mode in each["modes"] if mode["withdrawn_at"] is None]),
     ]
     return Answer(domains, table=table_of(domains, columns, "There are no platform domains."))

@@ -39,6 +39,7 @@ NOUNS = {
     "mail": "mail:app",
     "zone": "zone:app",
     "sweep": "sweep:app",
+    "audit": "audit:app",
     "doctor": "doctor:app",
     "settings": "status:settings_app",
 }

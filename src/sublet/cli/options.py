@@ -19,6 +19,7 @@ OnlyUser = Annotated[
     str | None, Option("--user", metavar="USER", help="Only this user: e-mail address or id.")
 ]
 SubdomainName = Annotated[str, Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
+INSTANT_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
 Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="The most rows to list.")]
 Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the audit stores it.")]
 ReasonForUser = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; the user reads it too.")]

@@ -25,10 +25,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a command: `value` is printed with --json, otherwise `lines` and then `table`."""
+    """The result of a command: `value` is printed with --json, otherwise `lines` and then `table`.
+
+    A large value is a function that returns it.
+    """
 
     value: Any
-    lines: tuple[str, ...] = ()
+    lines: Iterable[str] = ()
     table: Table | None = None
     exit_code: int = 0
 
@@ -103,7 +106,7 @@ def facts(**values: Any) -> tuple[str, ...]:
 def print_answer(answer: Answer, *, json_only: bool) -> None:
     """Print an answer to stdout."""
     if json_only:
-        print(as_json(answer.value))
+        print(as_json(answer.value() if callable(answer.value) else answer.value))
         return
     for line in answer.lines:
         print(escape_controls(line))

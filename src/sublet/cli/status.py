@@ -3,10 +3,10 @@
 from dataclasses import fields
 from typing import Any
 
-from sublet.cli.output import Answer, members, table_of
+from sublet.cli.output import Answer, facts, members, table_of
 from sublet.cli.session import Session, new_app, question
 from sublet.config import DESCRIPTIONS, Settings
-from sublet.db import Tx
+from sublet.db import Replication, Tx, find_replication
 from sublet.processes import store
 from sublet.processes.leases import is_over
 from sublet.processes.processes import is_running
@@ -18,11 +18,21 @@ settings_app = new_app()
 
 @question(status_app, "status")
 def status(session: Session) -> Answer:
-    """Show the processes of the service that share the registry, and the leases of each."""
-    processes = session.read(_list_processes)
+    """Show the processes of the service that share the registry, their leases, and on PostgreSQL the primary and its standbys."""
+    processes, replication = session.read(lambda tx: (_list_processes(tx), find_replication(tx)))
     columns = ("role", "host", "pid", "version", "schema", "started_at", "there", "leases")
     table = table_of(processes, columns, "No process of the service runs.")
-    return Answer({"processes": processes}, table=table)
+    if replication is None:
+        return Answer({"processes": processes}, table=table)
+    value = {"processes": processes, "postgresql": replication.members()}
+    return Answer(value, _replication_lines(replication), table)
+
+
+def _replication_lines(found: Replication) -> tuple[str, ...]:
+    standbys = f"unknown. {found.hint()}" if found.standbys is None else ", ".join(found.standbys) or "none"
+    return facts(
+        primary=found.primary, commits_wait_for_a_standby=found.commits_wait, synchronous_standbys=standbys
+    )
 
 
 def _list_processes(tx: Tx) -> list[dict[str, Any]]:

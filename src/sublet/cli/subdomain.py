@@ -3,26 +3,35 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.store import list_users
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
-from sublet.cli.output import Answer, facts, members, table_of
+from sublet.cli.output import Answer, facts, members, print_warning, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.db import Tx
+from sublet.dns.delegation import delegation_warnings
+from sublet.dns.types import GlueInput
 from sublet.errors import check_one_of, validation_failed
 from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import ADMIN
+from sublet.subdomains.delete import operator_delete
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import auto_renew_at, derive_status, provisioning_status, restorable_until
-from sublet.subdomains.model import STATUSES, Subdomain, SubdomainFilter
+from sublet.subdomains.model import STATUSES, OperatorPermission, Register, Subdomain, SubdomainFilter
 from sublet.subdomains.purge import purge as purge_verb
+from sublet.subdomains.register import register as register_verb
+from sublet.subdomains.renew import operator_renew
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_all
 from sublet.subdomains.suspend import suspend as suspend_verb
 from sublet.subdomains.suspend import unsuspend as unsuspend_verb
+from sublet.subdomains.transfer import transfer as transfer_verb
 
-app = new_app("List, show, suspend, restore and purge registered names.")
+app = new_app(
+    "List and show registered names; register, renew, move, delete, suspend, restore and purge them."
+)
 
 
 _STORED = (
@@ -30,6 +39,9 @@ _STORED = (
     "published_generation", "registered_at", "expires_at", "auto_renew_max_credits", "auto_renew_tried_at",
     "suspended_at", "suspended_reason", "trashed_at", "purged_at", "released_at",
 )  # fmt: skip
+
+
+Days = Annotated[int | None, Option(metavar="N", help="The length of the term in days.")]
 
 
 def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> dict[str, Any]:
@@ -96,6 +108,82 @@ def show(session: Session, name: SubdomainName) -> Answer:
         ],
     }
     return Answer(found, facts(**shown))
+
+
+@change(app, "register")
+def register(
+    session: Session,
+    fqdn: Annotated[str, Argument(metavar="FQDN", help="The full name.")],
+    user: Annotated[
+        str, Option("--user", metavar="USER", help="The user who gets it: e-mail address or id.")
+    ],
+    mode: Annotated[
+        str,
+        Option(
+            metavar="MODE",
+            help="admin, which the operator renews; or a mode of the platform domain, in which the user renews it at its price.",
+        ),
+    ] = ADMIN,
+    days: Days = None,
+    ns: Annotated[list[str] | None, Option(metavar="HOST", help="Repeated: a nameserver.")] = None,
+    glue: Annotated[
+        list[str] | None,
+        Option(metavar="'HOST ADDRESS'", help="Repeated: a nameserver below the name and its addresses."),
+    ] = None,
+    ds: Annotated[
+        list[str] | None, Option(metavar="'TAG ALGORITHM TYPE DIGEST'", help="Repeated: a DS record.")
+    ] = None,
+) -> Answer:
+    """Register a name for a user, without a price and outside the free quota."""
+    command = Register(
+        fqdn=fqdn,
+        nameservers=tuple(ns or ()),
+        glue=tuple(entry for text in glue or () for entry in _split_glue(text)),
+        ds_records=tuple(ds or ()),
+    )
+    done = session.write(
+        register_verb,
+        command,
+        free_quota=session.settings.free_quota,
+        permission=OperatorPermission(user, mode, days),
+    )
+    name = done.subdomain
+    for warning in (*delegation_warnings(name.delegation), *done.warnings):
+        print_warning(warning)
+    return _answer(session, name, f"{name.fqdn} is registered until {name.expires_at:%Y-%m-%d}.")
+
+
+def _split_glue(text: str) -> list[GlueInput]:
+    host, *addresses = text.split() or [""]
+    return [
+        GlueInput(host, ipv6=each) if ":" in each else GlueInput(host, ipv4=each)
+        for each in addresses or [""]
+    ]
+
+
+@change(app, "renew")
+def renew(session: Session, name: SubdomainName, days: Days = None) -> Answer:
+    """Add a term to a name in any mode, without a charge; also to a name in the trash, before it is restored."""
+    renewed = session.write(operator_renew, name, days)
+    return _answer(session, renewed, f"{renewed.fqdn} expires on {renewed.expires_at:%Y-%m-%d}.")
+
+
+@change(app, "transfer")
+def transfer(
+    session: Session,
+    name: SubdomainName,
+    to: Annotated[str, Option("--to", metavar="USER", help="The user who gets it: e-mail address or id.")],
+) -> Answer:
+    """Move a live name to another user at once, as it is. Both users get a mail."""
+    moved = session.write(transfer_verb, name, to)
+    return _answer(session, moved, f"{moved.fqdn} was transferred.")
+
+
+@change(app, "delete")
+def delete(session: Session, name: SubdomainName) -> Answer:
+    """Delete a name, which moves it to the trash: it leaves the DNS, and can be restored for a while."""
+    deleted = session.write(operator_delete, name)
+    return _answer(session, deleted, f"{deleted.fqdn} is in the trash.")
 
 
 @change(app, "suspend")

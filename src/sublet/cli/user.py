@@ -17,12 +17,14 @@ from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
+from sublet.registry.delete_user import DeletedUser, delete_user
+from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.sign_up.sign_up import invite as invite_verb
 from sublet.subdomains.quota import default_quota, quota_limit
 from sublet.subdomains.store import count_free, list_suspensions
 from sublet.subdomains.suspend import suspend_with_names, unsuspend_with_names
 
-user_app = new_app("Add, edit and suspend users.")
+user_app = new_app("Add, edit, suspend and delete users.")
 token_app = new_app("Issue and revoke the users' tokens.")
 
 Organization = Annotated[
@@ -96,11 +98,12 @@ def edit(
 
 @question(user_app, "list")
 def list_users(session: Session) -> Answer:
-    """List all users, oldest first."""
+    """List all users that are not deleted, oldest first."""
 
     def ask(tx: Tx) -> list[dict[str, Any]]:
         organizations = store.list_organizations(tx)
-        return [_describe(Member(user, organizations[user.organization_id])) for user in store.list_users(tx)]
+        present = [each for each in store.list_users(tx) if each.deleted_at is None]
+        return [_describe(Member(user, organizations[user.organization_id])) for user in present]
 
     users = session.read(ask)
     organization: Column = ("organization", lambda each: each["organization"].name)
@@ -132,6 +135,7 @@ def show(session: Session, user: UserName) -> Answer:
         suspended=member.user.suspended_at,
         reason=member.user.suspended_reason,
         added=member.user.created_at,
+        deleted=member.user.deleted_at,
     )
     return Answer(value, lines)
 
@@ -176,6 +180,53 @@ def unsuspend(
         f"The user {done.member.user.email} is no longer suspended, with {counted(len(done.names), 'name')}."
     )
     return Answer({**_describe(done.member), "names": done.names}, (line,))
+
+
+@change(user_app, "delete")
+def delete(
+    session: Session,
+    user: UserName,
+    trash_names: Annotated[
+        bool, Option("--trash-names", help="Move the user's live names to the trash.")
+    ] = False,
+    yes: Annotated[
+        bool, Option("--yes", help="Erase. Without it, the command only says what it would do.")
+    ] = False,
+) -> Answer:
+    """Delete a user, and erase address, name and texts for good. Says what remains, and why."""
+    deleted = session.write(delete_user, user, trash_names=trash_names, confirmed=yes)
+
+    def ask(tx: Tx) -> tuple[dict[str, int], dict[str, int]]:
+        addresses = [each for each in deleted.identities if "@" in each]
+        return count_remaining(tx, deleted.user_id), find_mentions(tx, addresses)
+
+    remains, mentions = session.read(ask)
+    value = {
+        "id": deleted.user_id,
+        "trashed": deleted.trashed,
+        "forfeited_credits": deleted.forfeited_credits,
+        "organization_erased": deleted.organization_erased,
+        "remains": remains,
+        "mentions": mentions,
+    }
+    return Answer(value, _deletion_lines(deleted, remains, mentions))
+
+
+def _deletion_lines(
+    deleted: DeletedUser, remains: dict[str, int], mentions: dict[str, int]
+) -> tuple[str, ...]:
+    done = f"{counted(len(deleted.trashed), 'name')} to the trash, {counted(deleted.forfeited_credits, 'credit')} forfeited"
+    others = sorted(mentions.items())
+    return (
+        f"The user {deleted.user_id} is deleted: {done}.",
+        "What remains has the user's id, but neither address nor name:",
+        f"- {counted(remains['transfers'], 'transfer')}: the ledger must add up.",
+        f"- {counted(remains['names'], 'name')}, and their nameservers in the audit: who held what and when is evidence.",
+        f"- {counted(remains['tickets'], 'ticket')} without texts: a number is used once.",
+        f"- {counted(remains['events'], 'audit event')} of the user without reasons and personal values: every change stays known.",
+        "Look through your backups and logs too.",
+        *(f"Others wrote the address in {counted(number, 'row')} of {table}." for table, number in others),
+    )
 
 
 @question(user_app, "evidence")

@@ -1,16 +1,16 @@
-"""`sublet zone …`: compare zones with the registry, repair their records, and configure name servers."""
+"""`sublet zone …`: compare zones with the registry, repair their records, export them, and configure name servers."""
 
 from typing import Annotated, Any
 
 import typer
 
-from sublet.cli import zone_config, zone_status
+from sublet.cli import zone_config, zone_export, zone_status
 from sublet.cli.options import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, change, new_app, question
-from sublet.cli.zone_advice import OF_CAUSE
+from sublet.cli.zone_advice import transfer_failed
 from sublet.db import Database, Tx
-from sublet.errors import REFUSED, Conflict, Unavailable
+from sublet.errors import REFUSED, Conflict
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
@@ -18,11 +18,11 @@ from sublet.primaries.check_process import Outcome, check_on_primary
 from sublet.primaries.check_zone import Repairs, ZoneCheck
 from sublet.primaries.compare_zone import ZoneDifferences
 from sublet.primaries.find_primary import find_primary
-from sublet.primaries.primary import CAUSES, PrimaryFault
+from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.repair_zone import repair as repair_on_primary
 from sublet.primaries.repair_zone import stop_reason
 
-app = new_app("Compare zones with the registry; configure their name servers.")
+app = new_app("Compare zones with the registry; export them; configure their name servers.")
 
 
 @question(app, "check")
@@ -67,6 +67,7 @@ def repair(
     return Answer(_describe(found), (*_lines(found), last))
 
 
+question(app, "export")(zone_export.export)
 question(app, "config")(zone_config.config)
 question(app, "status")(zone_status.status)
 
@@ -85,11 +86,7 @@ async def _transferred(
         primary = find_primary(session.settings.primaries, platform_domain.primary)
         return await check_on_primary(db, platform_domain.id, primary)
     except PrimaryFault as fault:
-        meaning = CAUSES.get(fault.cause, fault.cause)
-        hint = OF_CAUSE.get(fault.cause, "")
-        raise Unavailable(
-            f"The zone {platform_domain.domain} can't be transferred: {meaning} ({fault}). {hint}"
-        ) from fault
+        raise transfer_failed(platform_domain.domain, fault) from fault
 
 
 def _describe(found: ZoneCheck) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Advice for the problems that `sublet zone status` reports; `make reference` copies it to docs/operating/trouble.md."""
 
+from sublet.errors import Unavailable
+from sublet.primaries.primary import CAUSES, PrimaryFault
+
 OF_CAUSE = {
     "unreachable": "Is the name server running, is its address in the settings right, does a firewall block it?",
     "no_answer": "Look at the name server's host: does it hang, is its disk full or very busy?",
@@ -31,3 +34,9 @@ OF_SYMPTOM = {
     "secondary_ahead": "Raise the primary's serial above the secondary's, or have the secondary transfer the whole zone again.",
 }
 """By the other problems of `sublet zone status`."""
+
+
+def transfer_failed(zone: str, fault: PrimaryFault) -> Unavailable:
+    """Return the refusal of a command that can't transfer a zone from its primary."""
+    meaning, hint = CAUSES.get(fault.cause, fault.cause), OF_CAUSE.get(fault.cause, "")
+    return Unavailable(f"The zone {zone} can't be transferred: {meaning} ({fault}). {hint}")

@@ -10,6 +10,7 @@ from sublet.db.file_watch import is_damage
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Tx, is_lost, utc_now
 from sublet.db.pages import Pages
+from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
 from sublet.db.statements import Prepared, Query
 from sublet.errors import Unavailable
@@ -21,9 +22,11 @@ __all__ = (
     "Pages",
     "Prepared",
     "Query",
+    "Replication",
     "SqliteDatabase",
     "Tx",
     "commit_marks",
+    "find_replication",
     "is_damage",
     "is_lost",
     "open_database",

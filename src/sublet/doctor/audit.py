@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from sublet.accounts.store import organizations, tokens, users
 from sublet.accounts.tokens import find_secrets
-from sublet.audit import audit_events
+from sublet.audit import audit_events, erasures
 from sublet.credits.store import coupons, packages, transfers
 from sublet.db import Tx
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
@@ -95,6 +95,9 @@ def check_audit(tx: Tx) -> Iterator[Violation]:
 
 
 def _missing_guards(tx: Tx) -> Iterator[Violation]:
+    if tx.connection.execute(select(erasures.c.user_id)).first() is not None:
+        sentence = "while it has a row, texts of audit events and transfers can be changed"
+        yield Violation("append_only", "table", erasures.name, sentence)
     sqlite = tx.connection.dialect.name == "sqlite"
     query, refusing = (
         (_SQLITE_GUARDS, "raise(abort")

@@ -1,4 +1,7 @@
-"""Check that rows that refer to each other are of the same user, and that the rows they refer to exist."""
+"""Check that rows that refer to each other are of the same user, and that the rows they refer to exist.
+
+A name's rows from before a transfer are of its former user.
+"""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from sqlalchemy import exists, func, select
 from sublet.accounts.store import organizations, tokens, users
 from sublet.credits.store import transfers
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken
+from sublet.doctor.model import Violation, broken, was_transferred
 from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
@@ -43,7 +46,10 @@ def _foreign_transfers(tx: Tx) -> Iterator[Violation]:
             (transfers.c.subdomain_id.is_not(None) | transfers.c.subdomain.is_not(None))
             & (
                 subdomains.c.id.is_(None)
-                | (subdomains.c.user_id != transfers.c.user_id)
+                | (
+                    (subdomains.c.user_id != transfers.c.user_id)
+                    & ~was_transferred(transfers.c.subdomain_id, transfers.c.user_id)
+                )
                 | (subdomains.c.fqdn != func.coalesce(transfers.c.subdomain, ""))
             )
         )
@@ -59,6 +65,7 @@ def _foreign_tickets(tx: Tx) -> Iterator[Violation]:
         .where(
             tickets.c.subdomain_id.is_not(None)
             & (subdomains.c.id.is_(None) | (subdomains.c.user_id != tickets.c.user_id))
+            & ~was_transferred(tickets.c.subdomain_id, tickets.c.user_id)
         )
     )
     sentence = "it is about the subdomain {subdomain_id}, which isn't its user's"
@@ -98,8 +105,7 @@ def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         for table in (subdomains, tickets)
     )
     has_user = exists().where(users.c.id == keys.user_id)
-    query = select(keys.user_id.label("id"), keys.key).where(
-        keys.outcome.is_(None) | ~has_user | ~(subdomain | ticket | (outcome_id == keys.user_id))
-    )
+    own = subdomain | ticket | (outcome_id == keys.user_id) | was_transferred(outcome_id, keys.user_id)
+    query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
     sentence = "the outcome stored under the key {key} isn't its user's"
     yield from broken(tx, "rows_belong_together", "user", query, sentence)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Select, Subquery, case, func, select
+from sqlalchemy import Select, Subquery, case, func, or_, select
 
 from sublet.counted import counted
 from sublet.credits.coupons import apply_coupon
@@ -12,7 +12,7 @@ from sublet.credits.ledger import Posted, money_problem, movement_problem, price
 from sublet.credits.model import Coupon
 from sublet.credits.store import coupon_uses, coupons, ledger_accounts, packages, transfers
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken, repeated
+from sublet.doctor.model import Violation, broken, repeated, was_transferred
 from sublet.schema import STREAMED
 from sublet.subdomains.charge import charge_reference
 from sublet.subdomains.store import subdomains, terms
@@ -250,7 +250,10 @@ def check_coupon_uses(tx: Tx) -> Iterator[Violation]:
         select(
             coupon_uses.c.id,
             terms.c.id,
-            subdomains.c.user_id == coupon_uses.c.user_id,
+            or_(
+                subdomains.c.user_id == coupon_uses.c.user_id,
+                was_transferred(coupon_uses.c.subdomain_id, coupon_uses.c.user_id),
+            ),
             func.coalesce(coupons.c.action == terms.c.action, True),
             func.coalesce(coupons.c.platform_domain_id == subdomains.c.platform_domain_id, True),
             func.coalesce(coupons.c.registration_mode == subdomains.c.registration_type, True),

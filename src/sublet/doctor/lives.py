@@ -7,7 +7,7 @@ from sqlalchemy import Select, and_, exists, func, or_, select, tuple_
 
 from sublet.audit import audit_events
 from sublet.db import Tx
-from sublet.doctor.model import Violation, broken, repeated
+from sublet.doctor.model import Violation, broken, repeated, was_transferred
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
 from sublet.subdomains.replay import NOTHING, Event, Facts, PastTerm, replay
@@ -78,16 +78,18 @@ def _stream_facts(tx: Tx) -> Iterator[tuple[int, Facts]]:
 
 
 def _stream_events(tx: Tx) -> Iterator[tuple[int, Event]]:
-    names = ("object_id", "id", "at", "actor_kind", "action", "before", "after")
+    names = ("object_id", "id", "at", "actor_kind", "user_id", "action", "before", "after")
     query = (
         select(*(audit_events.c[name] for name in names))
         .where((audit_events.c.object_type == "subdomain") & audit_events.c.action.not_in(_PUBLISHER))
         .order_by(audit_events.c.object_id, audit_events.c.id)
         .execution_options(**STREAMED)
     )
-    for subdomain_id, event_id, at, actor_kind, action, before, after in tx.connection.execute(query):
+    for subdomain_id, event_id, at, actor_kind, user_id, action, before, after in tx.connection.execute(
+        query
+    ):
         verb = action.removeprefix("subdomain.")
-        yield subdomain_id, Event(event_id, at, actor_kind, verb, before or {}, after or {})
+        yield subdomain_id, Event(event_id, at, actor_kind, verb, before or {}, after or {}, user_id)
 
 
 def _stream_terms(tx: Tx) -> Iterator[tuple[int, PastTerm]]:
@@ -163,7 +165,9 @@ def _wrong_mails(tx: Tx) -> Iterator[Violation]:
         )
         .where(milestones.c.mail_id.is_not(None))
     )
-    foreign = query.where(mails.c.user_id != subdomains.c.user_id)
+    foreign = query.where(
+        (mails.c.user_id != subdomains.c.user_id) & ~was_transferred(subdomains.c.id, mails.c.user_id)
+    )
     sentence = "its mail {mail_id} goes to another user than its name's"
     yield from broken(tx, "rows_belong_together", "milestone", foreign, sentence)
     apart = query.where(mails.c.id.is_(None) | (mails.c.created_at != milestones.c.created_at))

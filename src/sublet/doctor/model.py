@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Column, Select, func, select
+from sqlalchemy import Column, ColumnElement, Select, exists, func, select
 
+from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.schema import STREAMED
 
@@ -35,6 +36,17 @@ class Notice:
     object_type: str
     object_id: int | str
     message: str
+
+
+def was_transferred(subdomain_id: ColumnElement[int], user_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """True if the name was transferred from the user, who keeps what belongs to the time before."""
+    events = audit_events.alias()
+    return exists().where(
+        (events.c.object_type == "subdomain")
+        & (events.c.object_id == subdomain_id)
+        & (events.c.action == "subdomain.transfer")
+        & (events.c.before["user_id"].as_integer() == user_id)
+    )
 
 
 def repeated(column: Column[Any]) -> Select[Any]:

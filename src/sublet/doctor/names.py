@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, Subquery, func, select
+from sqlalchemy import Select, Subquery, exists, func, select
 
 from sublet.accounts.store import users
 from sublet.audit import audit_events
@@ -14,6 +14,7 @@ from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import DsInput, GlueInput
 from sublet.doctor.lives import StreamById
 from sublet.doctor.model import Violation, broken
+from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_state_store import zone_states
 from sublet.schema import STREAMED
 from sublet.subdomains import delegation_store
@@ -30,6 +31,7 @@ def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
     yield from _held_twice(tx)
     yield from _terms(tx)
     yield from _held_with_user(tx)
+    yield from _without_domain(tx)
     yield from _skeletons(tx)
     yield from _over_quota(tx, free_quota)
     yield from _waiting(tx)
@@ -122,6 +124,16 @@ def _held_with_user(tx: Tx) -> Iterator[Violation]:
     yield from broken(tx, "held_with_user", "subdomain", query, sentence)
 
 
+def _without_domain(tx: Tx) -> Iterator[Violation]:
+    query = (
+        select(subdomains.c.id, subdomains.c.fqdn)
+        .join(platform_domains, platform_domains.c.id == subdomains.c.platform_domain_id)
+        .where(platform_domains.c.removed_at.is_not(None) & subdomains.c.released_at.is_(None))
+    )
+    sentence = "{fqdn} is not released, but its platform domain was removed"
+    yield from broken(tx, "domain_is_there", "subdomain", query, sentence)
+
+
 def _skeletons(tx: Tx) -> Iterator[Violation]:
     query = select(subdomains.c.id, subdomains.c.label, subdomains.c.skeleton).where(
         subdomains.c.released_at.is_(None)
@@ -133,10 +145,18 @@ def _skeletons(tx: Tx) -> Iterator[Violation]:
 
 
 def _over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
-    """Yield the users with more free names than their quota. The operator may have lowered it."""
+    """Yield the users with more free names than their quota, without those from the operator. The operator may have lowered the quota."""
+    events = audit_events.c
+    was_moved = exists().where(
+        (events.object_type == "subdomain")
+        & (events.object_id == subdomains.c.id)
+        & (events.action == "subdomain.transfer")
+        & (events.actor_kind == "operator")
+    )
     held = (
         select(subdomains.c.user_id, func.count().label("held"))
         .where((subdomains.c.registration_type == "free") & subdomains.c.trashed_at.is_(None))
+        .where((subdomains.c.registration_source != "operator") & ~was_moved)
         .group_by(subdomains.c.user_id)
         .subquery()
     )

@@ -14,7 +14,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sublet import __version__
-from sublet.db import Database
+from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import NotFound, Refusal, Unavailable
 from sublet.http.confirm_page import ConfirmPage
 from sublet.http.dispatch import Resource
@@ -100,21 +100,27 @@ def _status_routes(status: Status) -> list[Route]:
 
     async def readyz(_request: Request) -> Response:
         checks = {"database": True, **{name: check() for name, check in status.readiness.items()}}
+        more: dict[str, object] = {}
         try:
-            await status.db.read(answers)
+            if (replication := await status.db.read(_reach)) is not None:
+                more["postgresql"] = replication.members()
         except Unavailable:
             checks["database"] = False
-        reason = {}
         if (problem := status.db.problem()) is not None:
-            checks["database"], reason = False, {"reason": problem.message}
+            checks["database"], more["reason"] = False, problem.message
         ready = all(checks.values()) and not status.stopping.is_set()
-        return JSONResponse({"ok": ready, "checks": checks, **reason}, status_code=200 if ready else 503)
+        return JSONResponse({"ok": ready, "checks": checks, **more}, status_code=200 if ready else 503)
 
     async def metrics(_request: Request) -> Response:
         return Response(status.metrics.render(), media_type=METRICS_TYPE)
 
     pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
     return [_page_route(path, page) for path, page in pages.items()]
+
+
+def _reach(tx: Tx) -> Replication | None:
+    answers(tx)
+    return find_replication(tx)
 
 
 def _page_route(path: str, page: Page, methods: Sequence[str] = ("GET",)) -> Route:

@@ -46,7 +46,8 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
     names = (name for name in shapes.PlatformDomainShape.__struct_fields__ if name != "modes")
     return shapes.PlatformDomainShape(
         modes=[shapes.ModeShape.of(offer) for offer in current],
-        **{name: getattr(platform_domain, name) for name in names},
+        **{name: getattr(platform_domain, name) for name in names}
+        | {"registration_open": platform_domain.takes_registrations},
     )
 
 

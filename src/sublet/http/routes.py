@@ -221,7 +221,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.renew_,
         shapes.RenewAnswer,
-        (*_OWN_DATED, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
+        (*_OWN_DATED, RegistrationClosed, RenewalNotAvailable, ValidationFailed, *_PAYMENT),
     ),
     _endpoint(
         "POST",
@@ -229,7 +229,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.restore_,
         shapes.RegisterAnswer,
-        (*_OWN_DATED, Conflict, FreeQuotaExceeded, ValidationFailed, *_PAYMENT),
+        (
+            *_OWN_DATED,
+            Conflict,
+            RegistrationClosed,
+            FreeQuotaExceeded,
+            RenewalNotAvailable,
+            ValidationFailed,
+            *_PAYMENT,
+        ),
     ),
     _endpoint(
         "GET",
@@ -261,7 +269,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.set_auto_renew_,
         shapes.SetAutoRenewAnswer,
-        (*_OWN, ValidationFailed, InsufficientScope),
+        (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope),
     ),
     _endpoint("GET", "/support/tickets", "tickets:read", tickets.list_tickets, shapes.TicketsAnswer),
     _endpoint(

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, convert
 from sublet.accounts.model import SCOPES
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
-from sublet.platform_domains.model import MODES
+from sublet.platform_domains.model import ADMIN, MODES
 from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
 from sublet.subdomains.timeline import EVENTS
 from sublet.tickets.model import (
@@ -258,7 +258,7 @@ class SubdomainShape(Shape, kw_only=True, frozen=True):
     domain_public_name: str
     status: Annotated[str, _one_of(STATUS_LABELS)]
     status_label: str
-    registration_type: Mode
+    registration_type: Annotated[str, _one_of((*MODES, ADMIN))]
     registration_source: Annotated[str, _one_of(("api", "operator"))]
     nameservers: list[HostName]
     glue: list[GlueShape]

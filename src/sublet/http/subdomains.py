@@ -46,7 +46,7 @@ from sublet.http.shapes import DelegationAnswer
 from sublet.ids import Position
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash
+from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash, not_found
 from sublet.subdomains.model import (
     Register,
     Registered,
@@ -183,7 +183,7 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
     )
 
     def read(tx: Tx) -> shapes.SetAutoRenewAnswer:
-        subdomain = _find(tx, done.outcome.id)
+        subdomain = _find(tx, call, done.outcome.id)
         return shapes.SetAutoRenewAnswer(
             subdomain=_shape(call, subdomain, tx.now), auto_renew=_auto_renew(tx, subdomain)
         )
@@ -300,7 +300,7 @@ async def delete_(call: Call[NoBody, None]) -> Answer:
     It leaves the account and the DNS, and can be restored from the trash for a while.
     """
     done = await write_once(call, 200, _if_match(call, delete), call.actor(), call.path["fqdn"])
-    subdomain = await call.context.db.read(_find, done.outcome.id)
+    subdomain = await call.context.db.read(_find, call, done.outcome.id)
     answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
     return Answer(answer, done.headers, done.status)
 
@@ -341,12 +341,13 @@ def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> sh
     return subdomain_shape(subdomain, now, user_suspended=suspended)
 
 
-def _find(tx: Tx, subdomain_id: int) -> Subdomain:
-    """Return the subdomain that was just written, in its current state.
+def _find(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
+    """Return the subdomain that was written just now, or earlier with the same Idempotency-Key, in its current state.
 
-    Raises:
+    Raises, in this order:
         Unavailable: it isn't there. Rows of subdomains are never removed, so the database went back to before the write, as when a
             standby takes over that the primary didn't wait for.
+        SubdomainNotFound: it was transferred to another user since.
     """
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None:
@@ -355,6 +356,8 @@ def _find(tx: Tx, subdomain_id: int) -> Subdomain:
             "Idempotency-Key if there was one.",
             retry_after_seconds=1,
         )
+    if subdomain.user_id != call.registrant.user.id:
+        raise not_found()
     return subdomain
 
 
@@ -368,7 +371,7 @@ async def _settled(
     subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and subdomain.generation != subdomain.published_generation):
         await call.context.settling.wait(done.outcome.id, wait_seconds)
-        subdomain = await db.read(_find, done.outcome.id)
+        subdomain = await db.read(_find, call, done.outcome.id)
     delegation = subdomain.delegation
     if registered:
         elsewhere = registered.warnings
@@ -404,7 +407,7 @@ async def _registered(call: Call[Any, Any], done: Done) -> Answer:
 
 async def _renewed(call: Call[Any, Any], done: Done) -> Answer:
     def read(tx: Tx) -> shapes.RenewAnswer:
-        shape = _shape(call, _find(tx, done.outcome.id), tx.now)
+        shape = _shape(call, _find(tx, call, done.outcome.id), tx.now)
         renewal = shapes.RenewalShape(
             expires_at=shape.expires_at,
             renewal_available=shape.renewal_available,

@@ -10,7 +10,10 @@ import msgspec
 from sublet.dns.types import Secondary
 
 MODES = ("free", "plus", "premium", "special")
-"""The registration modes of the API, in the spec's order. The spec has `admin` only to refuse it."""
+"""The registration modes of the API, in the spec's order."""
+
+ADMIN = "admin"
+"""The mode of names that the operator registers and renews. It is never offered, and the API refuses it."""
 
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 CREDITS_MAX = 10**12
@@ -48,6 +51,8 @@ def _number(help_text: str, default: int, least: int, most: int, *, in_apex: boo
 
 class PlatformDomain(msgspec.Struct, frozen=True):
     """A platform domain. `domain` is a lower-case A-label name without the final dot.
+
+    `names_until` is set while it closes: until then its names are kept, and then they go to the trash.
 
     To add a setting, add an annotated field here and a migration with its column: the options of the command line, the
     checks and the store follow. Not a dataclass, because the built-in name server creates one for each query.
@@ -164,6 +169,12 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     ]
     created_at: datetime
     updated_at: datetime
+    names_until: datetime | None = None
+
+    @property
+    def takes_registrations(self) -> bool:
+        """True if it is open to new registrations and does not close."""
+        return self.registration_open and self.names_until is None
 
 
 _HINTS = get_type_hints(PlatformDomain, include_extras=True)

@@ -97,10 +97,14 @@ def _check_terms(
         elif mode == "free" and value != 0:
             message = "The mode free costs nothing. Give the mode `plus`."
             errors.append(FieldError(field, "value_invalid", message))
-    if not 1 <= period_days <= PERIOD_DAYS_MAX:
-        message = f"Give a term of 1 to {PERIOD_DAYS_MAX} days."
-        errors.append(FieldError("period_days", "value_invalid", message))
-    return errors
+    return [*errors, *period_errors("period_days", period_days)]
+
+
+def period_errors(field: str, period_days: int) -> list[FieldError]:
+    """Return the error in the length of a term: it is below 1 or above `PERIOD_DAYS_MAX` days."""
+    if 1 <= period_days <= PERIOD_DAYS_MAX:
+        return []
+    return [FieldError(field, "value_invalid", f"Give a term of 1 to {PERIOD_DAYS_MAX} days.")]
 
 
 def _describe(offer: Offer) -> dict[str, object]:

@@ -41,8 +41,8 @@ def add_platform_domain(
     """Add a platform domain that is open and offers `free`. A setting that is not given gets its default.
 
     The SOA and apex NS of a zone file become settings, unless these are given. Its other records are adopted into the zone,
-    and the names that own them can't be registered. `names_held` returns which of some names registrants hold, in the trash
-    and cooling off too: subdomains are a layer above this one.
+    and the names that own them can't be registered. A domain that was removed keeps its id and its history. `names_held` returns
+    which of some names registrants hold, in the trash and cooling off too: subdomains are a layer above this one.
 
     Raises, in this order:
         ValidationFailed: the domain is not a name, or the zone file can't be adopted.
@@ -64,18 +64,29 @@ def add_platform_domain(
         raise Conflict(
             f"{held[0]} is registered, or was until a short while ago; a platform domain can't lie at or below it. Take another name."
         )
-    platform_domain_id = store.insert_platform_domain(tx, canonical, **storable(values))
+    platform_domain_id, action = _insert(tx, canonical, values)
     mode, price, renewal_price, period_days = FIRST_OFFER
     store.replace_offer(tx, Offer(platform_domain_id, mode, price, renewal_price, period_days, None))
     records = adopted.records if adopted else ()
     zone_store.insert_records(tx, platform_domain_id, records)
     after = {"domain": canonical, **storable(values), "adopted_records": len(records)}
-    audit.record(tx, actor, "platform_domain.add", platform_domain_id, after=after)
+    audit.record(tx, actor, action, platform_domain_id, after=after)
     platform_domain = store.find_platform_domain(tx, platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - just added
     if not force:
         refuse_missing_cuts(tx, platform_domain)
     return PlatformDomainAdded(platform_domain, len(records))
+
+
+def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:
+    """Store a platform domain; return its id and the action of the audit event. The serial of a removed one doesn't go back."""
+    removed = store.find_removed(tx, domain)
+    if removed is None:
+        return store.insert_platform_domain(tx, domain, **storable(values)), "platform_domain.add"
+    platform_domain_id, serial = removed
+    values["serial"] = max(values["serial"], serial)
+    store.update_platform_domain(tx, platform_domain_id, removed_at=None, **storable(values))
+    return platform_domain_id, "platform_domain.add_again"
 
 
 def _parse(domain: str, zone_file: str | None) -> tuple[str, ZoneFile | None]:

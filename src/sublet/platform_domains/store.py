@@ -72,6 +72,9 @@ platform_domains = Table(
     Column("created_at", Instant, nullable=False),
     Column("updated_at", Instant, nullable=False),
     Column("owner_key", OWNER_KEY, nullable=False, server_default=""),
+    Column("names_until", Instant),
+    # The row of a removed platform domain stays, because its names and the audit refer to it.
+    Column("removed_at", Instant),
     # Set while the dates of its names are recomputed after a change of its days: names up to this id are done.
     Column("redate_after_id", BIG_ID),
     Index("ix_platform_domains_owner_key", "owner_key"),
@@ -162,9 +165,11 @@ def _platform_domain(row: Iterable[object]) -> PlatformDomain:
 
 
 # The queries of nearly every request are built once, as in `subdomains/store.py`.
-_BY_ID = Prepared(select(*_COLUMNS).where(platform_domains.c.id == bindparam("platform_domain_id")))
-_BY_NAME = Prepared(select(*_COLUMNS).where(platform_domains.c.domain == bindparam("name")))
-_AMONG = Prepared(select(*_COLUMNS).where(platform_domains.c.domain.in_(bindparam("names", expanding=True))))
+_PRESENT = platform_domains.c.removed_at.is_(None)
+_SELECTED = select(*_COLUMNS).where(_PRESENT)
+_BY_ID = Prepared(_SELECTED.where(platform_domains.c.id == bindparam("platform_domain_id")))
+_BY_NAME = Prepared(_SELECTED.where(platform_domains.c.domain == bindparam("name")))
+_AMONG = Prepared(_SELECTED.where(platform_domains.c.domain.in_(bindparam("names", expanding=True))))
 
 
 def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
@@ -213,7 +218,7 @@ def lock_across_zones(tx: Tx) -> None:
 
 def list_platform_domains(tx: Tx) -> list[PlatformDomain]:
     """Return all platform domains, newest first."""
-    query = select(*_COLUMNS).order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
+    query = _SELECTED.order_by(platform_domains.c.created_at.desc(), platform_domains.c.id.desc())
     return [_platform_domain(row) for row in tx.connection.execute(query)]
 
 
@@ -221,7 +226,7 @@ _GRANTED_TO = select(platform_domain_grants.c.platform_domain_id).where(
     platform_domain_grants.c.organization_id == bindparam("organization_id")
 )
 _VISIBLE = Pages(
-    select(*_COLUMNS).where(
+    _SELECTED.where(
         ~platform_domains.c.hidden & (~platform_domains.c.restricted | platform_domains.c.id.in_(_GRANTED_TO))
     ),
     platform_domains.c.created_at,
@@ -240,7 +245,7 @@ def list_visible(tx: Tx, organization_id: int, limit: int, after: Position | Non
 
 _key = platform_domains.c.owner_key
 AT_OR_BELOW = select(platform_domains.c.id).where(
-    (_key == bindparam("at")) | ((_key > bindparam("below")) & (_key < bindparam("end")))
+    _PRESENT & ((_key == bindparam("at")) | ((_key > bindparam("below")) & (_key < bindparam("end"))))
 )
 """A query of the platform domains at or below the name with this `owner_key`, for the stores of other tables."""
 _AT_OR_BELOW = Prepared(AT_OR_BELOW.limit(1))
@@ -254,8 +259,8 @@ def has_platform_domain_at_or_below(tx: Tx, fqdn: str) -> bool:
 
 _NEXT_KEYS = Prepared(
     select(
-        select(func.max(_key)).where(_key < bindparam("below")).scalar_subquery(),
-        select(func.min(_key)).where(_key >= bindparam("below")).scalar_subquery(),
+        select(func.max(_key)).where(_PRESENT & (_key < bindparam("below"))).scalar_subquery(),
+        select(func.min(_key)).where(_PRESENT & (_key >= bindparam("below"))).scalar_subquery(),
     )
 )
 
@@ -289,6 +294,28 @@ def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) ->
         .where(platform_domains.c.id == platform_domain_id)
         .values(updated_at=tx.now, **values)
     )
+
+
+def lock_against_registrations(tx: Tx, platform_domain_id: int) -> None:
+    """Lock a platform domain until the transaction ends, also against registrations that add a name."""
+    query = select(platform_domains.c.id).where(platform_domains.c.id == platform_domain_id)
+    tx.connection.execute(query.with_for_update()).one()
+
+
+def find_removed(tx: Tx, domain: str) -> tuple[int, int] | None:
+    """Return the id and the serial of a removed platform domain with this name, or None."""
+    removed = (platform_domains.c.domain == domain) & ~_PRESENT
+    row = tx.connection.execute(
+        select(platform_domains.c.id, platform_domains.c.serial).where(removed)
+    ).one_or_none()
+    return (row[0], row[1]) if row is not None else None
+
+
+def remove_platform_domain(tx: Tx, platform_domain_id: int) -> None:
+    """Mark a platform domain as removed, and delete its offers, grants, labels and patterns."""
+    for table in (offers, platform_domain_grants, label_grants, labels, label_patterns):
+        tx.connection.execute(delete(table).where(table.c.platform_domain_id == platform_domain_id))
+    update_platform_domain(tx, platform_domain_id, removed_at=tx.now, names_until=None, redate_after_id=None)
 
 
 _GRANTED = Prepared(

@@ -235,7 +235,7 @@ def list_zones_on_primaries(tx: Tx) -> list[tuple[int, str, str]]:
     """Return the id, domain and primary's name of each platform domain on a primary."""
     rows = tx.connection.execute(
         select(platform_domains.c.id, platform_domains.c.domain, platform_domains.c.primary)
-        .where(platform_domains.c.primary != "")
+        .where((platform_domains.c.primary != "") & platform_domains.c.removed_at.is_(None))
         .order_by(platform_domains.c.id)
     )
     return [(row[0], row[1], row[2]) for row in rows]

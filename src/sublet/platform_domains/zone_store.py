@@ -5,7 +5,8 @@ found there, and the DNSKEY records of the apex, which show that the zone is sig
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 
 from sqlalchemy import (
     Column,
@@ -112,15 +113,21 @@ def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
     return [key for key in row or () if key is not None]
 
 
-def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
-    """Return all stored records of a zone; SOA and NS of the apex are not stored."""
+def stream_zone_records(tx: Tx, platform_domain_id: int) -> Iterator[list[Record]]:
+    """Yield all stored records of a zone in small batches; SOA and NS of the apex are not stored."""
     rows = tx.connection.execute(
         select(zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata)
         .where(zone_records.c.platform_domain_id == platform_domain_id)
         .order_by(zone_records.c.owner_key, zone_records.c.type, zone_records.c.rdata)
         .execution_options(**STREAMED)
     )
-    return [Record(*row) for row in rows]
+    for batch in rows.partitions():
+        yield [Record(*row) for row in batch]
+
+
+def list_zone_records(tx: Tx, platform_domain_id: int) -> list[Record]:
+    """Return all stored records of a zone as a list."""
+    return list(chain.from_iterable(stream_zone_records(tx, platform_domain_id)))
 
 
 def delete_records(tx: Tx, platform_domain_id: int) -> None:

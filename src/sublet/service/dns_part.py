@@ -2,11 +2,10 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 
 from prometheus_client import Counter
 
-from sublet.config import Settings, SettingsError, parse_dns_servers, parse_listen
+from sublet.config import Settings, SettingsError, parse_dns_servers, parse_listen, public_dns_addresses
 from sublet.db import Database
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
@@ -25,7 +24,7 @@ async def name_server_running(
         Unavailable: the address in `dns_listen` can't be used.
     """
     host, port = parse_listen("dns_listen", settings.dns_listen)
-    addresses = _public_addresses(settings, host)
+    addresses = public_dns_addresses(settings)
     answered = Counter(
         "sublet_dns_answers", "Queries answered, by response code.", ("rcode",), registry=metrics.registry
     )
@@ -75,13 +74,3 @@ def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -
 
 def _reached_at(host: str, port: int) -> tuple[str, int]:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - asked for by the operator
-
-
-def _public_addresses(settings: Settings, host: str) -> tuple[str, ...]:
-    """Return the addresses of apex nameservers inside a zone: the setting, or the listen address."""
-    texts = [text.strip() for text in settings.dns_addresses.split(",") if text.strip()]
-    try:
-        given = [ip_address(text) for text in texts or [host]]
-    except ValueError:
-        return ()
-    return tuple(str(address) for address in given if not address.is_unspecified)

@@ -15,7 +15,8 @@ from sublet.platform_domains.model import Label, Offer, PlatformDomain
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.charge import registration_price
 from sublet.subdomains.lifecycle import is_restorable
-from sublet.subdomains.modes import choose_mode
+from sublet.subdomains.model import OperatorPermission
+from sublet.subdomains.modes import choose_mode, operator_offer
 from sublet.subdomains.naming import name_above
 from sublet.subdomains.quota import Quota, quota_limit
 
@@ -25,7 +26,7 @@ class Wanted:
     """A name that a user wants to register, as the platform domain offers it.
 
     `listed` is the label's row in the operator's list. `offers` are those not withdrawn, by mode. `offer` is the one for the requested mode,
-    or the refusal if there is none.
+    or the refusal if there is none. `by_operator` is true if the operator registers it for the user.
     """
 
     platform_domain: PlatformDomain
@@ -35,6 +36,7 @@ class Wanted:
     offers: Mapping[str, Offer]
     quota: Quota
     offer: Offer | Refusal
+    by_operator: bool = False
 
     @property
     def fqdn(self) -> str:
@@ -43,8 +45,10 @@ class Wanted:
 
     @property
     def list_price(self) -> int:
-        """The price in credits before coupons; 0 without an offer."""
-        return registration_price(self.offer, self.listed) if isinstance(self.offer, Offer) else 0
+        """The price in credits before coupons; 0 without an offer, and for the operator."""
+        if self.by_operator or not isinstance(self.offer, Offer):
+            return 0
+        return registration_price(self.offer, self.listed)
 
     @property
     def needs_look_alike_check(self) -> bool:
@@ -59,10 +63,11 @@ def find_wanted(
     label: str | None,
     registration_mode: str | None,
     free_quota: int,
+    permission: OperatorPermission | None = None,
 ) -> Wanted | None:
     """Return what a platform domain offers for a label, or None without either.
 
-    `free_quota` is the setting, for users without their own quota.
+    `free_quota` is the setting, for users without their own quota. `permission` is the operator's, which has its own mode.
     """
     if platform_domain is None or label is None:
         return None
@@ -75,13 +80,18 @@ def find_wanted(
         if offer.withdrawn_at is None
     }
     quota = Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, free_quota))
-    offer = choose_mode(registration_mode, label_class, offers, quota=quota)
-    return Wanted(platform_domain, label, listed, label_class, offers, quota, offer)
+    if permission is None:
+        offer = choose_mode(registration_mode, label_class, offers, quota=quota)
+    else:
+        offer = operator_offer(platform_domain.id, permission.mode, offers, permission.days)
+    return Wanted(
+        platform_domain, label, listed, label_class, offers, quota, offer, by_operator=permission is not None
+    )
 
 
 def refuse_closed(platform_domain: PlatformDomain) -> None:
-    """Raise `RegistrationClosed` if a platform domain takes no new registrations."""
-    if not platform_domain.registration_open:
+    """Raise `RegistrationClosed` if a platform domain takes no new registrations, or closes."""
+    if not platform_domain.takes_registrations:
         raise RegistrationClosed("This platform domain takes no new registrations now. Take another one.")
 
 
@@ -91,17 +101,18 @@ def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
     The reasons, in this order: reserved (the class of its label; a nameserver of the zone or a platform domain at or below it); cooling off;
     in the trash; taken (in the registry, or in the zone by records that the registry didn't write); reserved (other users' names have
     nameservers at or below it; an IDN that looks like another name). An IDN that mixes scripts is reserved too, which is checked after the
-    class. To register the name then, call `lock_look_alikes` before.
+    class. To register the name then, call `lock_look_alikes` before. The operator may register a name whose label's class is reserved.
     """
     platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
-    if wanted.label_class in ("reserved", "blocked") or carries_the_zone(platform_domain, fqdn):
+    is_reserved = wanted.label_class in ("reserved", "blocked") and not wanted.by_operator
+    if is_reserved or carries_the_zone(platform_domain, fqdn):
         raise unavailable("reserved", owned=False)
     if wanted.needs_look_alike_check and mixes_scripts(wanted.label):
         raise unavailable("mixed_scripts", owned=False)
     # One query for all reasons. The reasons are checked one by one only if there is any.
     is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
     if not is_free:
-        _refuse_held(tx, user, platform_domain, fqdn)
+        _refuse_held(tx, user, wanted)
     if _may_have_former_delegation(tx, platform_domain, fqdn):
         raise unavailable("cooling_off", owned=False)
     if not is_free and zone_store.has_names_at_or_below(tx, platform_domain.id, fqdn):
@@ -114,13 +125,15 @@ def refuse_unavailable(tx: Tx, user: User, wanted: Wanted) -> None:
         raise unavailable("look_alike", owned=False)
 
 
-def _refuse_held(tx: Tx, user: User, platform_domain: PlatformDomain, fqdn: str) -> None:
+def _refuse_held(tx: Tx, user: User, wanted: Wanted) -> None:
     """Raise `SubdomainUnavailable` if a row or platform domain holds the name, or its removal from the DNS is not published yet."""
+    platform_domain, fqdn = wanted.platform_domain, wanted.fqdn
     if platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
     holder = store.find_unreleased(tx, fqdn)
     if holder is not None:
-        owned = holder.user_id == user.id and holder.purged_at is None
+        # The operator is not told what only the name's user can do.
+        owned = holder.user_id == user.id and holder.purged_at is None and not wanted.by_operator
         if holder.purged_at is not None:
             raise unavailable("cooling_off", owned=False)
         if holder.trashed_at is not None:

@@ -1,12 +1,19 @@
-"""Delete a subdomain, which moves it to the trash (spec, part 3, rule 1)."""
+"""Delete a subdomain, which moves it to the trash: its user's verb (spec, part 3, rule 1) and the operator's."""
 
 from sublet import audit
 from sublet.accounts.find import lock_acting_user
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
+from sublet.errors import Conflict
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.find import (
+    find_in_account,
+    lock_for_operator,
+    refuse_gone,
+    refuse_unless_allowed,
+    reread,
+)
 from sublet.subdomains.model import Subdomain
 
 
@@ -23,6 +30,21 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     refuse_unless_allowed(subdomain, "delete", tx.now)
     move_to_trash(tx, actor, subdomain)
     return Outcome(subdomain.id)
+
+
+def operator_delete(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
+    """Move a name to the trash, even a suspended one, which stays suspended there (`sublet subdomain delete`).
+
+    Raises, in this order:
+        NotFound: there is no such name.
+        Conflict: it was purged; it is in the trash already.
+    """
+    subdomain = lock_for_operator(tx, identifier)
+    refuse_gone(subdomain)
+    if subdomain.trashed_at is not None:
+        raise Conflict(f"{subdomain.fqdn} is in the trash already. No action needed.")
+    move_to_trash(tx, actor, subdomain)
+    return reread(tx, subdomain)
 
 
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:

@@ -60,7 +60,10 @@ def change_each(
     for each in names:
         try:
             with tx.savepoint():
-                done.update(change(tx, users[each.user_id], find_for_operator(tx, str(each.id))))
+                subdomain = find_for_operator(tx, str(each.id))
+                # A name that was transferred just before its user was locked stays due: its new user isn't locked.
+                if subdomain.user_id == each.user_id:
+                    done.update(change(tx, users[each.user_id], subdomain))
         except Exception as error:
             if is_lost(error):
                 raise
@@ -121,6 +124,8 @@ def _remove(tx: Tx, user: User, subdomain: Subdomain, label: Subdomain, hosts: l
         before=store.delegation_columns(subdomain.delegation),
         after=store.delegation_columns(left),
     )
+    if user.deleted_at is not None:
+        return
     subject, text = removal_mail(subdomain.fqdn, hosts, len(left.nameservers), label.fqdn, user.name)
     reference = f"nameservers_removed:{subdomain.id}:{label.id}"
     enqueue(tx, user, reference=reference, subject=subject, text=text)

@@ -47,7 +47,7 @@ def edit_zone_settings(
         _refuse_held_nameservers(tx, edited)
     if any(getattr(edited, name) != getattr(before, name) for name in DAYS):
         if not force:
-            _refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
+            refuse_losses(losses_before, sweep_store.count_losses_by_rule(tx, tx.now, edited.id))
         sweep_store.set_redate_after(tx, edited.id, 0)
     if edited.primary != before.primary:
         _change_server(tx, before, edited, force=force)
@@ -104,10 +104,11 @@ def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
             )
 
 
-def _refuse_losses(before: tuple[int, int], after: tuple[int, int]) -> None:
+def refuse_losses(before: tuple[int, int], after: tuple[int, int]) -> None:
+    """Raise `Conflict` if a change makes more names go to the trash or be purged at once (`sweep_store.count_losses_by_rule`)."""
     to_trash, to_purge = (max(0, now - then) for then, now in zip(before, after, strict=True))
     if to_trash or to_purge:
         raise Conflict(
-            f"By these days {counted(to_trash, 'name')} would go to the trash at once, and {to_purge} in the trash would be purged, "
+            f"By this change {counted(to_trash, 'name')} would go to the trash at once, and {to_purge} in the trash would be purged, "
             "which nothing brings back. Give --force if that is meant."
         )

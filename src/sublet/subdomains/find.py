@@ -1,5 +1,6 @@
 """Find the subdomain that a path names by id or by fqdn in any form (spec, part 4)."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import TypeVar
 
@@ -94,15 +95,21 @@ def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
     return store.find_own(tx, user_id, fqdn=fqdn) if fqdn is not None else None
 
 
-def lock_for_operator(tx: Tx, identifier: str) -> Subdomain:
+def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()) -> Subdomain:
     """Return a subdomain as `find_for_operator` does, and lock its user, so that changes of one user run one after the other.
+
+    `other_users` are ids of users to lock too, all in order of id.
 
     Raises:
         NotFound: there is no such name.
     """
-    account_store.lock_user(tx, find_for_operator(tx, identifier).user_id)
-    # Read again: the transaction that held the lock before may have changed it.
-    return find_for_operator(tx, identifier)
+    subdomain = find_for_operator(tx, identifier)
+    while True:
+        locked = account_store.lock_users(tx, {subdomain.user_id, *other_users})
+        # Read again: the transaction that held the lock before may have changed it, or moved it to another user.
+        subdomain = find_for_operator(tx, identifier)
+        if subdomain.user_id in locked:
+            return subdomain
 
 
 def find_for_operator(tx: Tx, identifier: str) -> Subdomain:

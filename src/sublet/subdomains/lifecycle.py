@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Record
+from sublet.platform_domains.model import ADMIN
 from sublet.subdomains.model import Placed, ShownSubdomain, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
@@ -39,8 +40,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "trashed": frozenset({"restore"}),
 }
 """The registrant's verbs that each state allows. Some have further conditions: renewal has its window (`renewal_available`), a retry needs a
-nameserver and a failure (`provisioning_failed`), a restore its time (`is_restorable`) and the quota (`fits_quota`). `allowed_actions`
-checks them all.
+nameserver and a failure (`provisioning_failed`), a restore its time (`is_restorable`) and the quota (`fits_quota`). A name that the operator
+renews is never renewed by its user (`is_renewed_by_operator`). `allowed_actions` checks them all.
 """
 
 
@@ -76,7 +77,10 @@ def allowed_actions(
     further = {
         "retry": has_nameserver(subdomain) and provisioning_failed(subdomain),
         "renew": is_renewal_open(subdomain, now),
-        "restore": fits_quota(subdomain, quota_left=quota_left),
+        "set_auto_renew": not is_renewed_by_operator(subdomain),
+        "restore": is_restore_open(subdomain, now)
+        and fits_quota(subdomain, quota_left=quota_left)
+        and not (is_renewed_by_operator(subdomain) and subdomain.expires_at <= now),
     }
     return tuple(
         action for action in ACTIONS if is_allowed(subdomain, action, now) and further.get(action, True)
@@ -127,11 +131,19 @@ def desired_records(subdomain: Placed, ttl_seconds: int) -> tuple[Record, ...]:
     return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
 
 
-def renewal_opens_at(subdomain: ShownSubdomain) -> datetime:
+def is_renewed_by_operator(subdomain: ShownSubdomain) -> bool:
+    """True if only the operator renews the name, so that its user neither renews it nor restores it after its expiry."""
+    return subdomain.registration_type == ADMIN
+
+
+def renewal_opens_at(subdomain: ShownSubdomain) -> datetime | None:
     """Return when renewal opens: `renewal_window_days` before the expiry, or one term if that is shorter, and a day after the last renewal.
 
-    Without these two limits renewal could be open right after a renewal, and a repeated request would be charged again.
+    Without these two limits renewal could be open right after a renewal, and a repeated request would be charged again. None if only the
+    operator renews the name.
     """
+    if is_renewed_by_operator(subdomain):
+        return None
     days = min(subdomain.renewal_window_days, subdomain.period_days)
     opens_at = subdomain.expires_at - timedelta(days=days)
     if subdomain.last_renewed_at is None:
@@ -145,22 +157,22 @@ def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspende
 
 
 def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if the renewal window is open. Not checked: whether the name's state allows renewal."""
-    return renewal_opens_at(subdomain) <= now
+    """True if the renewal window is open, and the platform domain doesn't close. Not checked: whether the name's state allows renewal."""
+    opens_at = renewal_opens_at(subdomain)
+    return subdomain.names_until is None and opens_at is not None and opens_at <= now
 
 
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
     """Return when automatic renewal is next attempted: when renewal opens, or a day after the last attempt since then.
 
-    The last attempt is at the end of grace, before the name moves to the trash. None if it is off, or the name is in the trash or suspended.
-    An instant in the past means now.
+    The last attempt is at the end of grace, before the name moves to the trash. None if it is off, the name is in the trash or suspended, or
+    the platform domain closes. An instant in the past means now.
     """
-    if subdomain.auto_renew_max_credits is None:
+    if subdomain.auto_renew_max_credits is None or subdomain.names_until is not None:
         return None
-    ends_at = grace_ends_at(subdomain)
-    if ends_at is None:
+    ends_at, opens_at = grace_ends_at(subdomain), renewal_opens_at(subdomain)
+    if ends_at is None or opens_at is None:
         return None
-    opens_at = renewal_opens_at(subdomain)
     tried_at = subdomain.auto_renew_tried_at
     if tried_at is None or tried_at < opens_at:
         return opens_at
@@ -174,6 +186,12 @@ def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
         return False
     until = restorable_until(subdomain)
     return until is None or now < until
+
+
+def is_restore_open(subdomain: ShownSubdomain, now: datetime) -> bool:
+    """True unless the platform domain closes: until that date, only names whose paid time is not over leave the trash."""
+    until = subdomain.names_until
+    return until is None or now < min(until, subdomain.expires_at)
 
 
 def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
@@ -201,6 +219,9 @@ def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
 
 
 def _end_of_grace(subdomain: Subdomain) -> datetime:
+    """Return the end of grace. While the platform domain closes it is that date, because no name can be renewed meanwhile."""
+    if subdomain.names_until is not None:
+        return subdomain.names_until
     return free_since(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
 
 

@@ -40,19 +40,21 @@ class Milestone:
 
 
 def milestones_of(subdomain: Subdomain) -> tuple[Milestone, ...]:
-    """Return the milestones of a name's present state, oldest first. A suspended name has none.
+    """Return the milestones of a name's present state, oldest first. A suspended name has none, and none under a platform domain that closes.
 
     Reminders from before the term began are left out.
     """
     if subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return ()
+    if subdomain.names_until is not None:  # reminders ask for a renewal or a restore
+        return ()
     if subdomain.trashed_at is not None:
         return _in_trash(subdomain, subdomain.trashed_at)
-    expires_at = subdomain.expires_at
+    expires_at, opens_at = subdomain.expires_at, renewal_opens_at(subdomain)
     began_at = subdomain.last_renewed_at or subdomain.registered_at
     reminders = ((kind, expires_at - timedelta(days=days)) for kind, days in REMINDER_DAYS.items())
     found = [
-        Milestone("renewal_opens", renewal_opens_at(subdomain), expires_at, told=False),
+        *([] if opens_at is None else [Milestone("renewal_opens", opens_at, expires_at, told=False)]),
         *(Milestone(kind, at, expires_at, told=True) for kind, at in reminders if at > began_at),
         Milestone("expired", expires_at, free_since(subdomain, expires_at), told=True),
     ]

@@ -8,6 +8,7 @@ import msgspec
 
 from sublet.credits.model import Outcome, Payable
 from sublet.dns.types import Delegation, DsLike, GlueInput
+from sublet.platform_domains.model import ADMIN
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
 
@@ -47,7 +48,7 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
 
     `generation` counts the changes that the DNS has to follow. `published_generation` is the last one that was read back from the name server
     as intended. `provision_error` is about the last attempt to publish the current generation. `unsuspended_at` is the end of the last
-    suspension. The days of windows and of the trash come from the platform domain.
+    suspension. The days of windows and of the trash, and `names_until`, come from the platform domain.
 
     A struct, not a dataclass: a frozen dataclass of this size takes 20 times as long to create, and lists have hundreds.
     """
@@ -75,6 +76,7 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
     updated_at: datetime
     renewal_window_days: int
     trash_days: int
+    names_until: datetime | None
 
 
 class Subdomain(ShownSubdomain, frozen=True):
@@ -151,6 +153,19 @@ class Register:
     ds_records: tuple[DsLike, ...] = ()
     registration_mode: str | None = None
     payable: Payable = Payable()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPermission:
+    """The operator's permission for a registration: no price, no quota, also reserved labels and closed or hidden platform domains.
+
+    `user` is the address or id of the user who gets the name. `mode` is admin or one that the platform domain offers. `days` is the length of
+    the first term; None: the mode's.
+    """
+
+    user: str
+    mode: str = ADMIN
+    days: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 
+from sublet.dns.names import shown
 from sublet.errors import FieldError, Refusal, RegistrationModeNotAllowed
 from sublet.platform_domains.labels import MODES_BY_CLASS
-from sublet.platform_domains.model import MODES, Offer
+from sublet.platform_domains.model import ADMIN, MODES, Offer
+from sublet.platform_domains.offers import PERIOD_DAYS
 from sublet.subdomains.quota import Quota
 
 
 def mode_errors(requested: str | None) -> list[FieldError]:
     """Return the error in a requested mode: `registration_mode_invalid` if it is unknown."""
     # `admin` is a known mode; `choose_mode` refuses it.
-    if requested in (None, "admin", *MODES):
+    if requested in (None, ADMIN, *MODES):
         return []
     sentence = f"Send one of {', '.join(MODES)}."
     return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
@@ -42,7 +44,7 @@ def choose_mode(
         return RegistrationModeNotAllowed(
             "This platform domain offers no mode for this label at present. Take another label."
         )
-    if requested == "admin":
+    if requested == ADMIN:
         return RegistrationModeNotAllowed(
             "The mode admin is not available through the API. Send another mode, or none."
         )
@@ -57,3 +59,18 @@ def choose_mode(
     if requested == "free" and not quota.left:
         return quota.refusal()
     return offers[requested]
+
+
+def operator_offer(
+    platform_domain_id: int, mode: str, offers: Mapping[str, Offer], days: int | None
+) -> Offer | Refusal:
+    """Return the offer for a name that the operator registers, in admin or an offered mode, whatever the label's class; or the refusal.
+
+    Its prices are 0. `days` replaces the length of its term.
+    """
+    if mode != ADMIN and mode not in offers:
+        return RegistrationModeNotAllowed(
+            f"This platform domain does not offer the mode {shown(mode)}. Give {' or '.join([ADMIN, *offers])}."
+        )
+    period_days = offers[mode].period_days if mode in offers else PERIOD_DAYS
+    return Offer(platform_domain_id, mode, 0, 0, period_days if days is None else days, None)

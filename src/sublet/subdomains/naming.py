@@ -65,6 +65,26 @@ def resolve_name(
     return platform_domain, label, [*errors, *label_errors]
 
 
+def resolve_for_operator(
+    tx: Tx, command: Register
+) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
+    """Return the same for a registration of `command.fqdn` by the operator, who sees every platform domain.
+
+    Raises:
+        PlatformDomainNotFound: the name is not below a platform domain.
+    """
+    sent = command.fqdn or ""
+    fqdn = canonical_domain(sent)
+    name = fqdn or canonical_domain(sent.partition(".")[2])
+    above = platform_domain_store.find_platform_domains_among(tx, (name, *ancestors(name))) if name else []
+    if not above:
+        raise PlatformDomainNotFound(
+            f"`{shown(sent)}` lies under no platform domain. See `sublet domain list`."
+        )
+    label, errors = label_of(command, fqdn, above[0])
+    return above[0], label, errors
+
+
 def _select_platform_domain(
     tx: Tx, user: User, command: Register, fqdn: str | None
 ) -> tuple[PlatformDomain | None, list[FieldError]]:

@@ -1,7 +1,7 @@
-"""Register a subdomain (spec, part 4, POST /subdomains)."""
+"""Register a subdomain: its user's verb (spec, part 4, POST /subdomains) and the operator's (`sublet subdomain register`)."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_acting_user, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -10,6 +10,7 @@ from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, Refusal, validation_failed
 from sublet.platform_domains.model import Offer, PlatformDomain
+from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import (
     Wanted,
@@ -21,7 +22,7 @@ from sublet.subdomains.availability import (
 )
 from sublet.subdomains.charge import charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
-from sublet.subdomains.model import Register, Registered, Subdomain
+from sublet.subdomains.model import OperatorPermission, Register, Registered, Subdomain
 from sublet.subdomains.modes import mode_errors
 from sublet.subdomains.nameservers import (
     cycle_errors,
@@ -31,29 +32,37 @@ from sublet.subdomains.nameservers import (
     registry_warnings,
     unregistered_errors,
 )
-from sublet.subdomains.naming import resolve_name
+from sublet.subdomains.naming import resolve_for_operator, resolve_name
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
-def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Registered:
-    """Register a name for the acting user. `free_quota` is the setting, for users without their own quota.
+def register(
+    tx: Tx,
+    actor: Actor,
+    command: Register,
+    *,
+    free_quota: int,
+    permission: OperatorPermission | None = None,
+) -> Registered:
+    """Register a name for the acting user, or with the operator's `permission` for the user named there.
+
+    `free_quota` is the setting, for users without their own quota.
 
     Raises, in this order:
-        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong.
+        AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong. With a permission NotFound or Conflict
+            if there is no such user, or the user is suspended.
         PlatformDomainNotFound, RegistrationClosed: the user can't see such a platform domain; it takes no new registrations.
-        ValidationFailed: all invalid fields: platform domain, label, nameservers, glue, DS, mode, coupon. Raised again at the end if a
-            name above a nameserver was purged meanwhile.
+        ValidationFailed: all invalid fields: platform domain, label, nameservers, glue, DS, mode, coupon, days. Raised again at the end
+            if a name above a nameserver was purged meanwhile.
         SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another name.
         RegistrationModeNotAllowed, FreeQuotaExceeded: there is no offer for it.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
-    user = lock_acting_user(tx, actor)
+    user = lock_acting_user(tx, actor) if permission is None else _lock_holder(tx, permission)
     refuse_implausible_clock(tx)
-    platform_domain, label, errors = resolve_name(tx, user, command)
-    if platform_domain is not None:
-        refuse_closed(platform_domain)
+    platform_domain, label, errors = _resolve(tx, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, user, command, platform_domain, label)
-    wanted = find_wanted(tx, user, platform_domain, label, command.registration_mode, free_quota)
+    wanted = find_wanted(tx, user, platform_domain, label, command.registration_mode, free_quota, permission)
     held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
     coupon, payable_errors = check_payable(
         tx,
@@ -89,12 +98,36 @@ def register(tx: Tx, actor: Actor, command: Register, *, free_quota: int) -> Reg
     subdomain = _insert(tx, user, wanted, offer, delegation)
     outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
+    after |= {"user_id": user.id} if wanted.by_operator else {}  # otherwise it is the actor
     after |= store.delegation_columns(delegation)
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = registry_warnings(tx, subdomain, above)
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
     )
+
+
+def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
+    user = lock_user(tx, permission.user)
+    refuse_suspended_holder(user)
+    return user
+
+
+def _resolve(
+    tx: Tx, user: User, command: Register, permission: OperatorPermission | None
+) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
+    """Return the platform domain, the label, and the errors in the name and in the term's length."""
+    if permission is not None:
+        platform_domain, label, errors = resolve_for_operator(tx, command)
+        return (
+            platform_domain,
+            label,
+            [*errors, *period_errors("days", 1 if permission.days is None else permission.days)],
+        )
+    platform_domain, label, errors = resolve_name(tx, user, command)
+    if platform_domain is not None:
+        refuse_closed(platform_domain)
+    return platform_domain, label, errors
 
 
 def _check_delegation(
@@ -129,7 +162,7 @@ def _insert(tx: Tx, user: User, wanted: Wanted, offer: Offer, delegation: Delega
         fqdn=wanted.fqdn,
         skeleton=stored_skeleton(wanted.label),
         registration_type=offer.mode,
-        registration_source="api",
+        registration_source="operator" if wanted.by_operator else "api",
         generation=1 if delegation.nameservers else 0,
         registered_at=tx.now,
         expires_at=term_end(tx.now, offer.period_days),

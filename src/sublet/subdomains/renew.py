@@ -1,18 +1,31 @@
-"""Renew a subdomain (spec, part 4, POST /subdomains/{fqdn}/renew)."""
+"""Renew a subdomain: its user's verb (spec, part 4, POST /subdomains/{fqdn}/renew) and the operator's."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import find_member, lock_acting_user
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
-from sublet.errors import RenewalNotAvailable, validation_failed
+from sublet.errors import RegistrationClosed, RenewalNotAvailable, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
+from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import store
 from sublet.subdomains.charge import charge, check_payable, quote_and_check, renewal_price
-from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.lifecycle import is_renewal_open, next_term_start, renewal_opens_at, term_end
+from sublet.subdomains.find import (
+    find_in_account,
+    lock_for_operator,
+    refuse_gone,
+    refuse_unless_allowed,
+    reread,
+)
+from sublet.subdomains.lifecycle import (
+    is_renewal_open,
+    is_renewed_by_operator,
+    next_term_start,
+    renewal_opens_at,
+    term_end,
+)
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
@@ -25,7 +38,8 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
         ClockImplausible: the new expiry could be wrong.
         SubdomainNotFound: the user has no such name, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
-        RenewalNotAvailable: the renewal window is not open; `details.opens_at` says when it opens.
+        RegistrationClosed: the platform domain closes.
+        RenewalNotAvailable: only the operator renews it; the renewal window is not open, and `details.opens_at` says when it opens.
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
@@ -33,16 +47,61 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     refuse_implausible_clock(tx)
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
+    refuse_closing(subdomain)
+    refuse_renewed_by_operator(subdomain)
     if not is_renewal_open(subdomain, tx.now):
-        raise RenewalNotAvailable(
-            "This subdomain can't be renewed yet. Wait until `details.opens_at`.",
-            details={
-                "opens_at": renewal_opens_at(subdomain),
-                "expires_at": subdomain.expires_at,
-                "last_renewed_at": subdomain.last_renewed_at,
-            },
-        )
+        raise _not_available(subdomain, "This subdomain can't be renewed yet. Wait until `details.opens_at`.")
     return extend(tx, actor, user, subdomain, payable, action="renew")
+
+
+def refuse_closing(subdomain: Subdomain) -> None:
+    """Raise `RegistrationClosed` if the platform domain of a name closes, so that the name can't be renewed or, later, restored."""
+    if subdomain.names_until is not None:
+        raise RegistrationClosed(
+            f"{subdomain.domain} closes on {subdomain.names_until:%Y-%m-%d}, so its names can't be renewed, "
+            "or restored after their paid time. Choose a name under another platform domain before."
+        )
+
+
+def refuse_renewed_by_operator(subdomain: Subdomain) -> None:
+    """Raise `RenewalNotAvailable` if only the operator renews a name."""
+    if is_renewed_by_operator(subdomain):
+        raise _not_available(
+            subdomain, "The operator renews this subdomain. Open a ticket to ask for a renewal."
+        )
+
+
+def _not_available(subdomain: Subdomain, message: str) -> RenewalNotAvailable:
+    return RenewalNotAvailable(
+        message,
+        details={
+            "opens_at": renewal_opens_at(subdomain),
+            "expires_at": subdomain.expires_at,
+            "last_renewed_at": subdomain.last_renewed_at,
+        },
+    )
+
+
+def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = None) -> Subdomain:
+    """Add a term to a name in any mode, without a charge and whether or not renewal is open (`sublet subdomain renew`).
+
+    The term is as long as the present one, or of these days. In the trash it makes a restore free again; the name stays there.
+
+    Raises, in this order:
+        NotFound: there is no such name.
+        ClockImplausible: the new expiry could be wrong.
+        ValidationFailed: the days are out of range.
+        Conflict: it was purged.
+    """
+    subdomain = lock_for_operator(tx, identifier)
+    refuse_implausible_clock(tx)
+    period_days = subdomain.period_days if days is None else days
+    if errors := period_errors("days", period_days):
+        raise validation_failed(errors)
+    refuse_gone(subdomain)
+    user = find_member(tx, subdomain.user_id).user
+    extend(tx, actor, user, subdomain, Payable(), action="renew", given_days=period_days)
+    return reread(tx, subdomain)
 
 
 def extend(
@@ -54,29 +113,36 @@ def extend(
     *,
     action: str,
     automatic: bool = False,
+    given_days: int | None = None,
 ) -> Outcome:
     """Add a term to a name for its renewal price. Renewal, automatic renewal and paid restores share this.
 
-    `automatic` is recorded in the payment history.
+    `automatic` is recorded in the payment history. `given_days` is the length of a term that the operator gives, at no price.
 
     Raises, in this order:
+        RenewalNotAvailable: only the operator renews it.
         ValidationFailed: the coupon can't be used.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
     """
-    offer, list_price = _priced(tx, subdomain)
+    if given_days is None:
+        refuse_renewed_by_operator(subdomain)
+        offer, list_price = _priced(tx, subdomain)
+        mode, period_days = offer.mode, offer.period_days
+    else:
+        mode, period_days, list_price = subdomain.registration_type, given_days, 0
     coupon, errors = check_payable(
         tx,
         user,
         payable,
         action=action,
         platform_domain_id=subdomain.platform_domain_id,
-        registration_mode=offer.mode,
+        registration_mode=mode,
         list_price=list_price,
     )
     if errors:
         raise validation_failed(errors)
-    starts_at = next_term_start(subdomain, tx.now, offer.period_days)
-    expires_at = term_end(starts_at, offer.period_days)
+    starts_at = next_term_start(subdomain, tx.now, period_days)
+    expires_at = term_end(starts_at, period_days)
     quote = quote_and_check(
         tx,
         user,
@@ -84,14 +150,14 @@ def extend(
         coupon,
         action=action,
         fqdn=subdomain.fqdn,
-        registration_mode=offer.mode,
-        period_days=offer.period_days,
+        registration_mode=mode,
+        period_days=period_days,
         list_price=list_price,
         new_expires_at=expires_at,
     )
     # From here on it must succeed.
     store.update_subdomain(
-        tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=offer.period_days
+        tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=period_days
     )
     outcome = charge(
         tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at, automatic=automatic
@@ -108,8 +174,11 @@ def extend(
 
 
 def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
-    """Return the current price of a renewal in credits, before coupons. Not checked: whether the name may be renewed now."""
-    return _priced(tx, subdomain)[1]
+    """Return the current price of a renewal in credits, before coupons; 0 if the operator renews the name.
+
+    Not checked: whether the name may be renewed now.
+    """
+    return 0 if is_renewed_by_operator(subdomain) else _priced(tx, subdomain)[1]
 
 
 def _priced(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:

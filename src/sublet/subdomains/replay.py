@@ -20,6 +20,7 @@ EDGES: dict[str, dict[str, str]] = {
         "remove_nameservers": "live",
         "retry": "live",
         "renew": "live",
+        "transfer": "live",
         "set_auto_renew": "live",
         "suspend": "live",
         "unsuspend": "live",
@@ -35,6 +36,7 @@ EDGES: dict[str, dict[str, str]] = {
         "remove_nameservers": "trashed",
         "suspend": "trashed",
         "unsuspend": "trashed",
+        "renew": "trashed",
         "remind": "trashed",
         "extend": "trashed",
         "restore": "live",
@@ -46,7 +48,7 @@ EDGES: dict[str, dict[str, str]] = {
 """The steps from each state, and the state after each. `extend` is the paid part of a restore."""
 
 WHILE_SUSPENDED = {
-    "operator": frozenset({"unsuspend", "restore", "purge", "release"}),
+    "operator": frozenset({"renew", "delete", "unsuspend", "restore", "purge", "release"}),
     "system": frozenset({"release", "nameserver_notice", "remove_nameservers"}),
     "user": frozenset[str](),
 }
@@ -67,6 +69,8 @@ class Event:
     action: str
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+    user_id: int | None = None
+    """The user who acted; None if it was another kind of actor."""
 
     @property
     def step(self) -> str:
@@ -99,6 +103,7 @@ class Facts:
     purged_at: datetime | None = None
     released_at: datetime | None = None
     delegation: Mapping[str, Any] | None = None
+    user_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,8 @@ def _refusal(state: str, facts: Facts, event: Event) -> str | None:
         return "it was unsuspended, and was not suspended"
     if suspended and event.step not in WHILE_SUSPENDED.get(event.actor_kind, frozenset()):
         return f"{event.action} by the {event.actor_kind} is not a step of a suspended name"
+    if event.step == "transfer" and event.before.get("user_id") != facts.user_id:
+        return "it was transferred from a user who did not hold it"
     if event.step in _CHANGES and dict(event.before) != facts.delegation:
         return "the delegation that was changed is not the one before it"
     return None
@@ -175,6 +182,7 @@ def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
     match event.step:
         case "register":
             return Facts(
+                user_id=event.after.get("user_id", event.user_id),
                 fqdn=str(event.after.get("fqdn")),
                 registration_type=str(event.after.get("registration_type")),
                 registered_at=event.at,
@@ -184,16 +192,16 @@ def _after(facts: Facts, event: Event, term: PastTerm | None) -> Facts:
         case "renew" | "extend":
             expires_at = term.ends_at if term is not None else facts.expires_at
             return replace(facts, expires_at=expires_at, last_renewed_at=event.at)
+        case "transfer":
+            return replace(facts, user_id=event.after.get("user_id"))
         case "update_nameservers" | "remove_nameservers":
             return replace(facts, delegation=dict(event.after))
         case "delete" | "trash":
             return replace(facts, trashed_at=event.at)
         case "restore":
             return replace(facts, trashed_at=None)
-        case "suspend":
-            return replace(facts, suspended_at=event.at)
-        case "unsuspend":
-            return replace(facts, suspended_at=None)
+        case "suspend" | "unsuspend":
+            return replace(facts, suspended_at=event.at if event.step == "suspend" else None)
         case "purge":
             return replace(facts, purged_at=event.at, delegation=NOTHING)
         case "release":

@@ -1,7 +1,7 @@
 """Restore a subdomain from the trash: its user's verb and the operator's (docs/spec-choices.md, "Subdomain states")."""
 
 from sublet import audit
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import find_member, lock_acting_user, refuse_deleted
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
@@ -15,10 +15,10 @@ from sublet.subdomains.find import (
     refuse_unless_allowed,
     reread,
 )
-from sublet.subdomains.lifecycle import fits_quota, is_grace_over
+from sublet.subdomains.lifecycle import fits_quota, is_grace_over, is_restore_open
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.quota import Quota, quota_limit
-from sublet.subdomains.renew import extend
+from sublet.subdomains.renew import extend, refuse_closing
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
@@ -31,14 +31,17 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
         SubdomainNotFound: the user has no such name, or its time in the trash is over.
         SubdomainSuspended: the operator suspended it.
         Conflict: it is not in the trash.
+        RegistrationClosed: the platform domain has closed; or it closes, and the paid time is over.
         FreeQuotaExceeded: it is a free name, and the quota is used up.
-        ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as renew, if its paid time
-            is over.
+        RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as
+            `extend`, if its paid time is over.
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
     subdomain = find_in_account_or_trash(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "restore", tx.now)
+    if not is_restore_open(subdomain, tx.now):
+        refuse_closing(subdomain)
     _refuse_beyond_quota(tx, user, subdomain, free_quota)
     outcome = Outcome(subdomain.id)
     if subdomain.expires_at <= tx.now:
@@ -70,17 +73,21 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     """Restore a name from the trash for its user. The term, the price and the quota are not touched (`sublet subdomain restore`).
 
     Raises, in this order:
-        NotFound: there is no such name.
-        Conflict: it was purged; it is not in the trash; its grace is over, so that only its user can restore it, with a renewal.
+        NotFound: there is no such name, or its user is deleted.
+        RegistrationClosed: the platform domain has closed.
+        Conflict: it was purged; it is not in the trash; its grace is over, so that only a renewal can keep it.
     """
     subdomain = lock_for_operator(tx, identifier)
+    refuse_deleted(find_member(tx, subdomain.user_id).user)
     refuse_gone(subdomain)
     if subdomain.trashed_at is None:
         raise Conflict(f"{subdomain.fqdn} is not in the trash. No action needed.")
+    if subdomain.names_until is not None and subdomain.names_until <= tx.now:
+        refuse_closing(subdomain)
     if is_grace_over(subdomain, tx.now):
         raise Conflict(
-            f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over; "
-            "its user can restore it, which renews it. Ask the user to do that."
+            f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace is over. "
+            "Renew it first with `sublet subdomain renew`, or ask its user to restore it, which renews it."
         )
     bring_back(tx, actor, subdomain)
     return reread(tx, subdomain)

@@ -9,6 +9,7 @@ from sublet.db import Tx
 from sublet.errors import InsufficientScope, validation_failed
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.renew import refuse_renewed_by_operator
 
 
 def set_auto_renew(
@@ -23,12 +24,14 @@ def set_auto_renew(
         AccountSuspended: the user is suspended.
         SubdomainNotFound: the user has no such name, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
+        RenewalNotAvailable: only the operator renews it.
         ValidationFailed: the ceiling is below 0, or above the most credits of one movement.
         InsufficientScope: the ceiling is above 0, and the token may not spend credits.
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, user.id, identifier)
     refuse_unless_allowed(subdomain, "set_auto_renew", tx.now)
+    refuse_renewed_by_operator(subdomain)
     errors = [] if max_credits is None else check_credits("max_credits", max_credits, least=0)
     if errors:
         raise validation_failed(errors)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -40,11 +40,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import users
-from sublet.audit import AuditEvent, list_events
+from sublet.audit import AuditEvent, audit_events, list_events
 from sublet.db import Pages, Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
-from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.platform_domains.store import platform_domains, served_serial, zone_seconds
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
 from sublet.subdomains.lifecycle import RENEWAL_REST
@@ -180,6 +180,7 @@ _ELSEWHERE: dict[str, tuple[Column[Any], ...]] = {
     "cooling_off_days": (platform_domains.c.cooling_off_days,),
     "nameservers_min": (platform_domains.c.nameservers_min,),
     "nameservers_max": (platform_domains.c.nameservers_max,),
+    "names_until": (platform_domains.c.names_until,),
 }
 _DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
@@ -340,17 +341,17 @@ def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
     return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
 
 
-_DELEGATIONS = Prepared(
-    select(subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records).where(
-        (subdomains.c.platform_domain_id == bindparam("of"))
-        & subdomains.c.fqdn.in_(bindparam("names", expanding=True))
-        & (subdomains.c.nameserver_count > 0)
-        & subdomains.c.trashed_at.is_(None)
-        & subdomains.c.suspended_at.is_(None)
-        & NOT_PURGED
-        & _NOT_RELEASED
-    )
+_DELEGATED = select(
+    subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records
+).where(
+    (subdomains.c.platform_domain_id == bindparam("of"))
+    & (subdomains.c.nameserver_count > 0)
+    & subdomains.c.trashed_at.is_(None)
+    & subdomains.c.suspended_at.is_(None)
+    & NOT_PURGED
+    & _NOT_RELEASED
 )
+_DELEGATIONS = Prepared(_DELEGATED.where(subdomains.c.fqdn.in_(bindparam("names", expanding=True))))
 
 
 def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
@@ -359,6 +360,26 @@ def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) ->
         return {}
     rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
     return {row[0]: read_delegation(*row[1:]) for row in rows}
+
+
+def stream_delegations(tx: Tx, platform_domain_id: int) -> Iterator[tuple[str, Delegation]]:
+    """Yield all names of a platform domain that `is_delegated`, in alphabetical order, each with its delegation."""
+    query = _DELEGATED.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
+    for row in tx.connection.execute(query, {"of": platform_domain_id}):
+        yield row[0], read_delegation(*row[1:])
+
+
+_OF_NAME = subdomains.c.fqdn == bindparam("name")
+_IDS_OF_NAME = Prepared(
+    select(subdomains.c.id).where(
+        (_OF_NAME & _NOT_RELEASED) | (_OF_NAME & RELEASED)
+    )  # each half has its index
+)
+
+
+def list_ids_of_name(tx: Tx, fqdn: str) -> list[int]:
+    """Return the ids of all rows of a name, of former holders too."""
+    return [row[0] for row in _IDS_OF_NAME.all(tx, name=fqdn)]
 
 
 def list_names_held(tx: Tx, fqdns: Collection[str]) -> list[str]:
@@ -599,8 +620,10 @@ def _renewal_condition(tx: Tx, user_id: int | None) -> ColumnElement[bool]:
         subdomains.c.last_renewed_at.is_(None), subdomains.c.last_renewed_at <= tx.now - RENEWAL_REST
     )
     return and_(
+        subdomains.c.registration_type != ADMIN,
         subdomains.c.suspended_at.is_(None),
         subdomains.c.trashed_at.is_(None),
+        platform_domains.c.names_until.is_(None),
         rested,
         subdomains.c.expires_at <= open_until,
     )
@@ -829,6 +852,7 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
 
 
 _SUSPENSION_ACTIONS = ("suspend", "unsuspend")
+_TRANSFER = "subdomain.transfer"
 
 
 def _suspendable(user_id: int) -> ColumnElement[bool]:
@@ -890,13 +914,31 @@ def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> No
 
 
 def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of suspensions of a user and of the user's names in any state, the oldest first."""
-    names = select(subdomains.c.id).where(subdomains.c.user_id == user_id)
-    found = [
-        *list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS]),
-        *list_events(tx, "subdomain", names, [f"subdomain.{each}" for each in _SUSPENSION_ACTIONS]),
-    ]
+    """Return the audit events of suspensions of a user, and of names in any state while they were the user's, the oldest first."""
+    once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
+    found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
+    of_names = list_events(
+        tx,
+        "subdomain",
+        select(subdomains.c.id).where(once_held),
+        [_TRANSFER, *(f"subdomain.{each}" for each in _SUSPENSION_ACTIONS)],
+    )
+    query = select(subdomains.c.id, subdomains.c.user_id).where(once_held)
+    holders = {row[0]: row[1] for row in tx.connection.execute(query)}
+    # Backwards from the present user, because each transfer tells who held the name before it.
+    for event in reversed(of_names):
+        if event.action == _TRANSFER and event.before is not None:
+            holders[event.object_id] = event.before["user_id"]
+        elif holders[event.object_id] == user_id:
+            found.append(event)
     return sorted(found, key=lambda event: event.id)
+
+
+def _moved_from(user_id: int) -> Select[tuple[int]]:
+    """Return the query of the ids of names that were transferred from a user. It reads all transfers."""
+    events = audit_events.c
+    is_transfer = (events.object_type == "subdomain") & (events.action == _TRANSFER)
+    return select(events.object_id).where(is_transfer & (events.before["user_id"].as_integer() == user_id))
 
 
 # Publication
@@ -975,7 +1017,42 @@ def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:
     )
 
 
-_OF_NAME = subdomains.c.fqdn == bindparam("name")
+def count_held(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
+    """Return how many names of a platform domain are live, in the trash, and cooling off."""
+    state = case((~_TRASHED, "live"), (NOT_PURGED, "trash"), else_="cooling_off")
+    query = (
+        select(state, func.count())
+        .where((subdomains.c.platform_domain_id == platform_domain_id) & _NOT_RELEASED)
+        .group_by(state)
+    )
+    found = {row[0]: int(row[1]) for row in tx.connection.execute(query)}
+    return found.get("live", 0), found.get("trash", 0), found.get("cooling_off", 0)
+
+
+def count_paid_beyond(tx: Tx, platform_domain_id: int, until: datetime) -> tuple[int, datetime | None]:
+    """Return how many names of a platform domain cost credits and expire after an instant, and the last expiry."""
+    query = select(func.count(), func.max(subdomains.c.expires_at)).where(
+        (subdomains.c.platform_domain_id == platform_domain_id)
+        & NOT_PURGED
+        & (subdomains.c.expires_at > until)
+        & (subdomains.c.registration_type != "free")
+    )
+    count, last = tx.connection.execute(query).one()
+    return int(count), last
+
+
+def stream_holders(tx: Tx, platform_domain_id: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield each user who holds names of a platform domain, live or in the trash, with these names."""
+    query = (
+        select(subdomains.c.user_id, subdomains.c.fqdn)
+        .where((subdomains.c.platform_domain_id == platform_domain_id) & NOT_PURGED)
+        .order_by(subdomains.c.user_id, subdomains.c.fqdn)
+        .execution_options(**STREAMED)
+    )
+    for user_id, rows in groupby(tx.connection.execute(query), key=lambda row: row[0]):
+        yield user_id, [row[1] for row in rows]
+
+
 WAITS = (
     select(subdomains.c.id)
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED)

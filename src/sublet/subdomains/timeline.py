@@ -15,7 +15,8 @@ from sublet.subdomains.lifecycle import (
     auto_renew_at,
     cooling_off_ends_at,
     grace_ends_at,
-    is_renewal_open,
+    is_renewed_by_operator,
+    is_restore_open,
     renewal_opens_at,
     restorable_until,
 )
@@ -34,6 +35,7 @@ EVENTS = (
     "auto_renew",
     "auto_renew_failed",
     "renewed",
+    "transferred",
     "deleted",
     "suspended",
     "unsuspended",
@@ -48,6 +50,7 @@ EVENTS = (
 CHANGES = {
     "subdomain.register": "registered",
     "subdomain.renew": "renewed",
+    "subdomain.transfer": "transferred",
     "subdomain.restore": "restored",
     "subdomain.update_nameservers": "nameservers_updated",
     "subdomain.set_auto_renew": "auto_renew_set",
@@ -170,7 +173,7 @@ def _dates(
     if subdomain.expires_at <= now:
         expired.add(subdomain.expires_at)
     opens_at = renewal_opens_at(subdomain)
-    if opens_at <= (subdomain.trashed_at or now):
+    if opens_at is not None and opens_at <= (subdomain.trashed_at or now):
         opened.add(opens_at)
     for at in opened:
         yield TimelineEvent("renewal_opens", at, past=True)
@@ -219,8 +222,9 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
         return TimelineEvent(event, max(at, now), past=False, detail=detail)
 
     renewable = subdomain.trashed_at is None and subdomain.suspended_at is None
-    if renewable and not is_renewal_open(subdomain, now):
-        yield ahead("renewal_opens", renewal_opens_at(subdomain), "From then on it can be renewed.")
+    opens_at = renewal_opens_at(subdomain)
+    if renewable and subdomain.names_until is None and opens_at is not None and opens_at > now:
+        yield ahead("renewal_opens", opens_at, "From then on it can be renewed.")
     attempt_at = auto_renew_at(subdomain)
     if attempt_at is not None:
         ceiling = subdomain.auto_renew_max_credits
@@ -233,18 +237,33 @@ def events_ahead(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]
     name = subdomain
     grace_end = grace_ends_at(name)
     if grace_end is not None:
-        yield ahead("trashed", grace_end, "Unless it is renewed before: it leaves the account and the DNS.")
+        yield ahead("trashed", grace_end, _loss_detail(subdomain))
         name = replace(name, trashed_at=max(grace_end, now))
     trash_end = restorable_until(name)
     if trash_end is not None:
-        yield ahead("purged", trash_end, "Until then it can be restored from the trash.")
+        detail = (
+            "Until then it can be restored from the trash."
+            if is_restore_open(name, now)
+            else "It is deleted."
+        )
+        yield ahead("purged", trash_end, detail)
         name = replace(name, purged_at=max(trash_end, now))
     cooling_off_end = cooling_off_ends_at(name)
     if cooling_off_end is not None:
         yield ahead("released", cooling_off_end, "From then on any user may register the name.")
 
 
+def _loss_detail(subdomain: Subdomain) -> str:
+    if subdomain.names_until is not None:
+        return "The platform domain closes: it leaves the account and the DNS."
+    return "Unless it is renewed before: it leaves the account and the DNS."
+
+
 def _expiry_detail(subdomain: Subdomain) -> str:
+    if subdomain.names_until is not None and subdomain.trashed_at is None:
+        return "The platform domain closes, so it can't be renewed. The name is kept until the platform domain closes."
+    if subdomain.trashed_at is not None and is_renewed_by_operator(subdomain):
+        return "After it only the operator can bring it back, with a renewal."
     if subdomain.trashed_at is not None:
         return "After it a restore renews the name too, by quote."
     if subdomain.suspended_at is not None:

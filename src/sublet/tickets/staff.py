@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sublet import audit
 from sublet.accounts import store as account_store
+from sublet.accounts.find import find_member, refuse_deleted
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -51,11 +52,13 @@ def staff_open(
     in the actor's reason, which only the audit shows.
 
     Raises, in this order:
-        NotFound: there is no such name.
+        NotFound: there is no such name, or its user is deleted.
         Conflict: the name was purged, and has no holder.
         ValidationFailed: all invalid fields: subject, author_name, message, type, message_format, priority.
     """
     subdomain = lock_for_operator(tx, identifier)
+    user = find_member(tx, subdomain.user_id).user
+    refuse_deleted(user)
     refuse_gone(subdomain)
     errors = [
         *check_line("subject", subject, SUBJECT_CHARACTERS_MAX),
@@ -68,8 +71,6 @@ def staff_open(
     if errors or subject is None or message is None:
         raise validation_failed(errors)
     # From here on it must succeed.
-    user = account_store.find_user(tx, subdomain.user_id)
-    assert user is not None  # noqa: S101 - the foreign key holds it
     added = NewMessage("staff", author_name, message, message_format or MESSAGE_FORMAT_DEFAULT)
     ticket_id, message_id = add_ticket(
         tx,
@@ -162,12 +163,18 @@ def close(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     """
     ticket = lock_for_staff(tx, identifier)
     refuse_closed(ticket.status)
+    message_id = close_silently(tx, actor, ticket)
+    mail_requester(tx, replace(ticket, status="closed"), message_id, CLOSING)
+    return Outcome(ticket.id)
+
+
+def close_silently(tx: Tx, actor: Actor, ticket: Ticket) -> int:
+    """Close a ticket that is not closed, without mail. Return the id of the system's message."""
     message_id = store.insert_message(tx, ticket.id, CLOSING)
     store.update_status(tx, ticket.id, "closed")
     before, after = {"status": ticket.status}, {"status": "closed"}
     audit.record(tx, actor, "ticket.close", ticket.id, before=before, after=after)
-    mail_requester(tx, replace(ticket, status="closed"), message_id, CLOSING)
-    return Outcome(ticket.id)
+    return message_id
 
 
 def mail_reference(ticket_id: int, message_id: int) -> str:

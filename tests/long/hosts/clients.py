@@ -89,6 +89,10 @@ class Client:
     traffic: Traffic
     repeats: bool = True
     keeps_key: bool = True
+    modes: Sequence[str] = ("free", "free", "plus")
+    """The modes of registration; each is as frequent as it is listed."""
+    looks: bool = True
+    """Whether it reads what it wrote, from any process."""
     _turn: int = 0
     _made: int = 0
     _own: list[Name] = field(default_factory=list)
@@ -99,13 +103,14 @@ class Client:
         live = [each for each in self._own if not each.is_deleted]
         renewable = [each for each in live if not each.renewals]
         actions: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (4, lambda: self.register(http, draws, draws.choice(("free", "free", "plus")))),
+            (4, lambda: self.register(http, draws, draws.choice(self.modes))),
             (1, lambda: self._open_ticket(http)),
         ]
         if live:
             actions.append((3, lambda: self._change(http, draws, draws.choice(live))))
             actions.append((0.5, lambda: self._delete(http, draws.choice(live))))
-            actions.append((1, lambda: self._look(http, draws.choice(live))))
+            if self.looks:
+                actions.append((1, lambda: self._look(http, draws.choice(live))))
         if renewable:
             actions.append((3, lambda: self._renew(http, draws.choice(renewable))))
         if self._tickets:
@@ -254,6 +259,8 @@ class HostsLoad:
     pause_seconds: float = 0.03
     repeats: bool = True
     keeps_key: bool = True
+    modes: Sequence[str] = ("free", "free", "plus")
+    looks: bool = True
     seed: int = 1
     traffic: Traffic = field(default_factory=Traffic)
     clients: list[Client] = field(default_factory=list)
@@ -284,6 +291,8 @@ class HostsLoad:
                     self.traffic,
                     repeats=self.repeats,
                     keeps_key=self.keeps_key,
+                    modes=self.modes,
+                    looks=self.looks,
                     _turn=number,
                 )
             )

@@ -1,4 +1,4 @@
-"""Sublet like on several hosts: API processes, workers, PostgreSQL with a standby, and Knot, all on this machine.
+"""Sublet like on several hosts: API processes, workers, name servers and PostgreSQL with standbys, all on this machine.
 
 A process that exits is restarted after a moment, as systemd does.
 """
@@ -9,17 +9,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 
+from long.hosts.patroni_cluster import PatroniCluster
 from long.hosts.standby import PostgresqlPair, postgresql_pair
 from sublet.config import Settings
 from support import http_clients
-from support.name_servers import primary
+from support.name_servers import NameServerProcess, primary
 from support.running_service import MovableClock, RunningService
 from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, primary_settings, settings_file
@@ -32,13 +34,13 @@ _COMMAND = "from sublet.cli.main import main; main()"
 
 @dataclass(slots=True)
 class Part:
-    """A process of the installation that is kept running; `is_ready` asks it from outside."""
+    """A process of the installation that is kept running; its status pages are at `address`, a host and port."""
 
     name: str
     words: tuple[str, ...]
     environment: dict[str, str]
     log: Path
-    is_ready: Callable[[], bool]
+    address: str
     process: "subprocess.Popen[bytes] | None" = field(default=None)
     starts: int = 0
     ended_at: float | None = None
@@ -59,7 +61,7 @@ class Part:
 
     def wait_until_ready(self) -> None:
         """Wait until it does its work."""
-        wait_until(self.is_ready, READY_SECONDS)
+        wait_until(lambda: _answers(f"http://{self.address}/readyz"), READY_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -103,11 +105,18 @@ class Installation:
     """What runs, and how it is reached."""
 
     on: ServiceOn
-    pair: PostgresqlPair
+    database: PostgresqlPair | PatroniCluster
     apis: list[Part]
     workers: list[Part]
+    name_servers: list[Part]
     base_urls: list[str]
     _stopped: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def pair(self) -> PostgresqlPair:
+        """The primary and its standby; the test fails if Patroni has them."""
+        assert isinstance(self.database, PostgresqlPair)
+        return self.database
 
     @property
     def service(self) -> RunningService:
@@ -117,7 +126,7 @@ class Installation:
     @property
     def parts(self) -> list[Part]:
         """Every process of ours."""
-        return [*self.apis, *self.workers]
+        return [*self.apis, *self.workers, *self.name_servers]
 
     @contextmanager
     def kept_running(self) -> Iterator[None]:
@@ -155,80 +164,81 @@ def _answers(url: str) -> bool:
 
 
 @contextmanager
-def installation(
-    folder: Path,
-    *,
-    apis: int = 2,
-    children: int = 2,
-    workers: int = 2,
-    synchronous: bool = True,
-    settings: dict[str, str] | None = None,
-) -> Iterator[Installation]:
-    """An installation that runs: `apis` API processes of `children` each, `workers`, PostgreSQL with its standby, Knot with `example.test`.
+def installation(folder: Path, *, synchronous: bool = True, **options: Any) -> Iterator[Installation]:
+    """An installation that runs, over PostgreSQL with its standby, and Knot with `example.test`; `options` of `installation_over`.
 
     Folders have short names: the path of a socket has 107 characters at most.
     """
     with (
         primary("knot", folder / "k", ZONE) as knot,
         postgresql_pair(_made(folder / "p"), synchronous=synchronous) as pair,
+        installation_over(folder, pair, knot, **options) as running,
     ):
-        http = [free_address() for _ in range(apis)]
-        chosen = Settings(
-            database_url=pair.address, http_listen=f"{http[0][0]}:{http[0][1]}", free_quota=100_000
-        )
-        urls = [f"http://{host}:{port}/api/v1" for host, port in http]
-        service = RunningService(chosen, MovableClock(), urls[0])
-        config = str(settings_file(folder, [primary_settings(folder, knot)]))
-        service.environment |= {"SUBLET_CONFIG": config, "SUBLET_FREE_QUOTA": str(chosen.free_quota)}
-        service.operator("init")
-        service.add_domain(ZONE, "--primary", "main", "--renewal-window-days", "3650")
-        environment = {
-            "SUBLET_DATABASE_URL": pair.address,
-            "SUBLET_CONFIG": config,
-            "SUBLET_FREE_QUOTA": str(chosen.free_quota),
-            "SUBLET_LOG_LEVEL": "warning",
-            # The limits count, but are never reached.
-            "SUBLET_RATE_LIMIT_READ_PER_MINUTE": "1000000",
-            "SUBLET_RATE_LIMIT_WRITE_PER_MINUTE": "1000000",
-            "SUBLET_RATE_LIMIT_TICKET_PER_MINUTE": "1000000",
-            "SUBLET_PUBLISH_WAIT_MS": "100",
-            **(settings or {}),
-        }
-        api_parts = [
-            _part(folder, f"API {number}", words, environment, "SUBLET_HTTP_LISTEN", address)
-            for number, address in enumerate(http, start=1)
-            for words in [("api", "--workers", str(children))]
-        ]
-        worker_parts = [
-            _part(
-                folder,
-                f"worker {number}",
-                ("worker",),
-                environment,
-                "SUBLET_WORKER_STATUS_LISTEN",
-                free_address(),
-            )
-            for number in range(1, workers + 1)
-        ]
-        on = ServiceOn(service, knot, frozenset(knot.records()))
-        running = Installation(on, pair, api_parts, worker_parts, urls)
-        with running.kept_running():
-            yield running
-        service.client.close()
+        yield running
 
 
-def _part(
+@contextmanager
+def installation_over(
     folder: Path,
-    name: str,
-    words: tuple[str, ...],
-    environment: dict[str, str],
-    listen: str,
-    address: tuple[str, int],
-) -> Part:
-    """Return a process whose readiness is asked at an address, which the setting `listen` sets."""
-    where = f"{address[0]}:{address[1]}"
-    log = folder / f"{name.replace(' ', '-')}.log"
-    return Part(name, words, {**environment, listen: where}, log, lambda: _answers(f"http://{where}/readyz"))
+    database: PostgresqlPair | PatroniCluster,
+    knot: NameServerProcess | None,
+    *,
+    apis: int = 2,
+    children: int = 2,
+    workers: int = 2,
+    settings: dict[str, str] | None = None,
+) -> Iterator[Installation]:
+    """An installation that runs: `apis` API processes of `children` each, `workers`, and a built-in name server if there is no Knot."""
+    http, dns = [free_address() for _ in range(apis)], free_address()
+    chosen = Settings(
+        database_url=database.address,
+        http_listen=f"{http[0][0]}:{http[0][1]}",
+        dns_listen=f"{dns[0]}:{dns[1]}",
+        free_quota=100_000,
+    )
+    urls = [f"http://{host}:{port}/api/v1" for host, port in http]
+    service = RunningService(chosen, MovableClock(), urls[0], dns)
+    common = {"SUBLET_FREE_QUOTA": str(chosen.free_quota)}
+    if knot is None:
+        common["SUBLET_DNS_SERVERS"] = chosen.dns_listen
+    else:
+        common["SUBLET_CONFIG"] = str(settings_file(folder, [primary_settings(folder, knot)]))
+    service.environment |= common
+    service.operator("init")
+    service.add_domain(ZONE, *(("--primary", "main") if knot else ()), "--renewal-window-days", "3650")
+    environment = {
+        **common,
+        "SUBLET_DATABASE_URL": database.address,
+        "SUBLET_DNS_LISTEN": chosen.dns_listen,
+        "SUBLET_LOG_LEVEL": "warning",
+        # The limits count, but are never reached.
+        "SUBLET_RATE_LIMIT_READ_PER_MINUTE": "1000000",
+        "SUBLET_RATE_LIMIT_WRITE_PER_MINUTE": "1000000",
+        "SUBLET_RATE_LIMIT_TICKET_PER_MINUTE": "1000000",
+        "SUBLET_PUBLISH_WAIT_MS": "100",
+        **(settings or {}),
+    }
+
+    def part(name: str, words: tuple[str, ...], listen: str, address: tuple[str, int]) -> Part:
+        where = f"{address[0]}:{address[1]}"
+        log = folder / f"{name.replace(' ', '-')}.log"
+        return Part(name, words, {**environment, listen: where}, log, where)
+
+    api_words = ("api", "--workers", str(children))
+    running = Installation(
+        ServiceOn(service, knot, frozenset(knot.records() if knot else ())),
+        database,
+        [part(f"API {n}", api_words, "SUBLET_HTTP_LISTEN", each) for n, each in enumerate(http, start=1)],
+        [
+            part(f"worker {n}", ("worker",), "SUBLET_WORKER_STATUS_LISTEN", free_address())
+            for n in range(1, workers + 1)
+        ],
+        [] if knot else [part("name server", ("dns",), "SUBLET_DNS_STATUS_LISTEN", free_address())],
+        urls,
+    )
+    with running.kept_running():
+        yield running
+    service.client.close()
 
 
 def _made(folder: Path) -> Path:

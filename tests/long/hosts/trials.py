@@ -65,6 +65,11 @@ class Loaded:
     draws: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311 - which process, no secret
 
     @property
+    def accounts(self) -> list[Account]:
+        """All users."""
+        return [*self.load.accounts, self.prober.account]
+
+    @property
     def acknowledged(self) -> int:
         """How many writes were acknowledged by now."""
         return len(self.load.traffic.acknowledged)
@@ -211,6 +216,16 @@ KILLS: dict[str, Callable[[Loaded], None]] = {
 """What can be killed; a kill returns when the part works again."""
 
 
+def prepared(running: Installation, **options: Any) -> Loaded:
+    """Add users with credits to an installation; return their load, which isn't running yet."""
+    service = running.service
+    accounts = [
+        Account(service.add_user(f"user{number}@example.org", credit_count=GRANTED)) for number in range(4)
+    ]
+    load = HostsLoad(running.base_urls, accounts[1:], **options)
+    return Loaded(running, load, Client(999, accounts[0], running.base_urls, Traffic()))
+
+
 @contextmanager
 def under_load(running: Installation, **options: Any) -> Iterator[Loaded]:
     """Send a load to an installation until the end of the block; then check everything.
@@ -219,17 +234,12 @@ def under_load(running: Installation, **options: Any) -> Iterator[Loaded]:
         AssertionError: a request failed, an acknowledged write is missing or stored twice, an unacknowledged one is stored, an
             invariant is broken, the zone differs from the registry, or transactions deadlocked.
     """
-    service = running.service
-    accounts = [
-        Account(service.add_user(f"user{number}@example.org", credit_count=GRANTED)) for number in range(4)
-    ]
-    load = HostsLoad(running.base_urls, accounts[1:], **options)
-    prober = Client(999, accounts[0], running.base_urls, Traffic())
+    trial = prepared(running, **options)
     try:
-        with load.running():
-            yield Loaded(running, load, prober)
-        check(running, accounts)
-        assert running.pair.deadlocks() == []
+        with trial.load.running():
+            yield trial
+        check(running, trial.accounts)
+        assert running.database.deadlocks() == []
     except BaseException as error:
         error.add_note(running.logs())
         raise
@@ -281,7 +291,7 @@ def _waiting_names(running: Installation) -> int:
 
 def summary(trial: Loaded) -> str:
     """Return the line of a report that tells what a load came to."""
-    accounts = [*trial.load.accounts, trial.prober.account]
+    accounts = trial.accounts
     names = [name for account in accounts for name in account.names.values()]
     tickets = [messages for account in accounts for messages in account.tickets.values()]
     return (

@@ -52,6 +52,7 @@ def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: i
 
 def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     opened_at = renewal_opens_at(subdomain)
+    assert opened_at is not None  # noqa: S101 - a name that the operator renews has no automatic renewal
     is_told = any(
         each.mail_id is not None and each.detail == why and each.created_at >= opened_at
         for each in store.list_milestones(tx, subdomain.id)

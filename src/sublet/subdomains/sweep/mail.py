@@ -1,9 +1,10 @@
 """The texts of mails about a name's dates (rules)."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sublet.counted import counted
-from sublet.subdomains.lifecycle import grace_ends_at, restorable_until
+from sublet.subdomains.lifecycle import grace_ends_at, is_renewed_by_operator, restorable_until
 from sublet.subdomains.model import Subdomain
 
 
@@ -42,6 +43,31 @@ def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: dateti
     )
 
 
+NAMES_SHOWN_MAX = 20
+
+
+def closing_mail(
+    domain: str, names: Sequence[str], names_until: datetime | None, user_name: str
+) -> tuple[str, str]:
+    """Return subject and text of the mail to a holder of names under a platform domain that closes (None: no longer)."""
+    listed = ", ".join(names[:NAMES_SHOWN_MAX])
+    more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
+    held = f"You hold {counted(len(names), 'name')} there: {listed}{more}."
+    last = f"You get this mail because you hold names under {domain}."
+    if names_until is None:
+        lines = [f"{domain} stays open: it does not close any more. {held}"]
+        lines.append(
+            "Names can be registered and renewed as before. Names that have expired meanwhile need a renewal."
+        )
+        return _mail(f"{domain} stays open", user_name, lines, last)
+    lines = [
+        f"{domain} closes on {_moment(names_until)}. {held}",
+        "Until then your names stay as they are, even if they expire before. They can't be renewed, and no name can be registered there.",
+        "On that date all names go to the trash and leave the DNS. Move to other names before.",
+    ]
+    return _mail(f"{domain} closes on {_day(names_until)}", user_name, lines, last)
+
+
 def _expires(subdomain: Subdomain) -> list[str]:
     return [
         f"Your name {subdomain.fqdn} expires on {_moment(subdomain.expires_at)}.",
@@ -59,6 +85,11 @@ def _expired(subdomain: Subdomain) -> list[str]:
 
 
 def _trashed(subdomain: Subdomain) -> list[str]:
+    if subdomain.names_until is not None:
+        return [
+            f"{subdomain.domain} has closed, as announced. Your name {subdomain.fqdn} is in the trash now, and no longer in the DNS.",
+            "It can't be renewed or restored.",
+        ]
     return [
         f"Your name {subdomain.fqdn} expired on {_moment(subdomain.expires_at)} and was not renewed.",
         "It is in the trash now, and no longer in the DNS.",
@@ -73,17 +104,22 @@ def _trash_ends(subdomain: Subdomain) -> list[str]:
     ]
 
 
+_ASK = "ask the operator: POST /support/tickets opens a ticket."
+
+
 def _how_to_renew(subdomain: Subdomain) -> str:
+    if is_renewed_by_operator(subdomain):
+        return f"The operator renews it. To keep it, {_ASK}"
     return f"To keep it, renew it: POST /subdomains/{subdomain.fqdn}/renew. The new term counts from the old expiry."
 
 
 def _how_to_restore(subdomain: Subdomain) -> str:
     until = restorable_until(subdomain)
     when = f" until {_moment(until)}" if until else ""
-    return (
-        f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore. "
-        "After that it is purged, and other users can register it later."
-    )
+    can = f"You can bring it back{when}: POST /subdomains/{subdomain.fqdn}/restore."
+    if is_renewed_by_operator(subdomain):
+        can = f"The operator can bring it back{when}. To have it back, {_ASK}"
+    return f"{can} After that it is purged, and other users can register it later."
 
 
 def _what_follows(subdomain: Subdomain, start: str) -> str:

@@ -23,6 +23,7 @@ from sqlalchemy import (
     insert,
     null,
     select,
+    true,
     update,
 )
 
@@ -174,13 +175,17 @@ def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None
 
     This is `lifecycle.lost_at` in SQL, independent of the stored dates; a test compares the two. It reads all names.
     """
-    days = select(platform_domains.c.id, platform_domains.c.grace_days, platform_domains.c.trash_days)
+    columns = platform_domains.c
+    days = select(columns.id, columns.grace_days, columns.trash_days, columns.names_until)
     if platform_domain_id is not None:
         days = days.where(platform_domains.c.id == platform_domain_id)
     to_trash = to_purge = 0
-    for each_id, grace_days, trash_days in tx.connection.execute(days).all():
+    for each_id, grace_days, trash_days, names_until in tx.connection.execute(days).all():
         held = (subdomains.c.platform_domain_id == each_id) & subdomains.c.suspended_at.is_(None)
-        live = subdomains.c.trashed_at.is_(None) & _over(subdomains.c.expires_at, until, grace_days)
+        is_over = _over(subdomains.c.expires_at, until, grace_days)
+        if names_until is not None:
+            is_over = true() if names_until <= until else false()
+        live = subdomains.c.trashed_at.is_(None) & is_over
         in_trash = subdomains.c.purged_at.is_(None) & _over(subdomains.c.trashed_at, until, trash_days)
         to_trash += _count(tx, held & live)
         to_purge += _count(tx, held & in_trash)

@@ -45,6 +45,7 @@ AN_INSTANT = timedelta(microseconds=1)
 ATTEMPTS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
 """How long until the next look at a purged name whose removal, or that of nameservers below it, is not published yet."""
+CLOSED = "The platform domain has closed."
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
 
@@ -200,7 +201,8 @@ def _reach(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> No
         subject, text = reminder_mail(milestone.kind, subdomain, user.name)
         reference = f"{milestone.kind}:{subdomain.id}:{milestone.about:%Y%m%dT%H%M%S.%fZ}"
         mail_id = enqueue(tx, user, reference=reference, subject=subject, text=text)
-    store.insert_milestone(tx, subdomain.id, milestone.kind, milestone.about, mail_id=mail_id)
+    detail = CLOSED if milestone.kind == "trashed" and subdomain.names_until is not None else None
+    store.insert_milestone(tx, subdomain.id, milestone.kind, milestone.about, detail=detail, mail_id=mail_id)
     if milestone.kind != "trashed":  # `move_to_trash` records that one
         after = {"milestone": milestone.kind, "about": milestone.about.isoformat(), "mail_id": mail_id}
         action = _ACTIONS.get(milestone.kind, "subdomain.remind")

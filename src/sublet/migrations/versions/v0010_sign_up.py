@@ -1,7 +1,7 @@
 """Open accounts without the operator: mailed codes, solved challenges, and mail to addresses without a user.
 
-Revision ID: 0008
-Revises: 0007
+Revision ID: 0010
+Revises: 0009
 """
 
 import secrets
@@ -11,11 +11,11 @@ from alembic import op
 
 from sublet.schema import Instant
 
-revision = "0008"
-down_revision = "0007"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
-compatible_with: tuple[str, ...] = ("0007",)
+compatible_with: tuple[str, ...] = ("0009",)
 
 
 def upgrade() -> None:

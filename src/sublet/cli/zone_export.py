@@ -1,0 +1,74 @@
+"""`sublet zone export`: a zone as a zone file."""
+
+from collections.abc import Iterable, Iterator
+from tempfile import TemporaryFile
+from typing import IO
+
+from sublet.cli.options import Domain
+from sublet.cli.output import Answer
+from sublet.cli.session import Session
+from sublet.cli.zone_advice import transfer_failed
+from sublet.config import public_dns_addresses
+from sublet.db import Tx, utc_now
+from sublet.dns.types import Record
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import PlatformDomain
+from sublet.primaries.check_process import TRANSFER_SECONDS
+from sublet.primaries.find_primary import find_primary
+from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.transfer import transfer_zone
+from sublet.primaries.update import fence_name
+from sublet.subdomains.export_zone import export_zone
+
+_OF_THE_SIGNER = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
+"""Types that a signing server adds, beside those that `ZoneTransfer.take_records` leaves out. They are wrong in another zone."""
+
+
+def export(session: Session, domain: Domain) -> Answer:
+    """Print the zone file of a zone, unsigned, as its server serves it now."""
+    platform_domain = session.read(find_platform_domain, domain)
+    # The file is whole before its first line is printed, and a large zone does not fit into memory twice.
+    spool = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - the lines of the answer close it
+    if platform_domain.primary:
+        session.use(lambda _: _transfer(session, platform_domain, spool))
+    else:
+        session.read(_export, platform_domain, public_dns_addresses(session.settings), spool)
+    return Answer(lambda: {"zone": platform_domain.domain, "zone_file": _read_all(spool)}, _lines(spool))
+
+
+def _export(tx: Tx, platform_domain: PlatformDomain, addresses: tuple[str, ...], spool: IO[str]) -> None:
+    _write(spool, export_zone(tx, platform_domain, addresses))
+
+
+async def _transfer(session: Session, platform_domain: PlatformDomain, spool: IO[str]) -> None:
+    zone = platform_domain.domain
+    try:
+        primary = find_primary(session.settings.primaries, platform_domain.primary)
+        transfer = await transfer_zone(primary, zone, utc_now, timeout_seconds=TRANSFER_SECONDS)
+    except PrimaryFault as fault:
+        raise transfer_failed(zone, fault) from fault
+    fence = fence_name(zone)
+    records = (each for each in transfer.take_records() if each.type not in _OF_THE_SIGNER)
+    _write(spool, (each for each in records if each.owner != fence))
+
+
+def _write(spool: IO[str], records: Iterable[Record]) -> None:
+    for each in records:
+        spool.write(as_line(each))
+    spool.seek(0)
+
+
+def as_line(record: Record) -> str:
+    """Return a record as a line of a zone file (RFC 1035, section 5)."""
+    return f"{record.owner}. {record.ttl_seconds} IN {record.type} {record.rdata}\n"
+
+
+def _lines(spool: IO[str]) -> Iterator[str]:
+    with spool:
+        for line in spool:
+            yield line.removesuffix("\n")
+
+
+def _read_all(spool: IO[str]) -> str:
+    with spool:
+        return spool.read()

@@ -1,0 +1,54 @@
+"""The PostgreSQL server that a process is connected to, and whether its commits wait for a synchronous standby."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import text
+
+from sublet.db.model import Tx
+
+
+class Replication(msgspec.Struct, frozen=True):
+    """A connection's server, and its synchronous standbys.
+
+    `primary` is its host and port, as `database_url` names them. `standbys` are the names of the standbys that a commit may wait for and
+    that follow now; None if the connection's `role` may not see them.
+    """
+
+    primary: str
+    commits_wait: bool
+    standbys: tuple[str, ...] | None
+    role: str
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON object; `hint` says how the role can see the standbys, if it can't."""
+        shown = {"primary": self.primary, "commits_wait": self.commits_wait, "standbys": self.standbys}
+        return shown if self.standbys is not None else {**shown, "hint": self.hint()}
+
+    def hint(self) -> str:
+        """Return the grant with which the role may see the standbys."""
+        return f'As a superuser run: GRANT pg_read_all_stats TO "{self.role}"'
+
+
+# Any role reads the settings. Without the right, `pg_stat_replication` has rows, but their state is NULL.
+_REPLICATION = text("""
+SELECT current_setting('synchronous_commit') NOT IN ('off', 'local') AND current_setting('synchronous_standby_names') <> '',
+    pg_has_role('pg_read_all_stats', 'USAGE'),
+    ARRAY(SELECT application_name FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') ORDER BY 1),
+    current_user::text
+""")
+
+
+def find_replication(tx: Tx) -> Replication | None:
+    """Return the server of a transaction's connection and its standbys; None on SQLite."""
+    if tx.connection.dialect.name == "sqlite":
+        return None
+    commits_wait, may_see, standbys, role = tx.connection.execute(_REPLICATION).one()
+    driver: Any = tx.connection.connection.driver_connection
+    host, port = driver.info.host, driver.info.port
+    return Replication(
+        primary=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        commits_wait=commits_wait,
+        standbys=tuple(standbys) if may_see else None,
+        role=role,
+    )

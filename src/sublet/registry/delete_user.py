@@ -1,0 +1,127 @@
+"""Delete a user and erase its personal data (`sublet user delete`; docs/spec-choices.md, "A user that is deleted").
+
+The row of the user stays, without personal data: names, transfers and audit events refer to it.
+"""
+
+from dataclasses import dataclass
+
+from sublet import audit
+from sublet.accounts import store as account_store
+from sublet.accounts.find import lock_user
+from sublet.accounts.model import User
+from sublet.accounts.tokens import revoke_token
+from sublet.audit import Actor
+from sublet.counted import counted
+from sublet.credits.ledger import Entry
+from sublet.credits.movements import move, next_reference
+from sublet.credits.store import lock_balance
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.registry import erasure_store as store
+from sublet.subdomains.delete import move_to_trash
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.suspend import unsuspend
+from sublet.tickets.model import TicketFilter
+from sublet.tickets.staff import close_silently
+from sublet.tickets.store import list_own
+
+NAMES_SHOWN_MAX = 10
+_FORFEITED = "Adjustment: forfeited, because the account was deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedUser:
+    """What was done: the names that went to the trash, the credits that were forfeited, the identities (lower case) that were erased."""
+
+    user_id: int
+    trashed: tuple[str, ...]
+    forfeited_credits: int
+    identities: frozenset[str]
+    organization_erased: bool
+
+
+def delete_user(
+    tx: Tx, actor: Actor, identifier: str, *, trash_names: bool = False, confirmed: bool = False
+) -> DeletedUser:
+    """Erase a user's address, name and texts, revoke its tokens, forfeit its credits, and move its live names to the trash.
+
+    An organization without other users is erased too. The address can be used again.
+
+    Raises, in this order:
+        NotFound: there is no such user, or it is deleted.
+        ValidationFailed: the reason contains the user's address or name, which would be stored again.
+        Conflict: the user has live names, and `trash_names` is not given.
+        Conflict: it is not `confirmed`.
+
+    Not checked: texts about the user that others wrote (`erasure_store.find_mentions` finds them), backups and logs.
+    """
+    user = lock_user(tx, identifier)
+    identities = store.list_identities(tx, user.id)
+    _refuse_reason(actor, identities)
+    held = store.list_held(tx, user.id)
+    live = [each for each in held if each.trashed_at is None]
+    if live and not trash_names:
+        shown = ", ".join(each.fqdn for each in live[:NAMES_SHOWN_MAX])
+        more = f" and {len(live) - NAMES_SHOWN_MAX} more" if len(live) > NAMES_SHOWN_MAX else ""
+        raise Conflict(
+            f"{user.email} holds {counted(len(live), 'live name')}: {shown}{more}. Delete them first, or give --trash-names."
+        )
+    balance = lock_balance(tx, user.id)
+    if not confirmed:
+        raise Conflict(
+            f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go to the trash, "
+            f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
+        )
+    # From here on it must succeed.
+    _give_up_names(tx, actor, held)
+    if balance:
+        reference = next_reference(tx, user, "adjustment")
+        move(tx, actor, user, "credits.adjust", Entry(user.id, "adjustment", -balance, reference, _FORFEITED))
+    for token in account_store.list_tokens(tx, user.id):
+        if token.revoked_at is None:
+            revoke_token(tx, actor, token.id)
+    for ticket in list_own(tx, user.id, TicketFilter(archived=False), 1_000_000, None):
+        close_silently(tx, actor, ticket)
+    organization_erased = _erase(tx, actor, user, identities, forfeited_credits=balance)
+    return DeletedUser(
+        user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased
+    )
+
+
+def _refuse_reason(actor: Actor, identities: set[str]) -> None:
+    reason = _words(actor.reason or "")
+    if any(_words(each) in reason for each in identities):
+        sentence = "The reason names the user, and would stay in the audit. Give one without the address and the name."
+        raise validation_failed([FieldError("reason", "value_invalid", sentence)])
+
+
+def _words(text: str) -> str:
+    """Return the words of a text in lower case, each between spaces."""
+    letters = "".join(char if char.isalnum() else " " for char in text.lower())
+    return f" {' '.join(letters.split())} "
+
+
+def _give_up_names(tx: Tx, actor: Actor, held: list[Subdomain]) -> None:
+    """Move live names to the trash. Suspensions end, because a suspended name would stay forever."""
+    for each in held:
+        subdomain = unsuspend(tx, actor, str(each.id)) if each.suspended_at is not None else each
+        if subdomain.trashed_at is None:
+            move_to_trash(tx, actor, subdomain)
+
+
+def _erase(tx: Tx, actor: Actor, user: User, identities: set[str], *, forfeited_credits: int) -> bool:
+    """Erase the personal data. Return whether the organization was erased too."""
+    organization = account_store.find_organization(tx, user.organization_id)
+    assert organization is not None  # noqa: S101 - the foreign key ensures it
+    erases_organization = (
+        store.count_others(tx, organization.id, user.id) == 0 or organization.name.lower() in identities
+    )
+    store.erase_texts(tx, user.id, identities)
+    store.erase_append_only(tx, user.id, organization.id if erases_organization else None, identities)
+    if erases_organization:
+        store.erase_organization(tx, organization.id)
+    values = {"email": f"deleted user {user.id}", "name": "Deleted user", "reminders": False}
+    account_store.update_user(tx, user.id, **values, suspended_reason=None, deleted_at=tx.now)
+    after = {**values, "deleted_at": tx.now.isoformat(), "forfeited_credits": forfeited_credits}
+    audit.record(tx, actor, "user.delete", user.id, after=after)
+    return erases_organization

@@ -1,0 +1,182 @@
+"""All SQL that erases a user's personal data, counts what remains of it, and finds texts that still mention it."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    Select,
+    String,
+    Table,
+    Text,
+    cast,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from sublet.accounts.store import organizations, tokens, users
+from sublet.audit import audit_events, erasures
+from sublet.credits.store import transfers
+from sublet.db import Tx
+from sublet.http.idempotency_store import idempotency_keys
+from sublet.mail.store import mails
+from sublet.schema import metadata
+from sublet.sign_up.store import mailed_codes
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.store import NOT_PURGED, read_subdomains, select_subdomains, subdomains
+from sublet.tickets.store import messages, tickets
+
+TEXT = "deleted"
+"""The text in place of one that must not be empty."""
+_TOLD = {"grant": "Grant", "adjustment": "Adjustment", "refund": "Refund"}
+"""The kinds of transfers whose description has the operator's words, each with what stays of it."""
+
+
+def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
+    """Return a user's names, live and in the trash."""
+    query = select_subdomains().where((subdomains.c.user_id == user_id) & NOT_PURGED)
+    return read_subdomains(Subdomain, tx.connection.execute(query.order_by(subdomains.c.id)))
+
+
+def list_identities(tx: Tx, user_id: int) -> set[str]:
+    """Return all e-mail addresses and names that a user has or had, in lower case."""
+    row = tx.connection.execute(select(users.c.email, users.c.name).where(users.c.id == user_id)).one()
+    found = {str(each) for each in row}
+    query = select(audit_events.c.before, audit_events.c.after).where(_events_of("user", [user_id]))
+    for before, after in tx.connection.execute(query):
+        found.update(
+            str(values[name])
+            for values in (before, after)
+            if values
+            for name in ("email", "name")
+            if name in values
+        )
+    return {each.lower() for each in found}
+
+
+def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
+    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete its mailed codes and the keys of its requests.
+
+    `identities` are those of `list_identities`, for mail to an address before it had a user. Mail that waits is given up.
+    """
+    run = tx.connection.execute
+    run(update(tokens).where(tokens.c.user_id == user_id).values(name=TEXT))
+    own_tickets = _ids(tickets, user_id)
+    run(update(tickets).where(tickets.c.id.in_(own_tickets)).values(subject=TEXT, requester_email=TEXT))
+    of_tickets = messages.c.ticket_id.in_(own_tickets)
+    run(update(messages).where(of_tickets).values(message=TEXT))
+    run(update(messages).where(of_tickets & (messages.c.author_type == "user")).values(author_name=TEXT))
+    own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(identities)
+    waiting = own_mails & mails.c.next_attempt_at.is_not(None)
+    run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
+    run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
+    run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
+    run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
+    run(delete(mailed_codes).where(mailed_codes.c.email.in_(identities)))
+
+
+def erase_append_only(tx: Tx, user_id: int, organization_id: int | None, identities: Collection[str]) -> None:
+    """Erase the personal texts of append-only rows: audit events of a user and of what belongs to it, and descriptions of transfers.
+
+    `organization_id` is the organization that is erased with the user, if any. Ids, instants, actors and actions stay.
+    """
+    tx.connection.execute(insert(erasures).values(user_id=user_id))
+    _erase_events(tx, "user", [user_id], ("email", "name", "suspended_reason"))
+    _erase_events(tx, "token", _ids(tokens, user_id), ("name",))
+    _erase_events(tx, "ticket", _ids(tickets, user_id), ())
+    _erase_events(tx, "transfer", _ids(transfers, user_id), ("description",))
+    _erase_events(tx, "subdomain", _ids(subdomains, user_id), ("suspended_reason",))
+    _erase_events(tx, "mail", _ids(mails, user_id), ())
+    _erase_events(tx, "mailed_code", _list_invitations(tx, identities), ("email",))
+    if organization_id is not None:
+        _erase_events(tx, "organization", [organization_id], ("name", "slug"))
+    for kind, text in _TOLD.items():
+        of_kind = (transfers.c.user_id == user_id) & (transfers.c.kind == kind)
+        tx.connection.execute(update(transfers).where(of_kind).values(description=text))
+    tx.connection.execute(delete(erasures))
+
+
+def _list_invitations(tx: Tx, identities: Collection[str]) -> list[int]:
+    """Return the ids of the invitations to these addresses. Their codes may be deleted, so this reads all events about invitations."""
+    query = select(audit_events.c.object_id, audit_events.c.after)
+    rows = tx.connection.execute(query.where(audit_events.c.object_type == "mailed_code"))
+    return [object_id for object_id, after in rows if after.get("email") in identities]
+
+
+def erase_organization(tx: Tx, organization_id: int) -> None:
+    """Erase the name of an organization."""
+    values = {"name": f"deleted organization {organization_id}", "slug": f"deleted-{organization_id}"}
+    tx.connection.execute(update(organizations).where(organizations.c.id == organization_id).values(**values))
+
+
+def count_others(tx: Tx, organization_id: int, user_id: int) -> int:
+    """Return how many other users of an organization are not deleted."""
+    others = (users.c.organization_id == organization_id) & (users.c.id != user_id)
+    query = select(func.count()).select_from(users).where(others & users.c.deleted_at.is_(None))
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def count_remaining(tx: Tx, user_id: int) -> dict[str, int]:
+    """Return how many rows refer to a user, by kind."""
+    rows = {
+        "transfers": transfers.c.user_id == user_id,
+        "names": subdomains.c.user_id == user_id,
+        "tickets": tickets.c.user_id == user_id,
+        "events": (audit_events.c.user_id == user_id) | _events_of("user", [user_id]),
+    }
+    return {
+        name: int(tx.connection.execute(select(func.count()).where(condition)).scalar_one())
+        for name, condition in rows.items()
+    }
+
+
+def find_mentions(tx: Tx, texts: Collection[str]) -> dict[str, int]:
+    """Return how many rows of each table have one of these texts (in lower case) in any column. This reads the whole database."""
+    found = {}
+    for table in metadata.sorted_tables:
+        columns = [func.lower(cast(each, Text)) for each in table.c if _has_text(each)]
+        if not columns:
+            continue
+        mentions = or_(*(each.contains(text, autoescape=True) for each in columns for text in texts))
+        number = tx.connection.execute(select(func.count()).select_from(table).where(mentions)).scalar_one()
+        if number:
+            found[table.name] = int(number)
+    return found
+
+
+def _has_text(column: Column[Any]) -> bool:
+    return isinstance(column.type, String | JSON)
+
+
+def _ids(table: Table, user_id: int) -> Select[tuple[int]]:
+    return select(table.c.id).where(table.c.user_id == user_id)
+
+
+def _events_of(object_type: str, ids: Collection[int] | Select[tuple[int]]) -> Any:
+    return (audit_events.c.object_type == object_type) & audit_events.c.object_id.in_(ids)
+
+
+def _erase_events(
+    tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]], members: Iterable[str]
+) -> None:
+    """Erase the reason, and these members of the values before and after, in all events of these objects."""
+    events, erased = audit_events.c, frozenset(members)
+    of_these = _events_of(object_type, ids)
+    with_reason = of_these & events.reason.is_not(None)
+    tx.connection.execute(update(audit_events).where(with_reason).values(reason=None))
+    if not erased:
+        return
+    rows = tx.connection.execute(select(events.id, events.before, events.after).where(of_these)).all()
+    for event_id, before, after in rows:
+        if erased.isdisjoint({**(before or {}), **(after or {})}):
+            continue
+        kept = {
+            name: {key: value for key, value in values.items() if key not in erased} if values else values
+            for name, values in (("before", before), ("after", after))
+        }
+        tx.connection.execute(update(audit_events).where(events.id == event_id).values(**kept))

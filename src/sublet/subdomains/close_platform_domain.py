@@ -1,0 +1,118 @@
+"""Close a platform domain at a date, or keep it open after all (`sublet domain remove --names-until`, `--withdraw`).
+
+Until the date its names are kept, also those that expire before; none is registered or renewed. On the date the sweep moves them to the
+trash (docs/spec-choices.md, "A platform domain that closes").
+"""
+
+from datetime import datetime, timedelta
+
+from sublet import audit
+from sublet.accounts import store as account_store
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.counted import counted
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.mail.outbox import enqueue
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import store
+from sublet.subdomains.edit_zone_settings import refuse_losses
+from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.mail import closing_mail
+
+NOTICE = timedelta(days=30)
+"""How long before the date the holders must be told at least."""
+
+
+def close_platform_domain(
+    tx: Tx, actor: Actor, identifier: str, names_until: datetime, *, force: bool = False
+) -> tuple[PlatformDomain, int]:
+    """Set or move the date until which a platform domain's names are kept, and mail each holder. Return it, and the number of mails.
+
+    The sweep recomputes the dates of the names, in batches.
+
+    Raises, in this order:
+        NotFound: no such platform domain.
+        Conflict: the date that is set has passed; it is this date already.
+        ValidationFailed: the date is less than `NOTICE` ahead.
+        Conflict: names are paid for beyond the date, and `force` is not given.
+    """
+    found = _lock_open(tx, identifier)
+    if names_until == found.names_until:
+        raise Conflict(f"{found.domain} closes on {names_until:%Y-%m-%d} already. No action needed.")
+    if names_until < tx.now + NOTICE:
+        earliest = tx.now + NOTICE + timedelta(days=1)
+        sentence = (
+            f"Holders must be told {NOTICE.days} days before. Give {earliest:%Y-%m-%d} or a later date."
+        )
+        raise validation_failed([FieldError("names_until", "value_invalid", sentence)])
+    paid, last = store.count_paid_beyond(tx, found.id, names_until)
+    if paid and not force:
+        raise Conflict(
+            f"{counted(paid, 'name')} under {found.domain} cost credits and end later, the last on {last:%Y-%m-%d}. Give a later date; "
+            "or give --force, and refund the rest of the terms with `sublet credits refund`."
+        )
+    return _store(tx, actor, found, names_until)
+
+
+def keep_platform_domain(
+    tx: Tx, actor: Actor, identifier: str, *, force: bool = False
+) -> tuple[PlatformDomain, int]:
+    """Withdraw the date at which a platform domain closes, and mail each holder. Return it, and the number of mails.
+
+    Raises, in this order:
+        NotFound: no such platform domain.
+        Conflict: the date has passed; it has none; names would go to the trash at once, because their grace is over, and `force` is
+            not given.
+    """
+    found = _lock_open(tx, identifier)
+    if found.names_until is None:
+        raise Conflict(f"{found.domain} does not close. No action needed.")
+    before = sweep_store.count_losses_by_rule(tx, tx.now, found.id)
+    kept = _store(tx, actor, found, None)
+    if not force:
+        refuse_losses(before, sweep_store.count_losses_by_rule(tx, tx.now, found.id))
+    return kept
+
+
+def _lock_open(tx: Tx, identifier: str) -> PlatformDomain:
+    zone_store.lock_zone(tx, find_platform_domain(tx, identifier).id)
+    found = find_platform_domain(tx, identifier)
+    if found.names_until is not None and found.names_until <= tx.now:
+        raise Conflict(
+            f"{found.domain} has closed on {found.names_until:%Y-%m-%d}. Remove it when its names are released."
+        )
+    return found
+
+
+def _store(
+    tx: Tx, actor: Actor, found: PlatformDomain, names_until: datetime | None
+) -> tuple[PlatformDomain, int]:
+    platform_domain_store.update_platform_domain(tx, found.id, names_until=names_until)
+    sweep_store.set_redate_after(tx, found.id, 0)
+    mails = 0
+    for user_id, names in store.stream_holders(tx, found.id):
+        user = account_store.find_user(tx, user_id)
+        if user is None or user.deleted_at is not None:
+            continue
+        _tell(tx, user, found, names, names_until)
+        mails += 1
+    action = "platform_domain.keep" if names_until is None else "platform_domain.close"
+    audit.record(
+        tx, actor, action, found.id, before=_as_value(found.names_until), after=_as_value(names_until)
+    )
+    return find_platform_domain(tx, str(found.id)), mails
+
+
+def _tell(tx: Tx, user: User, found: PlatformDomain, names: list[str], names_until: datetime | None) -> None:
+    subject, text = closing_mail(found.domain, names, names_until, user.name)
+    date = "kept" if names_until is None else f"{names_until:%Y%m%d}"
+    reference = f"closing:{found.id}:{user.id}:{date}:{tx.now:%Y%m%dT%H%M%S.%fZ}"
+    enqueue(tx, user, reference=reference, subject=subject, text=text)
+
+
+def _as_value(names_until: datetime | None) -> dict[str, str | None]:
+    return {"names_until": names_until.isoformat() if names_until is not None else None}

@@ -1,0 +1,97 @@
+"""The whole content of a zone on the built-in name server, record by record (`sublet zone export`)."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from sublet.db import Tx
+from sublet.dns.names import ancestors, is_at_or_below, is_below
+from sublet.dns.records import delegation_records
+from sublet.dns.types import Apex, Record
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.nested import zone_cut
+from sublet.subdomains import store
+from sublet.subdomains.view_zone import apex_of, serial_of
+
+
+def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Iterator[Record]:
+    """Yield the records that the built-in name server answers with: SOA first, then apex, zone cuts, adopted records, delegations.
+
+    `addresses` are as in `view_zones`. Left out are adopted records that a delegation hides. Not all records are in memory at once.
+    """
+    apex = apex_of(platform_domain, serial_of(tx, platform_domain), addresses)
+    children = _children(tx, platform_domain)
+    hosts = {*apex.nameservers, *(host for child in children for host in child.apex_nameservers)}
+    yield from apex_records(apex)
+    yield from _cuts_and_addresses(tx, platform_domain, children, hosts, addresses)
+    cuts = [child.domain for child in children]
+    for adopted in zone_store.stream_zone_records(tx, platform_domain.id):
+        delegated = _delegated(tx, platform_domain, {each.owner for each in adopted})
+        for record in adopted:
+            is_hidden = record.owner in delegated or any(is_at_or_below(record.owner, cut) for cut in cuts)
+            if not is_hidden and not _is_address_of(record, hosts):
+                yield record
+    for name, delegation in store.stream_delegations(tx, platform_domain.id):
+        yield from delegation_records(name, delegation, platform_domain.delegation_ttl_seconds)
+
+
+def apex_records(apex: Apex) -> Iterator[Record]:
+    """Yield SOA and NS of an apex as records."""
+    numbers = (
+        apex.serial,
+        apex.refresh_seconds,
+        apex.retry_seconds,
+        apex.expire_seconds,
+        apex.negative_ttl_seconds,
+    )
+    soa = f"{apex.soa_mname}. {apex.soa_rname}. {' '.join(str(number) for number in numbers)}"
+    yield Record(apex.zone, "SOA", apex.ttl_seconds, soa)
+    for host in apex.nameservers:
+        yield Record(apex.zone, "NS", apex.ttl_seconds, f"{host}.")
+
+
+def _children(tx: Tx, platform_domain: PlatformDomain) -> list[PlatformDomain]:
+    """Return the platform domains right below a zone, without those below another one of them."""
+    zone = platform_domain.domain
+    below = [each for each in platform_domain_store.list_platform_domains(tx) if is_below(each.domain, zone)]
+    names = {each.domain for each in below}
+    return [each for each in below if names.isdisjoint(ancestors(each.domain))]
+
+
+def _cuts_and_addresses(
+    tx: Tx,
+    platform_domain: PlatformDomain,
+    children: Iterable[PlatformDomain],
+    hosts: Collection[str],
+    addresses: Sequence[str],
+) -> list[Record]:
+    """Return the delegations of the platform domains below a zone, and the addresses of its and their nameservers inside it.
+
+    An address set has one TTL, the lowest (RFC 2181, section 5.2), as in the responses of the built-in name server.
+    """
+    found = {each for child in children for records in zone_cut(child).values() for each in records}
+    for zone in (platform_domain, *(child for child in children if not child.primary)):
+        found.update(apex_of(zone, 1, addresses).addresses)
+    delegated = _delegated(tx, platform_domain, hosts)
+    for owner, adopted in zone_store.find_records(tx, platform_domain.id, set(hosts) - delegated).items():
+        found.update(each for each in adopted if _is_address_of(each, {owner}))
+    lowest: dict[tuple[str, str], int] = {}
+    for each in found:
+        key = each.owner, each.type
+        lowest[key] = min(each.ttl_seconds, lowest.get(key, each.ttl_seconds))
+    records = {replace(each, ttl_seconds=lowest[each.owner, each.type]) for each in found}
+    return sorted(each for each in records if is_below(each.owner, platform_domain.domain))
+
+
+def _is_address_of(record: Record, hosts: Collection[str]) -> bool:
+    return record.owner in hosts and record.type in ("A", "AAAA")
+
+
+def _delegated(tx: Tx, platform_domain: PlatformDomain, owners: Collection[str]) -> set[str]:
+    """Return those of these owners that are at or below a delegation of the registry."""
+    above = {owner: (owner, *ancestors(owner)) for owner in owners}
+    found = store.find_delegations(
+        tx, platform_domain.id, {each for names in above.values() for each in names}
+    )
+    return {owner for owner, names in above.items() if not found.keys().isdisjoint(names)}

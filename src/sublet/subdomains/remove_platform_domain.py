@@ -1,0 +1,85 @@
+"""Remove a platform domain that has no names (`sublet domain remove`). Its row stays: its names and the audit refer to it."""
+
+from collections.abc import Iterator
+
+from sublet import audit
+from sublet.audit import Actor
+from sublet.counted import counted
+from sublet.credits.coupons import retire_coupon
+from sublet.credits.store import list_coupons
+from sublet.db import Tx
+from sublet.dns.names import is_at_or_below
+from sublet.errors import Conflict
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import delegation_store, store
+
+
+def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool = False) -> PlatformDomain:
+    """Remove a platform domain with its offers, grants, labels, patterns, adopted records and zone state. Its coupons are retired.
+
+    The audit, the ledger and the rows of its released names stay. The same domain can be added again.
+
+    Raises, in this order:
+        NotFound: no such platform domain.
+        Conflict: it takes registrations.
+        Conflict: it has names that are not released, or platform domains below it; nameservers of another zone are inside it; or names
+            elsewhere have nameservers at or below it, and `force` is not given.
+
+    Not checked: what its server serves, if that is a primary, and the delegation in the parent zone.
+    """
+    found = find_platform_domain(tx, identifier)
+    if found.takes_registrations:
+        # A registration that began before would not be seen here.
+        raise Conflict(
+            f"{found.domain} takes registrations. Run `sublet domain edit {found.domain} --closed` first."
+        )
+    platform_domain_store.lock_against_registrations(tx, found.id)
+    holds = list(_holds(tx, found, force=force))
+    if holds:
+        raise Conflict(f"{found.domain} can't be removed. {' '.join(holds)}")
+    # From here on it must succeed.
+    for coupon in list_coupons(tx):
+        if coupon.platform_domain_id == found.id and coupon.retired_at is None:
+            retire_coupon(tx, actor, coupon.code)
+    store.delete_owners_of_zone(tx, found.id)
+    zone_state_store.forget_zone_state(tx, found.id)
+    zone_store.delete_records(tx, found.id)
+    platform_domain_store.remove_platform_domain(tx, found.id)
+    before = {"domain": found.domain, "primary": found.primary}
+    audit.record(tx, actor, "platform_domain.remove", found.id, before=before)
+    return found
+
+
+def _holds(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
+    """Yield a sentence for each reason why a platform domain can't be removed: what holds it, then what to do."""
+    domain = found.domain
+    live, in_trash, cooling_off = store.count_held(tx, found.id)
+    if live:
+        yield (
+            f"It has {counted(live, 'live name')}: give `--names-until DATE` to close it at a date, or have them deleted. "
+            "A suspended name stays until it is unsuspended."
+        )
+    if in_trash or cooling_off:
+        yield (
+            f"It has {counted(in_trash, 'name')} in the trash and {cooling_off} cooling off: wait until they are released, or purge them "
+            "(`sublet subdomain purge NAME --now`)."
+        )
+    others = [each for each in platform_domain_store.list_platform_domains(tx) if each.id != found.id]
+    nested = sorted(each.domain for each in others if is_at_or_below(each.domain, domain))
+    if nested:
+        yield f"Below it lie the platform domains {', '.join(nested)}: remove these first."
+    served = sorted(each.domain for each in others if each.domain not in nested and _needs(each, domain))
+    if served:
+        yield f"Nameservers of {', '.join(served)} have names inside it: give these zones other nameservers first."
+    if not force and delegation_store.has_dependents(tx, domain):
+        yield (
+            "Names under other platform domains have nameservers at or below it: ask their holders to change them, or give --force."
+        )
+
+
+def _needs(other: PlatformDomain, domain: str) -> bool:
+    hosts = (*other.apex_nameservers, other.soa_mname, *(each.host for each in other.secondaries))
+    return any(is_at_or_below(host, domain) for host in hosts)

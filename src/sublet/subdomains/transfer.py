@@ -1,0 +1,64 @@
+"""Move a name to another user (`sublet subdomain transfer`; docs/spec-choices.md, "Names that the operator gives")."""
+
+from sublet import audit
+from sublet.accounts.find import find_member, find_user, refuse_suspended_holder
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict
+from sublet.mail.outbox import enqueue
+from sublet.subdomains import store
+from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
+from sublet.subdomains.model import Subdomain
+
+
+def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
+    """Move a live name to another user at once, whatever that user's free quota.
+
+    Raises, in this order:
+        NotFound: there is no such user; there is no such name.
+        Conflict: the name was purged, is in the trash, or is suspended; the user has it already, or is suspended.
+    """
+    receiver_id = find_user(tx, to).id
+    subdomain = lock_for_operator(tx, identifier, [receiver_id])
+    refuse_gone(subdomain)
+    fqdn = subdomain.fqdn
+    if subdomain.trashed_at is not None:
+        raise Conflict(f"{fqdn} is in the trash. Restore it first with `sublet subdomain restore {fqdn}`.")
+    if subdomain.suspended_at is not None:
+        raise Conflict(f"{fqdn} is suspended. End that first with `sublet subdomain unsuspend {fqdn}`.")
+    former, receiver = find_member(tx, subdomain.user_id).user, find_member(tx, receiver_id).user
+    if former.id == receiver.id:
+        raise Conflict(f"{receiver.email} has {fqdn} already. No action needed.")
+    refuse_suspended_holder(receiver)
+    move_to_user(tx, actor, subdomain, former, receiver)
+    return reread(tx, subdomain)
+
+
+def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, receiver: User) -> None:
+    """Move a name with its term, mode, delegation and history, and mail both users. Automatic renewal ends. Both users are locked.
+
+    Tickets, payments and mails stay with the former user. Not checked: the name's state, the free quota, look-alikes.
+    """
+    store.update_subdomain(
+        tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
+    )
+    audit.record(
+        tx,
+        actor,
+        "subdomain.transfer",
+        subdomain.id,
+        before={"user_id": former.id, "auto_renew_max_credits": subdomain.auto_renew_max_credits},
+        after={"user_id": receiver.id, "auto_renew_max_credits": None},
+    )
+    fqdn, at = subdomain.fqdn, subdomain.expires_at
+    sentences = {
+        former: f"The name {fqdn} was moved from your account to another one.",
+        receiver: f"The name {fqdn} was moved to your account; it expires on {at.day} {at:%B %Y}.",
+    }
+    for user, sentence in sentences.items():
+        # Users without reminders get it too: it is about who holds the name.
+        moment = f"{tx.now:%Y%m%dT%H%M%S.%fZ}"
+        reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{moment}:{user.id}"
+        text = f"Hello {user.name},\n\n{sentence}\n\nIf that surprises you, open a ticket: POST /support/tickets.\n"
+        enqueue(tx, user, reference=reference, subject=f"{fqdn} was transferred", text=text)

@@ -1,0 +1,45 @@
+"""`sublet user delete` and `sublet domain remove`: what they print."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from sublet.cli.main import app
+from support.operator_registry import ANNA, BOB, small_registry
+
+REMOVE = ("domain", "remove", "example.test")
+
+
+def run(url: str, *words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, words, env={"SUBLET_DATABASE_URL": url})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.output
+
+
+def answer(url: str, *words: str) -> Any:
+    return json.loads(run(url, *words, "--json"))
+
+
+def test_a_platform_domain_closes_at_a_date_and_is_removed(tmp_path: Path) -> None:
+    url = small_registry(tmp_path).url
+    said = answer(url, *REMOVE, "--names-until", "2099-12-31")
+    assert (said["names_until"], said["mails"]) == ("2099-12-31T00:00:00Z", 1)
+    assert "2099-12-31 00:00 UTC" in run(url, "domain", "list")
+    assert "stays open" in run(url, *REMOVE, "--withdraw")
+    run(url, *REMOVE, "--withdraw", "--names-until", "2099-12-31", code=2)
+    run(url, "domain", "add", "empty.test", "--closed")
+    assert "empty.test is removed." in run(url, "domain", "remove", "empty.test")
+    assert [each["domain"] for each in answer(url, "domain", "list")] == ["example.test"]
+
+
+def test_a_user_is_deleted_and_the_answer_says_what_remains(tmp_path: Path) -> None:
+    url = small_registry(tmp_path).url
+    assert "Give --yes to do it." in run(url, "user", "delete", ANNA, "--trash-names", code=1)
+    said = run(url, "user", "delete", ANNA, "--trash-names", "--yes")
+    assert "The user 1 is deleted: 2 names to the trash, 90 credits forfeited." in said
+    assert "- 3 transfers: the ledger must add up." in said
+    assert [each["email"] for each in answer(url, "user", "list")] == [BOB]
+    assert answer(url, "user", "show", "1")["name"] == "Deleted user"
+    run(url, "user", "add", ANNA, "--name", "Anna")

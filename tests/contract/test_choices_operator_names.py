@@ -1,0 +1,72 @@
+"""Decisions, "Names from the operator": what the API shows of names that the operator registers and transfers; over the real service."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.error_triggers import fresh, newcomer
+from support.open_registry import opened
+from support.running_service import RunningService
+
+NS1 = "ns1.provider.example"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("operator")) as service:
+        yield service
+
+
+def test_a_name_that_the_operator_renews(shop: RunningService) -> None:
+    """Mode `admin`: no renewal by its user, and every answer says so; a filter and the timeline agree."""
+    user = newcomer(shop)
+    fqdn = fresh()
+    shop.operator("subdomain", "register", fqdn, "--user", user.email, "--ns", NS1)
+    named = shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]
+    assert (named["registration_type"], named["registration_source"], named["renewal_available"]) == (
+        "admin",
+        "operator",
+        False,
+    )
+    assert shop.delegation(fqdn) == {NS1}
+    timeline = shop.call(user, "GET", f"/subdomains/{fqdn}/timeline").json()
+    assert timeline["allowed_actions"] == ["update_nameservers", "delete"]
+    assert "renewal_opens" not in [each["event"] for each in timeline["timeline"]]
+    for method, path, body in (
+        ("POST", "renew", {"confirm": True}),
+        ("PUT", "auto-renew", {"enabled": True, "max_credits": 9}),
+    ):
+        refused = shop.call(user, method, f"/subdomains/{fqdn}/{path}", body)
+        assert (refused.status_code, refused.json()["error"]) == (409, "renewal_not_available")
+    set_now = shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"]
+    assert (set_now["enabled"], set_now["next_attempt_at"]) == (False, None)
+    for wanted in ("true", "false"):
+        listed = shop.call(user, "GET", f"/subdomains?renewal_available={wanted}").json()["subdomains"]
+        assert [each["fqdn"] for each in listed] == ([] if wanted == "true" else [fqdn])
+
+
+def test_a_transferred_name_shows_its_former_user_nothing(shop: RunningService) -> None:
+    """Neither a request that is repeated with its key nor a ticket shows what became of it."""
+    former, receiver = newcomer(shop), newcomer(shop)
+    fqdn, key = fresh(), fresh()
+    sent = {"fqdn": fqdn, "ns1": NS1}
+    assert shop.call(former, "POST", "/subdomains", sent, idempotency_key=key).status_code == 201
+    ticket = shop.call(
+        former, "POST", "/support/tickets", {"subject": "Slow", "message": "It is.", "fqdn": fqdn}
+    ).json()["ticket"]
+    shop.operator("subdomain", "transfer", fqdn, "--to", receiver.email)
+    changed = shop.call(receiver, "PUT", f"/subdomains/{fqdn}/nameservers", {"ns1": "ns9.provider.example"})
+    assert changed.status_code == 200
+    again = shop.call(former, "POST", "/subdomains", sent, idempotency_key=key)
+    assert (again.status_code, again.json()["error"]) == (404, "subdomain_not_found")
+    for path in ("", "/timeline", "/delegation", "/auto-renew"):
+        missing = shop.call(former, "GET", f"/subdomains/{fqdn}{path}")
+        assert (missing.status_code, missing.json()["error"]) == (404, "subdomain_not_found")
+    stays = shop.call(former, "GET", f"/support/tickets/{ticket['id']}").json()["ticket"]
+    assert stays == ticket
+    events = [
+        each["event"]
+        for each in shop.call(receiver, "GET", f"/subdomains/{fqdn}/timeline").json()["timeline"]
+    ]
+    assert events[:3] == ["registered", "transferred", "nameservers_updated"]
+    assert shop.doctor() == []

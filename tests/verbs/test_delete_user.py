@@ -1,0 +1,191 @@
+"""Deleting a user: no row has its address or name afterwards, and what refers to it stays consistent; on both databases."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select, text, update
+from sqlalchemy.exc import DatabaseError, IntegrityError
+
+from sublet.accounts.authenticate import authenticate
+from sublet.accounts.find import find_user
+from sublet.accounts.tokens import issue_token
+from sublet.accounts.users import UserEdit, add_user, edit_user
+from sublet.audit import audit_events, erasures
+from sublet.credits.model import Payable
+from sublet.credits.movements import PaymentMade, adjust_credits, grant_credits, record_payment, refund_charge
+from sublet.credits.store import list_payments, transfers
+from sublet.db import Tx
+from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
+from sublet.http.idempotency_store import claim_key, remember_outcome
+from sublet.mail.store import list_mails
+from sublet.registry.delete_user import DeletedUser, delete_user
+from sublet.registry.erasure_store import count_remaining, find_mentions
+from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.restore import operator_restore
+from sublet.subdomains.suspend import suspend, suspend_with_names
+from sublet.tickets.model import OpenTicket
+from sublet.tickets.open_ticket import open_ticket
+from sublet.tickets.staff import staff_open, staff_reply
+from support.registry import OPERATOR, Registry
+
+EMAIL, SHOP = "zerlina@example.org", "shop.example.test"
+PAID = Payable(confirm=True)
+
+
+@pytest.fixture
+def known(registry: Registry) -> Registry:
+    """A registry that knows much about Zerlina, in all kinds of rows."""
+    registry.add_user("zerlina", credit_count=100)
+    own = registry.actor("zerlina")
+    registry.write(issue_token, OPERATOR, EMAIL, "Zerlina's laptop")
+    registry.write(edit_user, OPERATOR, EMAIL, UserEdit(email="z@example.org", name="Z."))
+    registry.write(edit_user, OPERATOR, "z@example.org", UserEdit(email=EMAIL, name="Zerlina Q."))
+    because = replace(OPERATOR, reason="Zerlina asked for it")
+    registry.write(grant_credits, because, EMAIL, 5, "for Zerlina")
+    registry.write(adjust_credits, because, EMAIL, -1, "Zerlina was given too much")
+    registry.write(
+        record_payment, because, EMAIL, PaymentMade("inv-17", credits=10, amount="5.00", currency="EUR")
+    )
+    paid = registry.register("paid.example.test", "zerlina", registration_mode="plus")
+    registry.register(SHOP, "zerlina", nameservers=("ns1.example.org",))
+    charge = next(
+        each
+        for each in registry.read(list_payments, registry.users["zerlina"], 50, None)
+        if each.kind == "charge"
+    )
+    registry.write(refund_charge, because, charge.id, 1, "Zerlina complained")
+    asked = OpenTicket(subject="Zerlina's name", message="I am Zerlina.", subdomain=SHOP)
+    ticket = registry.write(open_ticket, own, asked)
+    registry.write(staff_reply, because, str(ticket.id), "Dear Zerlina", "Staff")
+    registry.write(suspend, because, str(paid.id), "Zerlina does not answer")
+    registry.write(suspend_with_names, because, EMAIL, "Zerlina again")
+
+    def remember(tx: Tx) -> None:
+        claim_key(tx, registry.users["zerlina"], "zerlina-1", "0" * 64, 201)
+        remember_outcome(tx, registry.users["zerlina"], "zerlina-1", ticket)
+
+    registry.write(remember)
+    return registry
+
+
+def remove(registry: Registry, **options: Any) -> DeletedUser:
+    return registry.write(delete_user, OPERATOR, EMAIL, **{"trash_names": True, "confirmed": True, **options})
+
+
+def test_no_row_has_the_address_or_the_name(known: Registry) -> None:
+    assert known.read(find_mentions, [EMAIL])["audit_events"]
+    balance, events = known.balance("zerlina"), len(known.dump()["audit_events"])
+    deleted = remove(known)
+    found = {name: rows for name, rows in known.dump().items() if "zerlina" in repr(rows).lower()}
+    assert found == {}
+    assert "z@example.org" not in repr(known.dump())
+    assert known.read(find_mentions, list(deleted.identities)) == {}
+    assert known.doctor() == []
+    assert deleted.forfeited_credits == balance
+    assert known.balance("zerlina") == 0
+    assert set(deleted.trashed) == {SHOP, "paid.example.test"}
+    remains = known.read(count_remaining, known.users["zerlina"])
+    assert (remains["names"], remains["tickets"], remains["transfers"]) == (2, 1, 7)
+    assert len(known.dump()["audit_events"]) > events, "no event is gone"
+
+
+def test_nothing_can_be_done_with_or_for_a_deleted_user(known: Registry) -> None:
+    token = known.write(issue_token, OPERATOR, EMAIL, "second").secret
+    remove(known)
+    user_id = str(known.users["zerlina"])
+    with known.refuses(TokenRevoked):
+        known.run(authenticate(known.db, token))
+    with known.refuses(NotFound):
+        known.read(find_user, EMAIL)
+    assert known.read(find_user, user_id).deleted_at == known.now
+    given: list[tuple[Any, tuple[Any, ...]]] = [
+        (delete_user, (user_id,)),
+        (issue_token, (user_id, "new")),
+        (grant_credits, (user_id, 1, "again")),
+        (edit_user, (user_id, UserEdit(name="new"))),
+        (operator_restore, (SHOP,)),
+    ]
+    for verb, arguments in given:
+        with known.refuses(NotFound):
+            known.write(verb, OPERATOR, *arguments)
+    with known.refuses(NotFound):
+        known.write(staff_open, OPERATOR, SHOP, "About it", "Text", "Staff")
+    with known.refuses(NotFound):
+        known.write(open_ticket, known.actor("zerlina"), OpenTicket(subject="x", message="y"))
+
+
+def test_time_goes_on_without_mail_and_the_address_is_free(known: Registry) -> None:
+    days = {"trash_days": 1, "cooling_off_days": 1}
+    known.write(edit_zone_settings, OPERATOR, "example.test", days, force=True)
+    remove(known)
+    written = len(known.read(list_mails, waiting=False, user_id=None, limit=100))
+    assert known.read(list_mails, waiting=True, user_id=known.users["zerlina"], limit=100) == []
+    again = known.write(add_user, OPERATOR, EMAIL, "Zerlina")
+    assert again.user.id != known.users["zerlina"]
+    assert known.live(days=3, step_days=1)["released"] == 2
+    assert len(known.read(list_mails, waiting=False, user_id=None, limit=100)) == written
+    assert known.doctor() == []
+
+
+def test_a_shared_organization_stays(registry: Registry) -> None:
+    registry.write(add_user, OPERATOR, "eve@example.org", "Eve", "Acme")
+    registry.write(add_user, OPERATOR, EMAIL, "Zerlina", "Acme")
+    assert not remove(registry).organization_erased
+    assert "Acme" in repr(registry.dump()["organizations"])
+    deleted = registry.write(delete_user, OPERATOR, "eve@example.org", confirmed=True)
+    assert deleted.organization_erased
+    assert "Acme" not in repr(registry.dump())
+
+
+def test_live_names_and_a_missing_confirmation_are_refused(registry: Registry) -> None:
+    registry.add_user("zerlina", credit_count=3)
+    registry.register(SHOP, "zerlina")
+    with registry.refuses(Conflict) as caught:
+        remove(registry, trash_names=False)
+    assert f"holds 1 live name: {SHOP}. Delete them first, or give --trash-names." in caught[0].message
+    with registry.refuses(Conflict) as caught:
+        remove(registry, confirmed=False)
+    assert "3 credits be forfeited. Give --yes to do it." in caught[0].message
+    registry.write(delete, registry.actor("zerlina"), SHOP)
+    assert remove(registry, trash_names=False).trashed == ()
+    with registry.refuses(NotFound):
+        remove(registry)
+
+
+@pytest.mark.parametrize("reason", ["asked by Zerlina@Example.org", "Zerlina, by letter"])
+def test_a_reason_that_names_the_user_is_refused(registry: Registry, reason: str) -> None:
+    registry.add_user("zerlina")
+    with registry.refuses(ValidationFailed):
+        registry.write(delete_user, replace(OPERATOR, reason=reason), EMAIL, confirmed=True)
+    registry.write(delete_user, replace(OPERATOR, reason="Letter 17"), EMAIL, confirmed=True)
+
+
+def test_texts_of_others_that_mention_the_address_are_found(registry: Registry) -> None:
+    registry.add_user("zerlina")
+    registry.write(open_ticket, registry.actor(), OpenTicket(subject="Abuse", message=f"By {EMAIL.upper()}!"))
+    deleted = remove(registry)
+    assert registry.read(find_mentions, list(deleted.identities)) == {"messages": 1}
+
+
+def test_append_only_rows_stay_guarded(known: Registry) -> None:
+    """Without an erasure in the same transaction nothing can be changed, and with one only texts."""
+    reason, description = update(audit_events).values(reason="x"), update(transfers).values(description="x")
+    action, credit_count = update(audit_events).values(action="x"), update(transfers).values(credits=1)
+    for statement, erasing in ((reason, False), (description, False), (action, True), (credit_count, True)):
+
+        def change(tx: Tx, statement: Any = statement, *, erasing: bool = erasing) -> None:
+            if erasing:
+                tx.connection.execute(insert(erasures).values(user_id=1))
+            tx.connection.execute(statement)
+
+        before = known.dump()
+        with pytest.raises((DatabaseError, IntegrityError), match="is append-only"):
+            known.write(change)
+        assert known.dump() == before
+    remove(known)
+    assert (
+        known.read(lambda tx: tx.connection.execute(select(text("count(*)")).select_from(erasures)).scalar())
+        == 0
+    )

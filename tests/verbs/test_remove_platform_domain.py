@@ -1,0 +1,136 @@
+"""Removing a platform domain: what holds it, what goes, what stays, and adding it again; on both databases."""
+
+from typing import Any
+
+import pytest
+
+from sublet.credits.store import list_coupons
+from sublet.dns.types import Record, Secondary
+from sublet.errors import Conflict, NotFound, PlatformDomainNotFound
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.label_patterns import block_labels
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
+from sublet.subdomains.delete import delete
+from sublet.subdomains.find import find_for_operator
+from sublet.subdomains.model import Register
+from sublet.subdomains.purge import purge
+from sublet.subdomains.register import register
+from sublet.subdomains.remove_platform_domain import remove_platform_domain
+from sublet.subdomains.store import list_names_held
+from sublet.subdomains.view_zone import view_zones
+from support.registry import OPERATOR, Registry
+
+ZONE, SHOP = "example.test", "shop.example.test"
+
+
+def remove(registry: Registry, **options: Any) -> None:
+    registry.write(remove_platform_domain, OPERATOR, ZONE, **options)
+
+
+def shut(registry: Registry, domain: str = ZONE) -> None:
+    registry.write(edit_platform_domain, OPERATOR, domain, {"registration_open": False})
+
+
+def release(registry: Registry, fqdn: str, name: str = "ann") -> None:
+    registry.write(delete, registry.actor(name), fqdn)
+    registry.write(purge, OPERATOR, fqdn, release=True)
+
+
+def test_what_belongs_to_it_goes_and_its_history_stays(registry: Registry) -> None:
+    held = registry.register(SHOP, registration_mode="plus", nameservers=("ns1.example.org",))
+    release(registry, SHOP)
+    domain_id = registry.domains[ZONE]
+    registry.write(set_label, OPERATOR, ZONE, "gold", "premium")
+    registry.write(block_labels, OPERATOR, "bank*", ZONE)
+    registry.add_coupon("HERE", percent=10, domain=ZONE)
+    adopted = Record(f"www.{ZONE}", "A", 300, "192.0.2.1")
+    registry.write(lambda tx: zone_store.insert_records(tx, domain_id, [adopted]))
+    balance = registry.balance()
+    shut(registry)
+    remove(registry)
+    assert registry.read(platform_domain_store.list_platform_domains) == []
+    assert registry.read(view_zones, [ZONE, f"www.{ZONE}"]) == {}
+    assert registry.read(platform_domain_store.list_offers, domain_id) == []
+    assert registry.read(zone_store.list_zone_records, domain_id) == []
+    assert registry.read(list_coupons)[0].retired_at == registry.now
+    with registry.refuses(NotFound):
+        registry.read(find_platform_domain, ZONE)
+    with registry.refuses(NotFound):
+        registry.read(find_platform_domain, str(domain_id))
+    for command in (Register(fqdn=SHOP), Register(platform_domain_id=domain_id, label="shop")):
+        with registry.refuses(PlatformDomainNotFound):
+            registry.write(register, registry.actor(), command, free_quota=5)
+    assert registry.read(find_for_operator, str(held.id)).fqdn == SHOP
+    assert registry.balance() == balance
+    assert registry.doctor() == []
+    with registry.refuses(NotFound):
+        remove(registry)
+
+
+def test_the_same_domain_is_added_again(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=("ns1.example.org",))
+    registry.write(edit_platform_domain, OPERATOR, ZONE, {"serial": 500, "grace_days": 3})
+    release(registry, SHOP)
+    shut(registry)
+    remove(registry)
+    registry.advance(days=1)
+    added = registry.write(add_platform_domain, OPERATOR, ZONE, {}, names_held=list_names_held)
+    assert added.platform_domain.id == registry.domains[ZONE]
+    assert (added.platform_domain.serial, added.platform_domain.grace_days) == (500, 30)
+    assert added.platform_domain.registration_open
+    again = registry.register(SHOP)
+    assert again.id > held.id
+    assert registry.doctor() == []
+
+
+def test_an_open_or_unknown_platform_domain_is_not_removed(registry: Registry) -> None:
+    with registry.refuses(Conflict) as caught:
+        remove(registry)
+    assert f"Run `sublet domain edit {ZONE} --closed` first." in caught[0].message
+    with registry.refuses(NotFound):
+        registry.write(remove_platform_domain, OPERATOR, "no.test")
+
+
+def test_names_that_are_not_released_hold_it(registry: Registry) -> None:
+    registry.register(SHOP)
+    registry.register("bin.example.test", "ben")
+    registry.register("cool.example.test", "ben")
+    for name in ("bin", "cool"):
+        registry.write(delete, registry.actor("ben"), f"{name}.{ZONE}")
+    registry.write(purge, OPERATOR, f"cool.{ZONE}")
+    shut(registry)
+    with registry.refuses(Conflict) as caught:
+        remove(registry)
+    assert "It has 1 live name:" in caught[0].message
+    assert "It has 1 name in the trash and 1 cooling off:" in caught[0].message
+
+
+@pytest.mark.parametrize("setting", ["apex_nameservers", "soa_mname", "secondaries"])
+def test_other_zones_hold_it(registry: Registry, setting: str) -> None:
+    host = f"ns2.{ZONE}"
+    values: dict[str, Any] = {
+        "apex_nameservers": (host,),
+        "soa_mname": host,
+        "secondaries": (Secondary(host, "192.0.2.1", 53),),
+    }
+    registry.add_domain("other.test", **{setting: values[setting]})
+    registry.add_domain(f"below.{ZONE}")
+    shut(registry)
+    with registry.refuses(Conflict) as caught:
+        remove(registry)
+    assert f"Below it lie the platform domains below.{ZONE}: remove these first." in caught[0].message
+    assert "Nameservers of other.test have names inside it" in caught[0].message
+
+
+def test_names_elsewhere_that_need_it_hold_it(registry: Registry) -> None:
+    registry.add_domain("other.test")
+    registry.register("shop.other.test", nameservers=(f"ns1.{ZONE}",))
+    shut(registry)
+    with registry.refuses(Conflict) as caught:
+        remove(registry)
+    assert "Names under other platform domains have nameservers at or below it" in caught[0].message
+    remove(registry, force=True)
+    assert registry.doctor() == []

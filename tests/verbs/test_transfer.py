@@ -1,0 +1,154 @@
+"""Moving a name to another user: what goes with it, and what stays; on both databases."""
+
+from typing import Any
+
+from sqlalchemy import select
+
+from sublet.accounts.users import suspend_user
+from sublet.audit import audit_events
+from sublet.credits.model import Payable
+from sublet.credits.store import list_payments
+from sublet.errors import Conflict, NotFound, Refusal, SubdomainNotFound
+from sublet.mail.store import list_mails
+from sublet.subdomains.delete import delete
+from sublet.subdomains.dependents import change_each
+from sublet.subdomains.purge import purge
+from sublet.subdomains.renew import renew
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.store import list_suspensions, list_terms
+from sublet.subdomains.suspend import suspend, unsuspend
+from sublet.subdomains.sweep.store import list_due
+from sublet.subdomains.transfer import transfer
+from sublet.tickets.find import show_own
+from sublet.tickets.model import OpenTicket
+from sublet.tickets.open_ticket import open_ticket
+from support.registry import FREE_QUOTA, OPERATOR, Registry
+
+SHOP = "shop.example.test"
+BEN = "ben@example.org"
+
+
+def move(registry: Registry, to: str = BEN, name: str = SHOP) -> Any:
+    return registry.write(transfer, OPERATOR, name, to)
+
+
+def test_a_name_moves_with_all_that_is_its_own(registry: Registry) -> None:
+    registry.add_coupon()
+    held = registry.register(
+        SHOP,
+        nameservers=("ns1.example.org",),
+        registration_mode="plus",
+        payable=Payable(confirm=True, coupon_code="SPRING"),
+    )
+    registry.write(set_auto_renew, registry.actor(), SHOP, 50, may_spend=True)
+    ticket = registry.write(open_ticket, registry.actor(), OpenTicket("Help", "Please.", fqdn=SHOP))
+    registry.live(days=340)  # renewed automatically, and mailed about
+    before = registry.subdomain(held.id)
+    paid, terms = registry.balance(), registry.read(list_terms, held.id, 10)
+    moved = move(registry)
+    ben = registry.users["ben"]
+    assert moved == registry.subdomain(held.id)
+    kept = (
+        "fqdn",
+        "expires_at",
+        "period_days",
+        "registration_type",
+        "delegation",
+        "generation",
+        "created_at",
+    )
+    assert [getattr(moved, each) for each in kept] == [getattr(before, each) for each in kept]
+    assert (moved.user_id, moved.auto_renew_max_credits, moved.auto_renew_tried_at) == (ben, None, None)
+    assert (registry.balance(), registry.balance("ben")) == (paid, 0)
+    assert registry.read(list_terms, held.id, 10) == terms
+    assert [each.subdomain for each in registry.read(list_payments, registry.users["ann"], 9, None)][:2] == [
+        SHOP,
+        SHOP,
+    ]
+    with registry.refuses(SubdomainNotFound):
+        registry.write(delete, registry.actor(), SHOP)
+    assert registry.read(show_own, registry.users["ann"], str(ticket.id)).subdomain == SHOP
+    registry.live(days=340)
+    registry.grant("ben", 20)
+    assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11
+    assert registry.doctor() == []
+
+
+def test_the_event_names_both_users_and_both_get_a_mail(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    move(registry)
+    ann, ben = registry.users["ann"], registry.users["ben"]
+    query = select(audit_events.c.before, audit_events.c.after).where(
+        audit_events.c.action == "subdomain.transfer"
+    )
+    ((before, after),) = registry.read(lambda tx: tx.connection.execute(query).all())
+    assert (before["user_id"], after["user_id"]) == (ann, ben)
+    mails = registry.read(list_mails, waiting=False, user_id=None, limit=9)
+    assert [each.user_id for each in mails] == [ben, ann]
+    assert f"{held.expires_at:%B %Y}" in mails[0].text
+    assert "ben" not in mails[1].text
+    registry.advance(seconds=1)
+    move(registry, "ann@example.org")
+    assert registry.subdomain(held.id).user_id == ann
+    assert registry.doctor() == []
+
+
+def test_the_receiver_s_free_quota_is_not_asked(registry: Registry) -> None:
+    for index in range(FREE_QUOTA):
+        registry.register(f"n{index}.example.test", "ben")
+    registry.register(SHOP)
+    move(registry)
+    assert registry.doctor() == []
+
+
+def test_what_is_refused(registry: Registry) -> None:
+    names = [f"{label}.example.test" for label in ("live", "held", "trash", "cooling", "released")]
+    for name in names:
+        registry.register_by_operator(name)
+    live, held, trash, cooling, released = names
+    registry.write(suspend, OPERATOR, held)
+    for name in (trash, cooling, released):
+        registry.write(delete, registry.actor(), name)
+    cooling_id = registry.write(purge, OPERATOR, cooling).id
+    registry.write(purge, OPERATOR, released, release=True)
+    registry.add_user("carl")
+    registry.write(suspend_user, OPERATOR, "carl@example.org")
+    refused: list[tuple[type[Refusal], str, str]] = [
+        (NotFound, live, "nobody@example.org"),
+        (NotFound, released, BEN),
+        (Conflict, str(cooling_id), BEN),
+        (Conflict, trash, BEN),
+        (Conflict, held, BEN),
+        (Conflict, live, "ann@example.org"),
+        (Conflict, live, "carl@example.org"),
+    ]
+    for refusal, name, to in refused:
+        with registry.refuses(refusal):
+            move(registry, to, name)
+
+
+def test_suspensions_stay_with_the_user_who_held_the_name(registry: Registry) -> None:
+    registry.register(SHOP)
+    for verb in (suspend, unsuspend):
+        registry.write(verb, OPERATOR, SHOP)
+    move(registry)
+    registry.write(suspend, OPERATOR, SHOP)
+    of = {
+        name: [each.action for each in registry.read(list_suspensions, registry.users[name])]
+        for name in ("ann", "ben")
+    }
+    assert of == {"ann": ["subdomain.suspend", "subdomain.unsuspend"], "ben": ["subdomain.suspend"]}
+
+
+def test_a_sweep_that_chose_the_name_before_leaves_it_to_the_next(registry: Registry) -> None:
+    """The sweep reads the due names, then locks their users; a transfer may come in between."""
+    held = registry.register(SHOP)
+    registry.live(days=334)
+    registry.advance(days=1)
+    (due,) = registry.read(list_due, 25)
+    move(registry)
+    changed = registry.write(change_each, [due], lambda *_: ["done"])
+    assert (changed.done.total(), changed.faults) == (0, ())
+    registry.sweep()
+    reminded = registry.read(list_mails, waiting=False, user_id=None, limit=1)[0]
+    assert (held.fqdn in reminded.subject, reminded.user_id) == (True, registry.users["ben"])
