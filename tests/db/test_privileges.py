@@ -145,7 +145,7 @@ def test_the_operators_commands_work_with_the_operators_login(
 
 
 def test_serve_works_with_its_own_login(found: Logins) -> None:
-    with running_service(found.url("serve")) as service:
+    with running_service(found.url("serve"), signup="open") as service:
         service.settings = replace(service.settings, database_url=found.owner)
         service.add_domain()
         member = service.add_user()
@@ -190,7 +190,6 @@ FORBIDDEN = {
         "DELETE FROM subdomains",
         "UPDATE users SET email = 'x'",
         "UPDATE users SET free_quota = 9",
-        "INSERT INTO tokens (name) VALUES ('x')",
         "UPDATE tokens SET revoked_at = NULL",
         "UPDATE tokens SET scopes = '[]'",
         "UPDATE coupons SET value = 100",

@@ -27,6 +27,7 @@ STATUS = {
     "registration_mode_not_allowed": 403,
     "free_quota_exceeded": 403,
     "registration_closed": 403,
+    "signup_closed": 403,
     "subdomain_not_found": 404,
     "platform_domain_not_found": 404,
     "ticket_not_found": 404,

@@ -79,6 +79,7 @@ def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[Runnin
         publish_wait_ms=PUBLISH_WAIT_MS,
         primaries=primaries,
         rate_limits=False,
+        signup="open",
         log_level="error",
     )
     api, worker, name_server = (

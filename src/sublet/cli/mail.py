@@ -50,7 +50,7 @@ def preview(
     """Show the mail that a template makes, with made-up values."""
     known = templates.names()
     if template is None:
-        return Answer([{"template": each} for each in known], tuple(known))
+        return Answer(known, tuple(known))
     if template not in known:
         raise NotFound(f"There is no template {template!r}. Give one of {', '.join(known)}.")
     values = templates.SAMPLE | {"public_url": session.settings.public_url or templates.SAMPLE["public_url"]}

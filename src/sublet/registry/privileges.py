@@ -83,7 +83,8 @@ API = Role(
         "solved_challenges": _ADD | _DELETE,
         # UPDATE to lock it.
         "signing_keys": _READ | _update("name"),
-        "mails": _ADD,
+        # Codes are mailed; what is in the outbox stays unread.
+        "mails": {"INSERT": WHOLE, "SELECT": ("id",)},
         "platform_domains": _READ | _update("updated_at"),
         "offers": _READ,
         "labels": _READ,
@@ -148,6 +149,8 @@ OPERATOR = Role(
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
         "mailed_codes": _ADD | _update("used_at") | _DELETE,
+        "solved_challenges": _READ,
+        "signing_keys": _READ,
         "users": _ADD
         | _update(
             "email",
