@@ -32,6 +32,14 @@ def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
     )
 
 
+def token_shape(token: Token, organization_id: int) -> shapes.TokenDetailShape:
+    """Return a token as /tokens shows it."""
+    names = (name for name in shapes.TokenDetailShape.__struct_fields__ if name != "organization_id")
+    members = {name: getattr(token, name) for name in names}
+    lists = {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
+    return shapes.TokenDetailShape(organization_id=organization_id, **members | lists)
+
+
 def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:
     """Return a coupon that was used as the wire shows it; null when none was."""
     return shapes.CouponShape.of(coupon) if coupon else None
