@@ -89,6 +89,22 @@ def test_dnspython_reaches_the_network_from_two_modules_at_most() -> None:
     assert networked <= {"dns/nameserver.py", "dns/read_back.py"}
 
 
+def callers(*names: str) -> set[str]:
+    """Return the files of the source that use one of these names after a dot, or import it."""
+    pattern = re.compile(rf"(?:\.|import .*\b|^    )(?:{'|'.join(names)})\b", re.MULTILINE)
+    return {_module(path) for path in FILES if pattern.search(path.read_text(encoding="utf-8"))}
+
+
+def test_a_users_names_are_found_in_one_place() -> None:
+    """There the token's restrictions are checked: what finds a name otherwise would show it to any token of its user."""
+    assert callers("find_own", "OWN_BY_ID", "OWN_BY_NAME") - {"tickets/find.py", "tickets/reply.py"} == {
+        "subdomains/find.py"
+    }
+    # By id, without a user: after a change by the same request, and for the operator, the publisher and the sweep.
+    of_users = {name for name in callers("find_subdomain") if name.startswith(("http/", "tickets/"))}
+    assert of_users == {"http/subdomains.py"}
+
+
 def test_the_real_clock_is_read_in_one_place() -> None:
     # Verbs and rules get the transaction's instant; tests couldn't move a clock of their own.
     nouns = ("accounts", "credits", "mail", "platform_domains", "subdomains", "tickets", "dns")

@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
+from sublet.restrictions import UNRESTRICTED, Restrictions
 from sublet.schema import BIG_ID, Instant, metadata
 
 ACTOR_KINDS = ("user", "operator", "system")
@@ -27,7 +28,7 @@ ACTOR_KINDS = ("user", "operator", "system")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a change: a user (with the token and request), the operator (by name), or the system."""
+    """The actor of a request: a user (with the token, its restrictions and the request), the operator (by name), or the system."""
 
     kind: str
     user_id: int | None = None
@@ -35,6 +36,7 @@ class Actor:
     name: str | None = None
     request_id: str | None = None
     reason: str | None = None
+    restrictions: Restrictions = UNRESTRICTED
 
 
 SYSTEM = Actor(kind="system", name="worker")

@@ -54,6 +54,7 @@ FIELD_CODES: dict[str, str] = {
     "too_many_ds_records": "more than eight DS records",
     "coupon_invalid": "no such coupon, or it is over, used up or not yet valid",
     "coupon_not_applicable": "the coupon is good, but not for this",
+    "exceeds_token": "the token of the request may not do this, so it can't let another token do it",
     "ticket_subdomain_invalid": "the ticket's subdomain is not one of the user's own",
 }
 """The codes of single fields inside `validation_failed` and `invalid_request`, with their meaning."""
@@ -170,6 +171,10 @@ class InsufficientScope(Refusal, code="insufficient_scope", category=Category.FO
     """The token lacks a scope; `details.required_scope` names it."""
 
 
+class TokenRestricted(Refusal, code="token_restricted", category=Category.FORBIDDEN):
+    """The token is restricted to other networks or names, or would spend more than its `daily_credits`; `details.restriction` says which."""
+
+
 class AccountSuspended(Refusal, code="account_suspended", category=Category.FORBIDDEN):
     """A suspended user may read and open tickets, nothing else."""
 
@@ -212,6 +217,10 @@ class PlatformDomainNotFound(Refusal, code="platform_domain_not_found", category
 
 class TicketNotFound(Refusal, code="ticket_not_found", category=Category.MISSING):
     """No such ticket of this user."""
+
+
+class TokenNotFound(Refusal, code="token_not_found", category=Category.MISSING):
+    """No such token of this user, or one that may do more than the token of the request."""
 
 
 class NotFound(Refusal, code="not_found", category=Category.MISSING):

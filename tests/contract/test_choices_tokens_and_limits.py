@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sublet.accounts.store import touch_tokens
+from sublet.accounts.store import Use, touch_tokens
 from sublet.http.routes import ENDPOINTS
 from support.error_triggers import fresh, newcomer
 from support.open_registry import instant, opened
@@ -19,6 +19,7 @@ SCOPES = (
     "credits:spend",
     "tickets:read",
     "tickets:write",
+    "tokens:write",
 )
 
 
@@ -42,7 +43,7 @@ def test_a_scope_lets_its_endpoints_through_and_no_other(shop: RunningService, s
 
 
 def test_the_scopes_of_the_routes() -> None:
-    """Decisions, "Tokens": account:read, subdomains:read and :write, tickets:read and :write, by path and method.
+    """Decisions, "Tokens": account:read, subdomains:read and :write, tickets:read and :write, tokens:write, by path and method.
 
     Reminders are about the user's names, wherever their path begins. GET /me takes any token (spec, part 5, rule 2).
     """
@@ -51,10 +52,13 @@ def test_the_scopes_of_the_routes() -> None:
         if endpoint.scope is None:
             continue
         # Who asks whether a registration would succeed must be allowed to attempt it.
-        right = "read" if endpoint.method == "GET" and endpoint.path != "/availability" else "write"
+        # A list of tokens tells what each of them may do, so reading it is for those that may create some.
+        needs_write = endpoint.path.startswith(("/availability", "/tokens"))
+        right = "read" if endpoint.method == "GET" and not needs_write else "write"
         of_names = ("/subdomains", "/availability", "/me/reminders")
         noun = "subdomains" if endpoint.path.startswith(of_names) else "account"
         noun = "tickets" if endpoint.path.startswith("/support") else noun
+        noun = "tokens" if endpoint.path.startswith("/tokens") else noun
         assert endpoint.scope == f"{noun}:{right}", endpoint.name
 
 
@@ -78,7 +82,7 @@ def test_me_needs_nothing_but_a_token_and_shows_it(shop: RunningService, scope: 
 def test_me_shows_when_the_token_was_last_used(shop: RunningService) -> None:
     issued = shop.operator("token", "issue", newcomer(shop).email, "--name", "script")
     used_at = datetime.now(UTC)
-    shop.write(lambda tx: touch_tokens(tx, {issued["id"]: used_at}))
+    shop.write(lambda tx: touch_tokens(tx, {issued["id"]: Use(used_at, "192.0.2.7")}))
     shown = shop.call(issued["token"], "GET", "/me").json()["token"]
     assert (instant(shown["last_used_at"]), shown["expires_at"]) == (used_at, None)
 

@@ -39,6 +39,12 @@ def test_part_4_the_routes_are_those_of_the_spec_and_the_extensions() -> None:
         ("PUT", "/subdomains/{fqdn}/auto-renew"),
         ("PUT", "/me/reminders"),
         ("GET", "/availability"),
+        ("GET", "/tokens"),
+        ("POST", "/tokens"),
+        ("GET", "/tokens/{id}"),
+        ("PATCH", "/tokens/{id}"),
+        ("DELETE", "/tokens/{id}"),
+        ("POST", "/tokens/{id}/rotate"),
     }
 
 

@@ -100,8 +100,8 @@ def _tickets(service: RunningService, bob: Registrant) -> dict[str, str]:
     }
 
 
-def with_parameter(name: str) -> list[Endpoint]:
-    return [endpoint for endpoint in ENDPOINTS if f"{{{name}}}" in endpoint.path]
+def with_parameter(name: str, under: str = "/") -> list[Endpoint]:
+    return [each for each in ENDPOINTS if f"{{{name}}}" in each.path and each.path.startswith(under)]
 
 
 def test_the_matrix_knows_every_parameter() -> None:
@@ -111,7 +111,8 @@ def test_the_matrix_knows_every_parameter() -> None:
         "id",
     }
     assert len(with_parameter("fqdn")) >= 6
-    assert len(with_parameter("id")) >= 2
+    assert len(with_parameter("id", "/support/")) >= 2
+    assert len(with_parameter("id", "/tokens/")) >= 4
 
 
 def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -129,6 +130,8 @@ BODIES: dict[str, tuple[Any, ...]] = {
         {"enabled": True, "max_credits": 5},
         {"enabled": True, "max_credits": -1},
     ),
+    "change_token": ({}, {"name": "mine"}, {"scopes": ["nothing"]}),
+    "rotate_token": ({}, {"overlap_seconds": 0}, {"overlap_seconds": -1}),
     "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),
 }
 """What is sent, good values and bad; without an entry nothing is."""
@@ -139,7 +142,17 @@ def test_subdomains_of_others_are_as_if_missing(world: World, endpoint: Endpoint
     check_row(world, endpoint, "fqdn", world.subdomains, "subdomain_not_found")
 
 
-@pytest.mark.parametrize("endpoint", with_parameter("id"), ids=lambda endpoint: endpoint.name)
+@pytest.mark.parametrize("endpoint", with_parameter("id", "/tokens/"), ids=lambda endpoint: endpoint.name)
+def test_tokens_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
+    paths = {f"missing: {text}": text for text in ("777777", "0", "01", "9" * 19, "9" * 30, "T-000001", "x")}
+    for name, scope in (("laptop", "tokens:write"), ("revoked", "account:read")):
+        issued = world.service.operator("token", "issue", world.bob.email, "--name", name, "--scope", scope)
+        paths[name] = str(issued["id"])
+    world.service.operator("token", "revoke", paths["revoked"])
+    check_row(world, endpoint, "id", paths, "token_not_found")
+
+
+@pytest.mark.parametrize("endpoint", with_parameter("id", "/support/"), ids=lambda endpoint: endpoint.name)
 def test_tickets_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
     check_row(world, endpoint, "id", world.tickets, "ticket_not_found")
 

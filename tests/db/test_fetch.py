@@ -56,7 +56,10 @@ def test_a_query_has_the_same_result_fetched_and_in_a_transaction(registry: Regi
         (store.OWN_BY_ID, {"owner_id": ann, "subdomain_id": registered.id}),
         (store.OWN_BY_NAME, {"owner_id": ann, "name": "blog.example.test"}),
         (store.OWN_BY_NAME, {"owner_id": ben, "name": "blog.example.test"}),
-        (account_store.REGISTRANT_BY_DIGEST, {"token_digest": digest(issued.secret.reveal())}),
+        (
+            account_store.REGISTRANT_BY_DIGEST,
+            {"token_digest": digest(issued.secret.reveal()), "at": registry.now},
+        ),
     )
     for query, parameters in cases:
         assert registry.run(registry.db.fetch(query, **parameters)) == registry.read(query.run, **parameters)

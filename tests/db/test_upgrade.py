@@ -10,6 +10,8 @@ from sqlalchemy import Engine, insert, inspect, select, text
 from sqlalchemy.pool import NullPool
 
 import sublet.migrations
+from sublet.accounts.authenticate import authenticate
+from sublet.accounts.tokens import issue_token
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import GlueInput
@@ -17,11 +19,12 @@ from sublet.doctor.notices import list_notices
 from sublet.errors import SubdomainUnavailable
 from sublet.migrations import upgrade
 from sublet.registry.copy_store import NOT_COPIED
+from sublet.restrictions import SCOPES, Restrictions
 from sublet.schema import metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.delete import delete
 from support.dangling_delegations import store_unchecked
-from support.registry import Prepared, open_registry
+from support.registry import OPERATOR, Prepared, open_registry
 
 NAMES = ("blog.example.test", "modern.example.test")
 Rows = dict[str, list[dict[str, object]]]
@@ -45,6 +48,25 @@ def test_names_of_the_first_schema_get_their_dates(
         assert registry.sweep().done["looked"] == len(NAMES)
         done = registry.live(days=440)
         assert done["expired"] == done["trashed"] == done["released"] == len(NAMES)
+        assert registry.doctor() == []
+
+
+def test_tokens_of_the_ninth_schema_work_as_before(
+    database_url: str, sqlite_registry: Prepared, tmp_path: Path
+) -> None:
+    """They have no restrictions besides their scopes, and not the scope that came later."""
+    scopes = [scope for scope in SCOPES if scope != "tokens:write"]
+    shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
+    with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
+        issued = filled.write(issue_token, OPERATOR, "ann@example.org", "old", scopes=scopes)
+        rows = filled.read(_all_rows)
+    _old_schema(database_url, rows, "0009")
+    upgrade(database_url)
+    with open_registry(database_url, sqlite_registry) as registry:
+        registry.now = filled.now
+        found = registry.run(authenticate(registry.db, issued.secret))
+        assert found.token == issued.token
+        assert found.token.restrictions == Restrictions(scopes=tuple(scopes))
         assert registry.doctor() == []
 
 

@@ -57,6 +57,8 @@ def agrees(answer: Any, printed: Any) -> bool:
 def prepare(service: RunningService, server: NameServerProcess, token: str, command: str, body: Any) -> None:
     """Make the state that an example needs."""
     wiki = "/subdomains/wiki.example.test"
+    if "/tokens/" in command:
+        return
     if body.get("error") == "idempotency_key_reused":
         service.call(token, "POST", "/subdomains", {"fqdn": "first.example.test"}, idempotency_key="5f1c2a")
         assert service.call(token, "DELETE", "/subdomains/first.example.test").status_code == 200

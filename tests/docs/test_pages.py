@@ -77,7 +77,7 @@ def test_the_order_of_checks_is_the_route_tables() -> None:
     told = {
         row[0]: re.findall(r"`(\w+)`", row[1])
         for row in rows(page("errors.md"))
-        if row[0].startswith(("GET ", "POST ", "PUT ", "DELETE "))
+        if row[0].startswith(("GET ", "POST ", "PUT ", "PATCH ", "DELETE "))
     }
     wanted = {
         f"{each.method} {each.path}": [refusal.code for refusal in each.refusals]
@@ -88,7 +88,7 @@ def test_the_order_of_checks_is_the_route_tables() -> None:
 
 def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
     text = page("api.md")
-    headings = re.findall(r"^### ((?:GET|POST|PUT|DELETE) /\S+)$", prose(text), re.MULTILINE)
+    headings = re.findall(r"^### ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", prose(text), re.MULTILINE)
     endpoints = (*ENDPOINTS, *OPEN_ENDPOINTS)
     assert headings == [f"{each.method} {each.path}" for each in endpoints]
     for endpoint in endpoints:

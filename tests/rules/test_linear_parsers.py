@@ -8,6 +8,7 @@ import ast
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from sublet.http.members import Reading, invalid_request, read_members, read_que
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
 from sublet.platform_domains.label_patterns import matches, parse_pattern
 from sublet.platform_domains.zone_file import parse_zone_file
+from sublet.restrictions import Restrictions, check_restrictions
 from sublet.secret import without_secrets
 from sublet.service.logs import quoted
 from sublet.subdomains.naming import canonical_domain
@@ -89,6 +91,13 @@ def _quiet(parse: Callable[[Any], object], given: Any) -> Callable[[], object]:
             str(refused)
 
     return run
+
+
+def _restrictions(text: str) -> object:
+    """Read a text as one name, and as many networks as it has room for."""
+    networks = tuple(text[start : start + 50] for start in range(0, len(text), 50))
+    sent = Restrictions(names=(f"*.{text}",), domains=(text,), networks=networks)
+    return check_restrictions(sent, datetime(2026, 11, 21, tzinfo=UTC))
 
 
 def header(name: str, value: str) -> Headers:
@@ -247,6 +256,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "wants_problem with weights": texts(wants_problem, HEAD, "application/problem+json", ";q=0"),
     "accepted_request_id": texts(accepted_request_id, HEAD),
     "is_well_formed": texts(is_well_formed, HEAD, "sublet_"),
+    "check_restrictions": texts(_restrictions, BODY),
     "digest": texts(digest, HEAD),
     "find_secrets": texts(find_secrets, BODY),
     "client_address": texts(

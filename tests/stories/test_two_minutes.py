@@ -51,7 +51,7 @@ def _from_nothing_to_a_name(service: RunningService, mailbox: Mailbox) -> int:
     assert code[1] not in str(message["Subject"]), "subjects are logged"
     confirmed = client.post(f"{auth}/signup/confirm", json={"email": "eve@example.org", "code": code[1]})
     assert confirmed.status_code == 201, confirmed.text
-    token = confirmed.json()["token"]["secret"]
+    token = confirmed.json()["secret"]
     domains = service.call(token, "GET", "/platform-domains").json()["platform_domains"]
     assert [each["domain"] for each in domains] == ["example.test"]
     answer = service.register(token, NAME, nameservers=["ns1.provider.example", "ns2.provider.example"])

@@ -194,6 +194,14 @@ def insufficient_scope(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def token_restricted(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    words = ("token", "issue", user.email, "--name", "elsewhere", "--only-network", "192.0.2.0/24")
+    token = service.operator(*words)["token"]
+    yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": fresh()})
+
+
+@_refused
 def account_suspended(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     service.operator("user", "suspend", user.email, "--reason", "test")
@@ -289,6 +297,13 @@ def ticket_not_found(service: RunningService) -> Iterator[Send]:
     number = opened.json()["ticket"]["ticket_number"]
     user = newcomer(service)
     yield lambda: service.call(user, "POST", f"/support/tickets/{number}/reply", {"message": "Mine?"})
+
+
+@_refused
+def token_not_found(service: RunningService) -> Iterator[Send]:
+    other = service.operator("token", "issue", newcomer(service).email, "--name", "other")
+    user = newcomer(service)
+    yield lambda: service.call(user, "DELETE", f"/tokens/{other['id']}")
 
 
 @_refused

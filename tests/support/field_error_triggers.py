@@ -87,6 +87,13 @@ def too_long(service: RunningService) -> Iterator[Send]:
 
 
 @_field
+def exceeds_token(service: RunningService) -> Iterator[Send]:
+    token = service.issue_token(newcomer(service).email, "tokens:write")
+    body = {"name": "more", "scopes": ["credits:spend"]}
+    yield lambda: service.call(token, "POST", "/tokens", body)
+
+
+@_field
 def ticket_subdomain_invalid(service: RunningService) -> Iterator[Send]:
     foreign = service.register(newcomer(service), fresh())["subdomain"]["fqdn"]
     user = newcomer(service)

@@ -39,7 +39,7 @@ def known(registry: Registry) -> Registry:
     """A registry that knows much about Zerlina, in all kinds of rows."""
     registry.add_user("zerlina", credit_count=100)
     own = registry.actor("zerlina")
-    registry.write(issue_token, OPERATOR, EMAIL, "Zerlina's laptop")
+    registry.write(issue_token, OPERATOR, EMAIL, "Zerlina's laptop", networks=["198.51.100.7"])
     registry.write(edit_user, OPERATOR, EMAIL, UserEdit(email="z@example.org", name="Z."))
     registry.write(edit_user, OPERATOR, "z@example.org", UserEdit(email=EMAIL, name="Zerlina Q."))
     because = replace(OPERATOR, reason="Zerlina asked for it")
@@ -81,6 +81,7 @@ def test_no_row_has_the_address_or_the_name(known: Registry) -> None:
     found = {name: rows for name, rows in known.dump().items() if "zerlina" in repr(rows).lower()}
     assert found == {}
     assert "z@example.org" not in repr(known.dump())
+    assert "198.51.100.7" not in repr(known.dump())
     assert known.read(find_mentions, list(deleted.identities)) == {}
     assert known.doctor() == []
     assert deleted.forfeited_credits == balance

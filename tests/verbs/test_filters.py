@@ -133,20 +133,21 @@ def test_the_other_filters_and_the_order(registry: Registry) -> None:
             reverse=True,
         )
         shown = [_shown(each) for each in expected]
-        assert registry.read(list_own, ann, wanted, COUNT, None) == shown, wanted
+        assert registry.read(list_own, registry.actor(), wanted, COUNT, None) == shown, wanted
 
 
 def test_only_restorable_names_of_the_trash_are_listed(registry: Registry) -> None:
     _fill(registry)
-    ann = registry.users["ann"]
-    in_trash = registry.read(list_all, SubdomainFilter(status="trashed"), COUNT, user_id=ann)
+    in_trash = registry.read(
+        list_all, SubdomainFilter(status="trashed"), COUNT, user_id=registry.users["ann"]
+    )
     expected = sorted(
         (each for each in in_trash if is_restorable(each, registry.now)),
         key=lambda each: (each.created_at, each.id),
         reverse=True,
     )
     assert 0 < len(expected) < len(in_trash)
-    listed = registry.read(list_own, ann, SubdomainFilter(status="trashed"), COUNT, None)
+    listed = registry.read(list_own, registry.actor(), SubdomainFilter(status="trashed"), COUNT, None)
     assert listed == [_shown(each) for each in expected]
 
 
@@ -174,14 +175,13 @@ def test_lists_work_with_many_platform_domains(registry: Registry) -> None:
         tx.connection.execute(insert(subdomains), names)
 
     registry.write(fill)
-    ann = registry.users["ann"]
-    trash = registry.read(list_own, ann, SubdomainFilter(status="trashed"), many, None)
+    trash = registry.read(list_own, registry.actor(), SubdomainFilter(status="trashed"), many, None)
     assert trash == []  # each was thrown away as many days ago as it stays there
     registry.now -= DAY
-    trash = registry.read(list_own, ann, SubdomainFilter(status="trashed"), many, None)
+    trash = registry.read(list_own, registry.actor(), SubdomainFilter(status="trashed"), many, None)
     assert len(trash) == many // 2
     registry.now += DAY
-    renewable = registry.read(list_own, ann, SubdomainFilter(renewal_available=True), many, None)
+    renewable = registry.read(list_own, registry.actor(), SubdomainFilter(renewal_available=True), many, None)
     assert len(renewable) == len(range(500, many, 2))  # those whose window is that long
 
 
@@ -195,10 +195,14 @@ def test_the_listed_platform_domains_are_the_visible_ones(registry: Registry) ->
     granted_ids = registry.read(granted_platform_domain_ids, of["ann"])
     for name, ids in (("ann", granted_ids), ("ben", frozenset[int]())):
         by_rule = [each for each in registry.read(list_platform_domains) if is_visible(each, ids)]
-        assert registry.read(list_visible, of[name], 100, None) == by_rule
+        assert registry.read(list_visible, OPERATOR, of[name], 100, None) == by_rule
         paged: list[PlatformDomain] = []
         while some := registry.read(
-            list_visible, of[name], 2, Position(paged[-1].created_at, paged[-1].id) if paged else None
+            list_visible,
+            OPERATOR,
+            of[name],
+            2,
+            Position(paged[-1].created_at, paged[-1].id) if paged else None,
         ):
             assert len(some) <= 2
             paged += some
@@ -213,13 +217,12 @@ def test_a_search_finds_the_unicode_form_too(registry: Registry) -> None:
     for label in [*unicode_names, "bucher", "cher", "plain"]:
         registry.register(f"{label}.example.test", "carl")
         registry.advance(seconds=1)
-    carl = registry.users["carl"]
 
     def found(q: str, limit: int = 100) -> list[str]:
         pages: list[ShownSubdomain] = []
         while True:
             after = Position(pages[-1].created_at, pages[-1].id) if pages else None
-            page = registry.read(list_own, carl, SubdomainFilter(q=q), limit, after)
+            page = registry.read(list_own, registry.actor("carl"), SubdomainFilter(q=q), limit, after)
             pages += page
             if len(page) < limit:
                 break

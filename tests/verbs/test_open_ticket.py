@@ -76,7 +76,7 @@ def test_a_suspended_user_may_open_and_read_tickets(house: House) -> None:
     house.suspend("ann")
     ticket_id = house.open()
     with house.tx() as tx:
-        assert find_own(tx, house.users["ann"], str(ticket_id)).status == "open"
+        assert find_own(tx, house.actor("ann"), str(ticket_id)).status == "open"
 
 
 def test_opening_is_for_users(house: House) -> None:

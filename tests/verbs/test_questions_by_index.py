@@ -7,7 +7,9 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Table, text
 
-from sublet.audit import EventFilter, audit_events, search_events
+from sublet.accounts import store as account_store
+from sublet.accounts.tokens import issue_token
+from sublet.audit import Actor, EventFilter, audit_events, search_events
 from sublet.db import Tx
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
@@ -20,7 +22,7 @@ from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.plausible_clock import find_implausible_reason
 from support.databases import driver_of
 from support.postgresql import fresh_database
-from support.registry import Prepared, Registry, open_registry
+from support.registry import OPERATOR, Prepared, Registry, open_registry
 
 ZONE = "example.test"
 COPIES = 20_000
@@ -41,11 +43,16 @@ def _platform_domain(tx: Tx, of: int) -> PlatformDomain:
 
 
 QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
+    "whose token is this": lambda tx, _: account_store.REGISTRANT_BY_DIGEST.run(
+        tx, token_digest="former7", at=tx.now
+    ),
     "which of a user's names is this": lambda tx, _: store.OWN_BY_NAME.run(
         tx, owner_id=1, name=f"copy7.{ZONE}"
     ),
     "which of a user's names is this, for a verb": lambda tx, _: store.find_own(tx, 1, fqdn=f"copy7.{ZONE}"),
-    "which are a user's newest": lambda tx, _: list_own(tx, 1, SubdomainFilter(), 26, None),
+    "which are a user's newest": lambda tx, _: list_own(
+        tx, Actor("user", user_id=1), SubdomainFilter(), 26, None
+    ),
     "is a platform domain at a name, or below it": lambda tx, _: (
         platform_domain_store.has_platform_domain_at_or_below(tx, f"copy7.{ZONE}")
     ),
@@ -84,6 +91,7 @@ def _copy(tx: Tx) -> None:
     )
 
     _copy_rows(tx, audit_events)
+    _copy_rows(tx, account_store.tokens, digest="'copy' || number", former_digest="'former' || number")
 
 
 def _copy_rows(tx: Tx, table: Table, **other: str) -> None:
@@ -123,6 +131,7 @@ def _filled(url: str, prepared: Prepared) -> Iterator[Registry]:
     with open_registry(url, prepared) as registry:
         registry.register(f"first.{ZONE}", nameservers=("ns1.example.org",))
         registry.publish()
+        registry.write(issue_token, OPERATOR, "ann@example.org", "laptop")
         registry.write(
             lambda tx: tx.connection.execute(text("UPDATE subdomains SET due_at = NULL, loss_at = NULL"))
         )

@@ -96,7 +96,7 @@ def test_another_user_s_ticket_and_a_missing_one_give_the_same_answer(house: Hou
             reply(tx, house.actor("ben"), identifier, "", None)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
         with house.refuses(TicketNotFound) as (tx, caught):
-            show_own(tx, house.users["ben"], identifier)
+            show_own(tx, house.actor("ben"), identifier)
         answers.add((caught[0].message, repr(caught[0].details), caught[0].errors))
     assert len(answers) == 1
 

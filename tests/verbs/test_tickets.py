@@ -21,7 +21,7 @@ from support.ticket_house import QUESTION, STAFF, House
 def test_a_ticket_is_found_by_id_and_number_in_any_case(house: House, form: str) -> None:
     ticket_id = house.open()
     with house.tx() as tx:
-        assert find_own(tx, house.users["ann"], form.format(ticket_id)).id == ticket_id
+        assert find_own(tx, house.actor("ann"), form.format(ticket_id)).id == ticket_id
         assert find_for_staff(tx, form.format(ticket_id)).id == ticket_id
 
 
@@ -31,7 +31,7 @@ def test_lists_start_with_the_newest_message_and_have_no_messages(house: House) 
     house.pass_time(minutes=1)
     with house.tx() as tx:
         reply(tx, house.actor("ann"), str(first), "And?", None)
-        own = store.list_own(tx, house.users["ann"], TicketFilter(), 100, None)
+        own = store.list_own(tx, house.actor("ann"), TicketFilter(), 100, None)
         everyone = store.list_tickets(tx, TicketFilter())
     assert [each.id for each in own] == [first, third, second]
     assert [each.id for each in everyone] == [first, foreign, third, second]
@@ -43,11 +43,11 @@ def test_pages_join_without_gap_or_repetition(house: House) -> None:
         house.pass_time(minutes=minutes)
         house.open()
     with house.tx() as tx:
-        whole = store.list_own(tx, house.users["ann"], TicketFilter(), 100, None)
+        whole = store.list_own(tx, house.actor("ann"), TicketFilter(), 100, None)
         for limit in (1, 2, 3):
             pages: list[Ticket] = []
             after: Position | None = None
-            while page := store.list_own(tx, house.users["ann"], TicketFilter(), limit, after):
+            while page := store.list_own(tx, house.actor("ann"), TicketFilter(), limit, after):
                 assert len(page) <= limit
                 pages += page
                 assert len(pages) <= len(whole)  # a page that repeats would never end
@@ -81,9 +81,9 @@ def test_filters(house: House) -> None:
     with house.tx() as tx:
         for wanted, expected in table:
             assert {each.id for each in store.list_tickets(tx, wanted)} == expected, wanted
-            own = store.list_own(tx, house.users["ann"], wanted, 100, None)
+            own = store.list_own(tx, house.actor("ann"), wanted, 100, None)
             assert {each.id for each in own} == expected, wanted
-            assert store.list_own(tx, house.users["ben"], wanted, 100, None) == []
+            assert store.list_own(tx, house.actor("ben"), wanted, 100, None) == []
 
 
 def test_every_change_is_one_event_without_the_text(house: House) -> None:

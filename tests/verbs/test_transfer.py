@@ -67,7 +67,7 @@ def test_a_name_moves_with_all_that_is_its_own(registry: Registry) -> None:
     ]
     with registry.refuses(SubdomainNotFound):
         registry.write(delete, registry.actor(), SHOP)
-    assert registry.read(show_own, registry.users["ann"], str(ticket.id)).subdomain == SHOP
+    assert registry.read(show_own, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
     registry.live(days=340)
     registry.grant("ben", 20)
     assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11

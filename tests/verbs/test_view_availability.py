@@ -42,7 +42,9 @@ def ask(registry: Registry, fqdn: str, name: str = "ann", *, may_spend: bool = T
 
     def read(tx: Tx) -> Availability:
         user = find_user(tx, str(registry.users[name]))
-        return view_availability(tx, user, Register(fqdn=fqdn), free_quota=FREE_QUOTA, may_spend=may_spend)
+        return view_availability(
+            tx, registry.actor(name), user, Register(fqdn=fqdn), free_quota=FREE_QUOTA, may_spend=may_spend
+        )
 
     return registry.read(read)
 
@@ -138,6 +140,7 @@ def test_it_is_available_exactly_if_a_registration_succeeds(registry: Registry) 
         command = Register(fqdn=f"{label}.{ZONE}", payable=Payable(confirm=True, may_spend=state.may_spend))
         found = view_availability(
             tx,
+            actor,
             find_user(tx, str(user_id)),
             command,
             free_quota=FREE_QUOTA,
@@ -233,7 +236,7 @@ def test_the_name_is_free_on_the_shown_date(registry: Registry) -> None:
 def test_what_names_no_name_is_refused(registry: Registry, command: Register, refusal: type[Refusal]) -> None:
     def read(tx: Tx) -> Availability:
         user = find_user(tx, str(registry.users["ann"]))
-        return view_availability(tx, user, command, free_quota=FREE_QUOTA, may_spend=True)
+        return view_availability(tx, registry.actor(), user, command, free_quota=FREE_QUOTA, may_spend=True)
 
     with registry.refuses(refusal):
         registry.read(read)

@@ -12,17 +12,18 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     """Return the user, organization and token that a bearer token belongs to, as they are stored at this request.
 
     Raises:
-        TokenInvalid: the token has a typing error (found without the database), or was never issued.
+        TokenInvalid: the token has a typing error (found without the database), was never issued, or its time after a rotation is over.
         TokenRevoked: the operator revoked it.
         TokenExpired: it has expired.
         Unavailable: the database can't be read.
 
-    Not checked: scopes (the HTTP edge checks the one that a route needs), and whether the user is suspended (the verbs do).
+    Not checked: the restrictions of the token (`restrictions.py` says where they are), and whether the user is suspended (the verbs do).
     """
     token_text = secret.reveal()
     if not is_well_formed(token_text):
         raise TokenInvalid("This is not a token of this service: check for a typing error or a missing part.")
-    found = await db.fetch(store.REGISTRANT_BY_DIGEST, token_digest=digest(token_text))
-    check_token(found.token if found else None, db.now())
+    now = db.now()
+    found = await db.fetch(store.REGISTRANT_BY_DIGEST, token_digest=digest(token_text), at=now)
+    check_token(found.token if found else None, now)
     assert found is not None  # noqa: S101 - check_token raised otherwise
     return found

@@ -4,16 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sublet.audit import Actor
-
-SCOPES = (
-    "account:read",
-    "subdomains:read",
-    "subdomains:write",
-    "credits:spend",
-    "tickets:read",
-    "tickets:write",
-)
-"""The operations that a token may be restricted to (docs/spec-choices.md, "Tokens"); a token issued without scopes has all."""
+from sublet.restrictions import Restrictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token without its secret; only the secret's digest is stored."""
+    """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
+
+    `budget_token_id` is the token whose charges are counted together with this one's: a token with `daily_credits` that created it, or
+    that one's own `budget_token_id`.
+    """
 
     id: int
     user_id: int
@@ -67,6 +62,19 @@ class Token:
     revoked_at: datetime | None
     last_used_at: datetime | None
     created_at: datetime
+    names: tuple[str, ...] | None = None
+    domains: tuple[str, ...] | None = None
+    networks: tuple[str, ...] | None = None
+    daily_credits: int | None = None
+    last_used_from: str | None = None
+    budget_token_id: int | None = None
+
+    @property
+    def restrictions(self) -> Restrictions:
+        """What the token may do."""
+        return Restrictions(
+            self.scopes, self.names, self.domains, self.networks, self.daily_credits, self.expires_at
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +86,11 @@ class Registrant:
     token: Token
 
     def actor(self, request_id: str) -> Actor:
-        """Return the actor that the audit records for this request."""
-        return Actor(kind="user", user_id=self.user.id, token_id=self.token.id, request_id=request_id)
+        """Return the actor of this request."""
+        return Actor(
+            kind="user",
+            user_id=self.user.id,
+            token_id=self.token.id,
+            request_id=request_id,
+            restrictions=self.token.restrictions,
+        )

@@ -6,7 +6,7 @@ from sublet.accounts.find import find_member, lock_acting_user
 from sublet.accounts.model import Member
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import FieldError, validation_failed
+from sublet.errors import FieldError, TokenRestricted, validation_failed
 
 
 def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa: FBT001 - it is the request's one member
@@ -16,9 +16,15 @@ def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
+        TokenRestricted: the token is for some names only.
         ValidationFailed: `enabled` is missing.
     """
     user = lock_acting_user(tx, actor)
+    if not actor.restrictions.allows_all_names:
+        raise TokenRestricted(
+            "Reminders are about all names, and this token is for some only. Use another token.",
+            details={"restriction": "names"},
+        )
     if enabled is None:
         raise validation_failed([FieldError("enabled", "required", "Send true or false.")])
     if enabled != user.reminders:

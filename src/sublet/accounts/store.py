@@ -1,20 +1,24 @@
 """All SQL of accounts: users, organizations and tokens."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     JSON,
     Boolean,
     Column,
+    ColumnElement,
     ForeignKey,
+    Index,
     Integer,
     String,
     Table,
+    and_,
     bindparam,
     func,
     insert,
+    or_,
     select,
     true,
     update,
@@ -24,7 +28,9 @@ from sqlalchemy.exc import IntegrityError
 from sublet.accounts.model import Organization, Registrant, Token, User
 from sublet.db import Prepared, Query, Tx
 from sublet.errors import Conflict
-from sublet.schema import BIG_ID, Instant, metadata, violates
+from sublet.ids import Position
+from sublet.restrictions import Restrictions
+from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
 
 organizations = Table(
     "organizations",
@@ -65,6 +71,16 @@ tokens = Table(
     Column("revoked_at", Instant),
     Column("last_used_at", Instant),
     Column("created_at", Instant, nullable=False),
+    Column("names", JSON(none_as_null=True)),
+    Column("domains", JSON(none_as_null=True)),
+    Column("networks", JSON(none_as_null=True)),
+    Column("daily_credits", BIG_ID),
+    Column("last_used_from", String(45)),
+    Column("creator_token_id", BIG_ID),
+    Column("budget_token_id", BIG_ID),
+    Column("former_digest", String(64)),
+    Column("former_until", Instant),
+    Index("uq_tokens_former_digest", "former_digest", unique=True),
     sqlite_autoincrement=True,
 )
 
@@ -85,9 +101,7 @@ _USERS_LOCKED = Prepared(
 
 
 def _token(row: Iterable[object]) -> Token:
-    values = list(row)
-    values[3] = tuple(values[3])  # type: ignore[arg-type] # JSON gives a list
-    return Token(*values)  # type: ignore[arg-type]
+    return Token(*(tuple(value) if isinstance(value, list) else value for value in row))  # type: ignore[arg-type] # JSON gives lists
 
 
 def _user(row: Sequence[Any] | None) -> User | None:
@@ -101,13 +115,18 @@ def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
     return Registrant(User(*row[:middle]), Organization(*row[middle:last]), _token(row[last:]))
 
 
+_HAS_SECRET = or_(
+    tokens.c.digest == bindparam("token_digest"),
+    (tokens.c.former_digest == bindparam("token_digest"))
+    & (tokens.c.former_until > bindparam("at", type_=Instant)),
+)
 REGISTRANT_BY_DIGEST = Query(
     select(*_USER, *_ORGANIZATION, *_TOKEN)
     .select_from(tokens.join(users, users.c.id == tokens.c.user_id).join(organizations))
-    .where(tokens.c.digest == bindparam("token_digest")),
+    .where(_HAS_SECRET),
     _registrant,
 )
-"""The user, organization and token with the digest `token_digest`; None if there is no such token."""
+"""The user, organization and token whose secret has the digest `token_digest`, also a former secret until its end; None if there is none."""
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
@@ -212,23 +231,43 @@ def insert_organization(tx: Tx, name: str, slug: str) -> Organization:
 
 
 def insert_token(
-    tx: Tx, user_id: int, name: str, digest: str, scopes: Sequence[str], expires_at: datetime | None
+    tx: Tx,
+    user_id: int,
+    name: str,
+    digest: str,
+    restrictions: Restrictions,
+    *,
+    creator_token_id: int | None = None,
+    budget_token_id: int | None = None,
 ) -> Token:
     """Add a token by its digest."""
     row = {
         "user_id": user_id,
         "name": name,
         "digest": digest,
-        "scopes": list(scopes),
-        "expires_at": expires_at,
+        "creator_token_id": creator_token_id,
+        "budget_token_id": budget_token_id,
     }
-    added = insert(tokens).values(**row, created_at=tx.now).returning(*_TOKEN)
-    return _token(tx.connection.execute(added).one())
+    added = insert(tokens).values(**row, **restriction_columns(restrictions), created_at=tx.now)
+    return _token(tx.connection.execute(added.returning(*_TOKEN)).one())
+
+
+def restriction_columns(restrictions: Restrictions) -> dict[str, Any]:
+    """Return restrictions as the columns of a token."""
+    values = {name: getattr(restrictions, name) for name in Restrictions.__slots__}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def find_token(tx: Tx, token_id: int) -> Token | None:
     """Return the token with this id, or None."""
     row = tx.connection.execute(select(*_TOKEN).where(tokens.c.id == token_id)).one_or_none()
+    return _token(row) if row is not None else None
+
+
+def find_token_by_digest(tx: Tx, digest: str) -> Token | None:
+    """Return the token whose secret has this digest, also a former secret until its end, or None."""
+    query = select(*_TOKEN).where(_HAS_SECRET)
+    row = tx.connection.execute(query, {"token_digest": digest, "at": tx.now}).one_or_none()
     return _token(row) if row is not None else None
 
 
@@ -238,15 +277,76 @@ def list_tokens(tx: Tx, user_id: int) -> list[Token]:
     return [_token(row) for row in rows]
 
 
-def revoke_token(tx: Tx, token_id: int) -> Token:
-    """Mark a token as revoked, and return it."""
-    changed = update(tokens).where(tokens.c.id == token_id).values(revoked_at=tx.now).returning(*_TOKEN)
+def stream_tokens(tx: Tx, user_id: int, after: Position | None) -> Iterator[Token]:
+    """Yield a user's tokens after a position, the newest first."""
+    query = select(*_TOKEN).where(tokens.c.user_id == user_id)
+    if after is not None:
+        query = query.where(older(tokens.c.created_at, tokens.c.id, after))
+    query = query.order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
+    for row in tx.connection.execute(query.execution_options(**STREAMED)):
+        yield _token(row)
+
+
+def list_created_by(tx: Tx, token_ids: Iterable[int]) -> list[Token]:
+    """Return the tokens that were created with one of these, the oldest first."""
+    created = tokens.c.creator_token_id.in_(list(token_ids))
+    return [
+        _token(row) for row in tx.connection.execute(select(*_TOKEN).where(created).order_by(tokens.c.id))
+    ]
+
+
+def count_live_tokens(tx: Tx, user_id: int) -> int:
+    """Return the number of a user's tokens that are neither revoked nor expired."""
+    live = tokens.c.revoked_at.is_(None) & (tokens.c.expires_at.is_(None) | (tokens.c.expires_at > tx.now))
+    query = select(func.count()).select_from(tokens).where((tokens.c.user_id == user_id) & live)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def update_token(tx: Tx, token_id: int, **values: object) -> Token:
+    """Change columns of a token, and return it."""
+    changed = update(tokens).where(tokens.c.id == token_id).values(**values).returning(*_TOKEN)
     return _token(tx.connection.execute(changed).one())
 
 
-_TOUCHED = Prepared(update(tokens).where(tokens.c.id == bindparam("of")).values(last_used_at=bindparam("at")))
+def replace_secret(tx: Tx, token_id: int, digest: str, former_until: datetime) -> Token:
+    """Give a token a new secret by its digest. The present one stays valid until `former_until`, and an older one ends now."""
+    return update_token(tx, token_id, digest=digest, former_digest=tokens.c.digest, former_until=former_until)
 
 
-def touch_tokens(tx: Tx, used_at: dict[int, datetime]) -> None:
-    """Store when tokens were last used. Called now and then for many tokens, not at each request."""
-    _TOUCHED.run_many(tx, [{"of": token_id, "at": at} for token_id, at in used_at.items()])
+class Use(NamedTuple):
+    """The last use of a token: when, and from which address, if that is known."""
+
+    at: datetime
+    address: str | None
+
+
+_TOUCHED = Prepared(
+    update(tokens)
+    .where(tokens.c.id == bindparam("of"))
+    .values(last_used_at=bindparam("at"), last_used_from=bindparam("address"))
+)
+
+
+def touch_tokens(tx: Tx, uses: dict[int, Use]) -> None:
+    """Store when and from where tokens were last used. Called now and then for many tokens, not at each request."""
+    _TOUCHED.run_many(tx, [{"of": token_id, **use._asdict()} for token_id, use in uses.items()])
+
+
+def within_names(restrictions: Restrictions, fqdn: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return `Restrictions.allows_name` in SQL, for the stores of other tables. A test compares the two."""
+    conditions: list[ColumnElement[bool]] = [true()]
+    if restrictions.names is not None:
+        below = [each.removeprefix("*") for each in restrictions.names if each.startswith("*.")]
+        conditions.append(
+            or_(fqdn.in_(restrictions.names), *(fqdn.endswith(each, autoescape=True) for each in below))
+        )
+    if restrictions.domains is not None:
+        conditions.append(
+            or_(
+                *(
+                    fqdn.endswith(f".{each}", autoescape=True) & fqdn.not_like(f"%.%.{each}")
+                    for each in restrictions.domains
+                )
+            )
+        )
+    return and_(*conditions)

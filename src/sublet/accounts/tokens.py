@@ -1,4 +1,4 @@
-"""Tokens: their form, when they are valid, and how the operator issues and revokes them (docs/spec-choices.md, "Tokens")."""
+"""Tokens: their form, when they are valid, and how they are issued and revoked (docs/spec-choices.md, "Tokens")."""
 
 import hashlib
 import re
@@ -8,15 +8,15 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import find_user, refuse_deleted
-from sublet.accounts.model import SCOPES, Token, User
+from sublet.accounts.model import Token, User
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.dns.names import shown
 from sublet.errors import (
     Conflict,
     FieldError,
@@ -26,6 +26,7 @@ from sublet.errors import (
     TokenRevoked,
     validation_failed,
 )
+from sublet.restrictions import LIFE_MAX, SCOPES, Restrictions, check_restrictions
 from sublet.secret import Secret
 
 PREFIX = "sublet_"
@@ -81,12 +82,14 @@ def check_token(token: Token | None, now: datetime) -> Token:
     """Return the token if it is valid now.
 
     Raises:
-        TokenInvalid: there is no such token.
+        TokenInvalid: there is no such token, or the time of its former secret is over.
         TokenRevoked: it was revoked.
         TokenExpired: it has expired.
     """
     if token is None:
-        raise TokenInvalid("This token was never issued here. Ask the operator for one.")
+        raise TokenInvalid(
+            "This token was never issued here, or was replaced by rotation. Use the new one, or ask the operator for one."
+        )
     if token.revoked_at is not None:
         raise TokenRevoked("This token was revoked. Ask the operator for a new one.")
     if token.expires_at is not None and token.expires_at <= now:
@@ -94,12 +97,9 @@ def check_token(token: Token | None, now: datetime) -> Token:
     return token
 
 
-EXPIRES_IN_DAYS_MAX = 36_500
-
-
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token with its secret. The secret is shown once, and can't be read again."""
+    """A new token, or one with a new secret. The secret is shown once, and can't be read again."""
 
     secret: Secret
     token: Token
@@ -113,37 +113,80 @@ def issue_token(
     name: str,
     *,
     scopes: Sequence[str] = (),
+    names: Sequence[str] | None = None,
+    domains: Sequence[str] | None = None,
+    networks: Sequence[str] | None = None,
+    daily_credits: int | None = None,
     expires_in_days: int | None = None,
 ) -> IssuedToken:
-    """Issue a token to a user. A suspended user's token can only read and open tickets.
+    """Issue a token to a user, as the operator. A suspended user's token can only read and open tickets.
 
     No `scopes` means all of them. Without `expires_in_days` the token doesn't expire. Only the digest is stored, and the audit
     doesn't have it.
 
     Raises, in this order:
         NotFound: there is no such user, or it is deleted.
-        ValidationFailed: all invalid fields: name, scopes, expires_in_days.
+        ValidationFailed: all invalid fields: name, expires_in_days, and the other restrictions.
     """
     user = find_user(tx, identifier)
     refuse_deleted(user)
     name, errors = check_text("name", name)
-    unknown = [scope for scope in scopes if scope not in SCOPES]
-    if unknown:
-        message = f"`{shown(unknown[0])}` is not a scope. Give one of {', '.join(SCOPES)}."
-        errors = [*errors, FieldError("scopes", "value_invalid", message)]
-    if expires_in_days is not None and not 1 <= expires_in_days <= EXPIRES_IN_DAYS_MAX:
-        message = f"Give 1 to {EXPIRES_IN_DAYS_MAX} days, or leave it out for a token that doesn't expire."
+    expires_at = None
+    if expires_in_days is not None and not 1 <= expires_in_days <= LIFE_MAX.days:
+        message = f"Give 1 to {LIFE_MAX.days} days, or leave it out for a token that doesn't expire."
         errors = [*errors, FieldError("expires_in_days", "value_invalid", message)]
-    if errors:
+    elif expires_in_days is not None:
+        expires_at = tx.now + timedelta(days=expires_in_days)
+    restrictions, restriction_errors = check_restrictions(
+        Restrictions(
+            tuple(scopes) or SCOPES,
+            names=_as_tuple(names),
+            domains=_as_tuple(domains),
+            networks=_as_tuple(networks),
+            daily_credits=daily_credits,
+            expires_at=expires_at,
+        ),
+        tx.now,
+    )
+    if errors := [*errors, *restriction_errors]:
         raise validation_failed(errors)
+    return add_token(tx, actor, user, name, restrictions)
+
+
+def _as_tuple(items: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if items is None else tuple(items)
+
+
+def add_token(
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    name: str,
+    restrictions: Restrictions,
+    *,
+    budget_token_id: int | None = None,
+) -> IssuedToken:
+    """Add a token with checked values, and return it with its secret."""
     secret = new_token()
-    allowed = tuple(scope for scope in SCOPES if scope in scopes) if scopes else SCOPES
-    expires_at = tx.now + timedelta(days=expires_in_days) if expires_in_days is not None else None
-    token = store.insert_token(tx, user.id, name, digest(secret.reveal()), allowed, expires_at)
-    after = {"user_id": user.id, "name": name, "scopes": list(allowed)}
-    after["expires_at"] = expires_at.isoformat() if expires_at else None
+    token = store.insert_token(
+        tx,
+        user.id,
+        name,
+        digest(secret.reveal()),
+        restrictions,
+        creator_token_id=actor.token_id,
+        budget_token_id=budget_token_id,
+    )
+    after = {"user_id": user.id, "name": name, **audited(restrictions)}
     audit.record(tx, actor, "token.issue", token.id, after=after)
     return IssuedToken(secret, token, user)
+
+
+def audited(restrictions: Restrictions) -> dict[str, Any]:
+    """Return restrictions as the audit has them."""
+    columns = store.restriction_columns(restrictions)
+    expires_at = restrictions.expires_at
+    return {**columns, "expires_at": expires_at.isoformat() if expires_at else None}
 
 
 def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
@@ -153,11 +196,26 @@ def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
         NotFound: there is no such token.
         Conflict: it is revoked already.
     """
+    token = show_token(tx, token_id)
+    if token.revoked_at is not None:
+        raise Conflict(f"The token {token_id} was revoked already. No action needed.")
+    return revoke(tx, actor, token)
+
+
+def show_token(tx: Tx, token_id: int) -> Token:
+    """Return any user's token, for the operator.
+
+    Raises:
+        NotFound: there is no such token.
+    """
     token = store.find_token(tx, token_id)
     if token is None:
         raise NotFound(f"There is no token {token_id}. See `sublet token list`.")
-    if token.revoked_at is not None:
-        raise Conflict(f"The token {token_id} was revoked already. No action needed.")
+    return token
+
+
+def revoke(tx: Tx, actor: Actor, token: Token) -> Token:
+    """Revoke a token that isn't revoked, and return it."""
     after = {"user_id": token.user_id, "name": token.name, "revoked_at": tx.now.isoformat()}
-    audit.record(tx, actor, "token.revoke", token_id, after=after)
-    return store.revoke_token(tx, token_id)
+    audit.record(tx, actor, "token.revoke", token.id, after=after)
+    return store.update_token(tx, token.id, revoked_at=tx.now)

@@ -27,7 +27,7 @@ NOUNS = {
     "backup": "backup:backup_app",
     "restore": "backup:restore_app",
     "user": "user:user_app",
-    "token": "user:token_app",
+    "token": "token:app",
     "domain": "domain:app",
     "label": "label:app",
     "credits": "credits:credits_app",

@@ -1,4 +1,4 @@
-"""`sublet user …` and `sublet token …`: the users of the registry, and the tokens with which they call the API."""
+"""`sublet user …`: the users of the registry."""
 
 from typing import Annotated, Any
 
@@ -6,12 +6,11 @@ from typer import Argument, Option
 
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
-from sublet.accounts.model import SCOPES, Member, User
-from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.model import Member, User
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
 from sublet.cli.options import User as UserName
-from sublet.cli.output import Answer, Column, as_object, facts, members, table_of
+from sublet.cli.output import Answer, Column, facts, members, table_of
 from sublet.cli.session import Session, change, new_app, question
 from sublet.counted import counted
 from sublet.credits.store import find_balance
@@ -25,7 +24,6 @@ from sublet.subdomains.store import count_free, list_suspensions
 from sublet.subdomains.suspend import suspend_with_names, unsuspend_with_names
 
 user_app = new_app("Add, edit, suspend and delete users.")
-token_app = new_app("Issue and revoke the users' tokens.")
 
 Organization = Annotated[
     str | None,
@@ -254,40 +252,3 @@ def evidence(session: Session, user: UserName) -> Answer:
 
 def _suspended_name(event: AuditEvent) -> object:
     return (event.before or {}).get("fqdn", f"name {event.object_id}")
-
-
-@change(token_app, "issue")
-def issue(
-    session: Session,
-    user: UserName,
-    name: Annotated[str, Option(metavar="NAME", help="What the token is for.")],
-    scope: Annotated[
-        list[str] | None,
-        Option(metavar="SCOPE", help=f"Repeated; default: all. One of {', '.join(SCOPES)}."),
-    ] = None,
-    expires_in_days: Annotated[
-        int | None, Option(metavar="N", help="The token expires after this many days; default: never.")
-    ] = None,
-) -> Answer:
-    """Issue a token and show it. It can't be shown again."""
-    issued = session.write(issue_token, user, name, scopes=scope or (), expires_in_days=expires_in_days)
-    secret = issued.secret.reveal()
-    value = {"token": secret, "email": issued.user.email, **as_object(issued.token)}
-    return Answer(value, (secret,))  # alone on stdout, for scripts
-
-
-@question(token_app, "list")
-def list_tokens(session: Session, user: UserName) -> Answer:
-    """List a user's tokens, without their secrets."""
-    tokens = session.read(lambda tx: store.list_tokens(tx, find_user(tx, user).id))
-    columns = ("id", "name", "scopes", "expires_at", "revoked_at", "last_used_at")
-    return Answer(tokens, table=table_of(tokens, columns, "There are no tokens."))
-
-
-@change(token_app, "revoke")
-def revoke(
-    session: Session, token_id: Annotated[int, Argument(metavar="ID", help="See `sublet token list`.")]
-) -> Answer:
-    """Revoke a token. The API refuses it from the next request on."""
-    token = session.write(revoke_token, token_id)
-    return Answer(token, (f"The token {token.id} ({token.name}) is revoked.",))

@@ -29,7 +29,7 @@ KINDS = (*GIVES, "adjustment")
 class Entry:
     """One movement of a user's balance. `credits` is signed (a charge is negative), `reference` is unique among all transfers.
 
-    `refunded_transfer_id` is the charge that a refund gives back. Purchases have an `amount`, a decimal string in `currency`.
+    `refunded_transfer_id` is the charge that a refund gives back, `token_id` the token of a charge. Purchases have an `amount`, a decimal string in `currency`.
     """
 
     user_id: int
@@ -42,6 +42,7 @@ class Entry:
     subdomain_id: int | None = None
     subdomain: str | None = None
     refunded_transfer_id: int | None = None
+    token_id: int | None = None
 
 
 def house_account(kind: str) -> str:

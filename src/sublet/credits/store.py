@@ -1,6 +1,7 @@
 """All SQL of credits: the ledger with its transfers, coupons and their uses, packages."""
 
 from dataclasses import asdict
+from datetime import datetime
 
 from sqlalchemy import (
     CheckConstraint,
@@ -20,12 +21,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from sublet.accounts.store import tokens, within_names
+from sublet.audit import Actor
 from sublet.credits.ledger import Entry, check_entry, house_account
 from sublet.credits.model import Coupon, Package, Payment
 from sublet.db import Pages, Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
-from sublet.schema import BIG_ID, Instant, metadata, violates
+from sublet.schema import BIG_ID, Instant, metadata, older, violates
 
 ledger_accounts = Table(
     "ledger_accounts",
@@ -57,6 +60,7 @@ transfers = Table(
     Column("subdomain", String(253)),
     Column("refunded_transfer_id", ForeignKey("transfers.id"), unique=True),
     Column("created_at", Instant, nullable=False),
+    Column("token_id", BIG_ID),
     CheckConstraint("credits > 0", name="credits"),
     CheckConstraint("debit_account_id <> credit_account_id", name="accounts"),
     CheckConstraint("balance_after >= 0", name="balance_after"),
@@ -155,6 +159,35 @@ _OWN = Pages(
 def list_payments(tx: Tx, user_id: int, limit: int, after: Position | None) -> list[Payment]:
     """Return the movements of a user's balance, the newest first."""
     return _OWN.read(tx, limit, after, of=user_id)
+
+
+def list_own_payments(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[Payment]:
+    """Return the movements of the user's balance, the newest first, without those for names that the token is not for."""
+    if actor.restrictions.allows_all_names:
+        return _OWN.read(tx, limit, after, of=actor.user_id)
+    name = transfers.c.subdomain
+    query = _PAYMENTS.where(transfers.c.user_id == actor.user_id)
+    query = query.where(name.is_(None) | within_names(actor.restrictions, name))
+    if after is not None:
+        query = query.where(older(transfers.c.created_at, transfers.c.id, after))
+    query = query.order_by(transfers.c.created_at.desc(), transfers.c.id.desc()).limit(limit)
+    return [Payment(*row) for row in tx.connection.execute(query)]
+
+
+def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
+    """Return the credits charged since an instant with a token, or with one that shares its budget."""
+    budget = func.coalesce(tokens.c.budget_token_id, tokens.c.id)
+    user_id, budget_id = tx.connection.execute(
+        select(tokens.c.user_id, budget).where(tokens.c.id == token_id)
+    ).one()
+    sharing = select(tokens.c.id).where((tokens.c.user_id == user_id) & (budget == budget_id))
+    query = select(func.coalesce(func.sum(transfers.c.credits), 0)).where(
+        (transfers.c.user_id == user_id)
+        & (transfers.c.created_at > since)
+        & (transfers.c.kind == "charge")
+        & transfers.c.token_id.in_(sharing)
+    )
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def find_payment(tx: Tx, transfer_id: int) -> Payment | None:

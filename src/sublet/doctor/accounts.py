@@ -15,7 +15,7 @@ from sublet.schema import STREAMED
 
 _REPLAYED = (
     ("user", users, ("email", "organization_id", "free_quota", "reminders")),
-    ("token", tokens, ("user_id", "scopes", "expires_at")),
+    ("token", tokens, ("user_id", "scopes", "names", "domains", "networks", "daily_credits", "expires_at")),
 )
 
 

@@ -148,7 +148,11 @@ def _secrets(tx: Tx) -> Iterator[Violation]:
         found = {event_id: find_secrets(words) for event_id, words in rows}
         digests = {each for secrets in found.values() for each in secrets.digests}
         stored = (
-            set(tx.connection.execute(select(tokens.c.digest).where(tokens.c.digest.in_(digests))).scalars())
+            {
+                each
+                for column in (tokens.c.digest, tokens.c.former_digest)
+                for each in tx.connection.execute(select(column).where(column.in_(digests))).scalars()
+            }
             if digests
             else set()
         )

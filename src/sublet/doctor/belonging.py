@@ -94,18 +94,20 @@ def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
 
 
 def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain or ticket of theirs, nor the user.
+    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain, ticket or token of theirs, nor the user.
 
-    The key doesn't store which of the three it is, so any of them will do.
+    The key doesn't store which of the four it is, so any of them will do.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
-    subdomain, ticket = (
+    subdomain, ticket, token = (
         exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
-        for table in (subdomains, tickets)
+        for table in (subdomains, tickets, tokens)
     )
     has_user = exists().where(users.c.id == keys.user_id)
-    own = subdomain | ticket | (outcome_id == keys.user_id) | was_transferred(outcome_id, keys.user_id)
+    own = (
+        subdomain | ticket | token | (outcome_id == keys.user_id) | was_transferred(outcome_id, keys.user_id)
+    )
     query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
     sentence = "the outcome stored under the key {key} isn't its user's"
     yield from broken(tx, "rows_belong_together", "user", query, sentence)

@@ -69,10 +69,10 @@ async def payments(call: Call[None, PageQuery]) -> Answer:
 
     Purchases, charges, refunds, grants and adjustments, newest first.
     """
-    user_id = call.registrant.user.id
+    actor = call.actor()
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.PaymentShape]]:
-        for each in ledger_store.list_payments(tx, user_id, limit, after):
+        for each in ledger_store.list_own_payments(tx, actor, limit, after):
             yield Position(each.created_at, each.id), shapes.PaymentShape.of(each)
 
     items, page, headers = await read_page(call, "payments", find)
@@ -84,12 +84,12 @@ async def platform_domains(call: Call[None, PageQuery]) -> Answer:
 
     The domains under which this account may register names, with what they offer.
     """
-    organization_id = call.registrant.organization.id
+    actor, organization_id = call.actor(), call.registrant.organization.id
 
     def find(
         tx: Tx, limit: int, after: Position | None
     ) -> Iterator[tuple[Position, shapes.PlatformDomainShape]]:
-        visible = platform_domain_store.list_visible(tx, organization_id, limit, after)
+        visible = platform_domain_store.list_visible(tx, actor, organization_id, limit, after)
         offers = platform_domain_store.list_offers_of(tx, [each.id for each in visible])
         for each in visible:
             yield Position(each.created_at, each.id), platform_domain_shape(each, offers.get(each.id, []))

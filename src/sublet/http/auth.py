@@ -5,7 +5,7 @@ from sublet.errors import FieldError, SignUpClosed, validation_failed
 from sublet.http import shapes
 from sublet.http.bodies import ConfirmSignUpBody, SignUpBody
 from sublet.http.endpoints import Answer, Visit
-from sublet.http.render import issued_token_shape, me_answer
+from sublet.http.render import me_answer, token_shape
 from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_UP, VALID_FOR
 from sublet.sign_up.proof_of_work import PAYLOAD_CHARACTERS_MAX, Solved, check_solution, new_challenge
@@ -62,8 +62,11 @@ async def confirm_sign_up_(visit: Visit[ConfirmSignUpBody]) -> Answer:
     if done is None:
         raise code_refusal()
     me = me_answer(done.member, done.issued.token)
-    token = issued_token_shape(done.issued)
-    return Answer(shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token))
+    token = token_shape(done.issued.token, me.organization.id)
+    secret = done.issued.secret.reveal()
+    return Answer(
+        shapes.SignedUpAnswer(user=me.user, organization=me.organization, token=token, secret=secret)
+    )
 
 
 async def _solved(visit: Visit[SignUpBody], payload: str) -> Solved:

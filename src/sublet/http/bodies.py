@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from sublet.accounts.rotate_token import OVERLAP_SECONDS_MAX
 from sublet.credits.fields import CREDITS_MAX
 from sublet.dns.delegation import GLUE_ENTRIES_MAX
 from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
 from sublet.errors import FieldError, ValidationFailed, validation_failed
 from sublet.platform_domains.model import MODES
+from sublet.restrictions import DAILY_CREDITS_MAX, ITEMS_MAX, SCOPES, Restrictions
 from sublet.tickets.model import MESSAGE_FORMATS, TICKET_TYPES
 
 HostNameText = Annotated[
@@ -181,6 +183,73 @@ class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
+Scopes = Annotated[
+    list[Annotated[str, Meta(extra_json_schema={"enum": list(SCOPES)})]],
+    Meta(min_length=1, max_length=len(SCOPES)),
+]
+Names = Annotated[
+    list[Annotated[str, Meta(max_length=256)]],
+    Meta(
+        min_length=1,
+        max_length=ITEMS_MAX,
+        description="The names that the token is for; `*.example.net` is all names below example.net. Null: all names.",
+    ),
+]
+Domains = Annotated[
+    list[Annotated[str, Meta(max_length=254)]],
+    Meta(
+        min_length=1,
+        max_length=ITEMS_MAX,
+        description="The platform domains whose names the token is for. Null: all platform domains.",
+    ),
+]
+Networks = Annotated[
+    list[Annotated[str, Meta(max_length=64)]],
+    Meta(
+        min_length=1,
+        max_length=ITEMS_MAX,
+        description="The networks from which the token may be used, in CIDR notation. Null: all networks.",
+    ),
+]
+DailyCredits = Annotated[
+    int,
+    Meta(ge=0, le=DAILY_CREDITS_MAX, description="The most credits spent within 24 hours. Null: no limit."),
+]
+ExpiresAt = Annotated[datetime, Meta(tz=True, description="RFC 3339. Null: the token doesn't expire.")]
+
+
+class ChangeTokenBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A change of a token: a member that is left out keeps its stored value; null lifts a restriction."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    scopes: Scopes | None = None
+    names: Names | UnsetType | None = UNSET
+    domains: Domains | UnsetType | None = UNSET
+    networks: Networks | UnsetType | None = UNSET
+    daily_credits: DailyCredits | UnsetType | None = UNSET
+    expires_at: ExpiresAt | UnsetType | None = UNSET
+
+
+class TokenBody(ChangeTokenBody, kw_only=True, forbid_unknown_fields=True):
+    """A new token. A restriction that is left out is that of the token of the request; `expires_at` is then at most 30 days from now."""
+
+
+class RotateBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A rotation."""
+
+    overlap_seconds: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=OVERLAP_SECONDS_MAX,
+                description="How long the present secret stays valid; 3,600 if left out. 0 ends it now.",
+            ),
+        ]
+        | None
+    ) = None
+
+
 class TicketBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A new ticket; `subdomain_id`, `subdomain` or `fqdn` relates it to one of the user's own subdomains."""
 
@@ -279,6 +348,18 @@ def sent_ceiling(body: AutoRenewBody) -> int | None:
         sentence = "A ceiling is for `enabled`: true; leave it out."
         raise validation_failed([FieldError("max_credits", "value_invalid", sentence)])
     return body.max_credits
+
+
+def given_restrictions(body: ChangeTokenBody) -> dict[str, Any]:
+    """Return the restrictions that were sent, by the names of their fields; None lifts one."""
+    sent = {name: getattr(body, name) for name in Restrictions.__slots__}
+    if sent["scopes"] is None:
+        sent["scopes"] = UNSET
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in sent.items()
+        if value is not UNSET
+    }
 
 
 def glue_inputs(entries: list[GlueEntry]) -> tuple[GlueInput, ...]:

@@ -1,6 +1,6 @@
 """From a request to its answer: checks in the documented order (docs/errors.md), then the handler.
 
-Head, rates of the address and its network, route, method, token, rate of the token, scope, media type, size, form. The verb does the
+Head, rates of the address and its network, route, method, token, its networks, rate of the token, scope, media type, size, form. The verb does the
 other checks.
 """
 
@@ -28,6 +28,7 @@ from sublet.errors import (
     Refusal,
     TokenInvalid,
     TokenMissing,
+    TokenRestricted,
     Unavailable,
     ValidationFailed,
     validation_failed,
@@ -96,6 +97,7 @@ class _Request:
     endpoint: str = "unknown"
     user_id: int | None = None
     network: str = ""
+    address: str = ""
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -243,6 +245,7 @@ class Resource:
         address = client[0] if client else ""
         if self._trusted:
             address = client_address(address, request.fields.getlist("x-forwarded-for"), self._trusted)
+        request.address = address
         network = network_key(address)
         address = address_key(address)
         request.network = network or ""
@@ -259,7 +262,7 @@ class Resource:
         return [(FAILED_AUTHENTICATION, address), (FAILED_OF_NETWORK, network)]
 
     async def _authenticate(self, request: _Request, failing: list[tuple[str, str]]) -> Registrant:
-        """Return the registrant of the token. Only failures are limited, so a valid token is always accepted."""
+        """Return the registrant of the token, which may be used from here. Only failures are limited, so a valid token is always accepted."""
         values = request.fields.getlist("authorization")
         if not values:
             raise TokenMissing("Send the token in the header `Authorization: Bearer <API_TOKEN>`.")
@@ -272,7 +275,12 @@ class Resource:
             if refusal.category is TokenInvalid.category:
                 await self._count_failure(failing)
             raise
-        self._context.note_use(registrant.token)
+        if not registrant.token.restrictions.allows_address(request.address):
+            raise TokenRestricted(
+                f"This token may not be used from {request.address or 'this address'}. Use it from its networks, or use another token.",
+                details={"restriction": "networks"},
+            )
+        self._context.note_use(registrant.token, request.address)
         return registrant
 
     async def _count_failure(self, failing: list[tuple[str, str]]) -> None:
@@ -316,7 +324,9 @@ class Resource:
             body=body,
             query=query,
             idempotency_key=key,
-            fingerprint="" if key is None else fingerprint(endpoint.method, path, members),
+            fingerprint=""
+            if key is None
+            else fingerprint(endpoint.method, path, members, registrant.token.restrictions),
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,

@@ -4,13 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from sublet import errors
 from sublet.accounts.model import Registrant, Token
+from sublet.accounts.store import Use
 from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.db import Database, utc_now
@@ -30,7 +31,7 @@ DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
 """The documentation, outside of `BASE_PATH`: it needs no token."""
 TOKEN_USE_GRAIN = timedelta(hours=1)
 """The precision of a token's `last_used_at`."""
-WRITE_METHODS = ("POST", "PUT", "DELETE")
+WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 BodyT = TypeVar("BodyT")
 QueryT = TypeVar("QueryT")
@@ -54,18 +55,18 @@ class Context:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
     """The checks of `/readyz` besides the database: the other parts of this process, by name."""
-    used_tokens: dict[int, datetime] = field(default_factory=dict)
+    used_tokens: dict[int, Use] = field(default_factory=dict)
     """The last use of tokens whose stored `last_used_at` is too old. Written in intervals, so that a read isn't a write."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
     """Returns the name servers of a platform domain's zone. The API asks no others."""
     asking: Counter[int] = field(default_factory=Counter)
     """The number of requests that are asking name servers, by user id."""
 
-    def note_use(self, token: Token) -> None:
-        """Remember that a token was used, if its stored use is older than `TOKEN_USE_GRAIN`."""
+    def note_use(self, token: Token, address: str) -> None:
+        """Remember that a token was used from an address, if its stored use is older than `TOKEN_USE_GRAIN`."""
         now = utc_now()
         if token.last_used_at is None or now - token.last_used_at > TOKEN_USE_GRAIN:
-            self.used_tokens[token.id] = now
+            self.used_tokens[token.id] = Use(now, address.partition("%")[0] or None)
 
 
 class Call(NamedTuple, Generic[BodyT, QueryT]):
@@ -165,12 +166,12 @@ def takes_idempotency_key(endpoint: Endpoint) -> bool:
 
 
 def has_entity_tag(endpoint: Endpoint) -> bool:
-    """True for GET of one name or ticket: its answer has an `ETag`, and it reads `If-None-Match`."""
+    """True for GET of one name, ticket or token: its answer has an `ETag`, and it reads `If-None-Match`."""
     return endpoint.method == "GET" and endpoint.path.endswith("}")
 
 
 def takes_if_match(endpoint: Endpoint) -> bool:
-    """True for a change of one name or ticket: it reads `If-Match`."""
+    """True for a change of one name, ticket or token: it reads `If-Match`."""
     return takes_body(endpoint) and "{" in endpoint.path
 
 
@@ -181,7 +182,13 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
     """
     found: list[type[Refusal]] = []
     if not endpoint.is_open:
-        found += [errors.TokenMissing, errors.TokenInvalid, errors.TokenExpired, errors.TokenRevoked]
+        found += [
+            errors.TokenMissing,
+            errors.TokenInvalid,
+            errors.TokenExpired,
+            errors.TokenRevoked,
+            errors.TokenRestricted,
+        ]
     found.append(errors.RateLimited)
     if endpoint.scope is not None:
         found.append(errors.InsufficientScope)

@@ -96,6 +96,22 @@ _ME = {
         "last_used_at": _NOW,
     },
 }
+_TOKEN: dict[str, Any] = {
+    "id": 7,
+    "name": "ci",
+    "scopes": ["subdomains:read", "subdomains:write"],
+    "names": ["*.example.net"],
+    "domains": None,
+    "networks": ["198.51.100.0/24"],
+    "daily_credits": None,
+    "organization_id": 1,
+    "created_at": _NOW,
+    "expires_at": "2026-12-21T09:30:00.000000Z",
+    "last_used_at": None,
+    "last_used_from": None,
+    "revoked_at": None,
+}
+_SHOWN_ONCE = "sublet_0123456789…"
 _REGISTERED = {
     "subdomain": _SUBDOMAIN,
     "provisioning": _PROVISIONING,
@@ -135,6 +151,15 @@ BODIES: dict[str, dict[str, Any]] = {
     "sign_up": {"email": "ada@example.org", "name": "Ada"},
     "confirm_sign_up": {"email": "ada@example.org", "code": "123456"},
     "set_reminders": {"enabled": False},
+    "create_token": {
+        "name": "ci",
+        "scopes": ["subdomains:read", "subdomains:write"],
+        "names": ["*.example.net"],
+        "networks": ["198.51.100.0/24"],
+    },
+    "change_token": {"networks": ["198.51.100.0/24", "2001:db8:7::/48"], "expires_at": _NEXT_YEAR},
+    "revoke_token": {},
+    "rotate_token": {"overlap_seconds": 600},
     "register": {
         "fqdn": "blog.example.net",
         "nameservers": ["ns1.provider.example", "ns1.blog.example.net"],
@@ -169,7 +194,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "user": _USER,
         "organization": _ME["organization"],
         "token": {
-            "id": 1,
+            **_TOKEN,
             "name": "first token",
             "scopes": [
                 "account:read",
@@ -177,11 +202,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
                 "subdomains:write",
                 "tickets:read",
                 "tickets:write",
+                "tokens:write",
             ],
-            "created_at": _NOW,
-            "expires_at": "2026-12-21T09:30:00.000000Z",
-            "secret": "sublet_EXAMPLEEXAMPLEEXAMPLEEXAMPLEEXAMPLE00",
+            "names": None,
+            "domains": None,
+            "networks": None,
+            "daily_credits": None,
+            "last_used_at": None,
+            "last_used_from": None,
         },
+        "secret": _SHOWN_ONCE,
     },
     "me": _ME,
     "set_reminders": {**_ME, "user": {**_USER, "reminders": False}},
@@ -231,6 +261,18 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "page": _PAGE,
     },
     "free_subdomains": {"usage": {"used": 1, "limit": 5, "remaining": 4}},
+    "list_tokens": {"tokens": [_TOKEN], "page": _PAGE},
+    "create_token": {"token": _TOKEN, "secret": _SHOWN_ONCE},
+    "get_token": {"token": _TOKEN},
+    "change_token": {
+        "token": {
+            **_TOKEN,
+            "networks": ["198.51.100.0/24", "2001:db8:7::/48"],
+            "expires_at": _NEXT_YEAR,
+        }
+    },
+    "revoke_token": {"token": {**_TOKEN, "revoked_at": _NOW}},
+    "rotate_token": {"token": _TOKEN, "secret": _SHOWN_ONCE},
     "list_subdomains": {"subdomains": [_SUBDOMAIN], "page": _PAGE},
     "register": _REGISTERED,
     "availability": {

@@ -27,6 +27,7 @@ from sublet.http.idempotency_store import (
     select_remembered,
 )
 from sublet.http.members import Reading
+from sublet.restrictions import UNRESTRICTED, Restrictions
 
 P = ParamSpec("P")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -61,9 +62,17 @@ def read_key(headers: Headers, reading: Reading) -> str | None:
     return values[0]
 
 
-def fingerprint(method: str, path: str, body: dict[str, Any]) -> str:
-    """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference."""
-    canonical = json.dumps([method, path, body], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+def fingerprint(
+    method: str, path: str, body: dict[str, Any], restrictions: Restrictions = UNRESTRICTED
+) -> str:
+    """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference.
+
+    For a token for some names it is another one: what a token did that may do more is not repeated to it.
+    """
+    request: list[Any] = [method, path, body]
+    if not restrictions.allows_all_names:
+        request += [restrictions.names, restrictions.domains]
+    canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 

@@ -148,16 +148,7 @@ def read_members(
 
 def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     if typing.get_origin(kind) is list:
-        if isinstance(value, list):
-            if len(value) > LIST_ITEMS_MAX:
-                sentence = f"has {len(value)} items; send {LIST_ITEMS_MAX} at most"
-                reading.missing.add(name, "too_long", sentence)
-                return None
-            metas: list[msgspec.Meta] = []
-            kinds = _alternatives(typing.get_args(kind)[0], metas)
-            inner = kinds[0] if len(kinds) == 1 else tuple(kinds)
-            return [_read(item, inner, f"{name}[{index}]", reading) for index, item in enumerate(value)]
-        return _wrong_type(value, "a list", name, reading)
+        return _read_list(value, kind, name, reading)
     if kind == (str, DsEntry):
         if isinstance(value, dict):
             return read_members(value, _ds_kind(value), reading, f"{name}.")
@@ -168,9 +159,24 @@ def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
         if isinstance(value, dict):
             return read_members(value, kind, reading, f"{name}.")
         return _wrong_type(value, "an object", name, reading)
+    if kind is datetime:
+        if isinstance(value, str):
+            return _read_instant(value, name, reading, _INSTANT_IN_JSON)
+        return _wrong_type(value, "a text", name, reading)
     if type(value) is kind:
         return value
     return _wrong_type(value, _NAMES[kind], name, reading)
+
+
+def _read_list(value: Any, kind: Any, name: str, reading: Reading) -> Any:
+    if not isinstance(value, list):
+        return _wrong_type(value, "a list", name, reading)
+    if len(value) > LIST_ITEMS_MAX:
+        reading.missing.add(name, "too_long", f"has {len(value)} items; send {LIST_ITEMS_MAX} at most")
+        return None
+    kinds = _alternatives(typing.get_args(kind)[0], [])
+    inner = kinds[0] if len(kinds) == 1 else tuple(kinds)
+    return [_read(item, inner, f"{name}[{index}]", reading) for index, item in enumerate(value)]
 
 
 def _ds_kind(value: dict[str, Any]) -> type[DsEntry]:
@@ -227,7 +233,7 @@ def _read_text(text: str, member: _Member, reading: Reading) -> Any:
     if member.kind is int:
         return _read_integer(text, member, reading)
     if member.kind is datetime:
-        return _read_instant(text, member, reading)
+        return _read_instant(text, member.name, reading, _INSTANT_IN_QUERY)
     longest = next((meta.max_length for meta in member.metas if meta.max_length is not None), None)
     if longest is not None and len(text) > longest:
         reading.malformed.add(member.name, "too_long", f"is too long; send {longest} characters at most")
@@ -256,12 +262,15 @@ def _read_integer(text: str, member: _Member, reading: Reading) -> int | None:
     return value
 
 
-def _read_instant(text: str, member: _Member, reading: Reading) -> datetime | None:
+_INSTANT_IN_JSON = "must be an instant by RFC 3339, such as 2026-01-31T12:00:00Z"
+_INSTANT_IN_QUERY = f"{_INSTANT_IN_JSON} (a + is written %2B)"
+
+
+def _read_instant(text: str, name: str, reading: Reading, sentence: str) -> datetime | None:
     try:
         return msgspec.convert(text, INSTANT).astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
-        sentence = "must be an instant by RFC 3339, such as 2026-01-31T12:00:00Z (a + is written %2B)"
-        reading.malformed.add(member.name, "wrong_type", sentence)
+        reading.malformed.add(name, "wrong_type", sentence)
         return None
 
 

@@ -26,6 +26,7 @@ from sublet.http.bodies import (
     ReplyBody,
     SignUpBody,
     TicketBody,
+    TokenBody,
 )
 from sublet.http.endpoints import (
     BASE_PATH,
@@ -50,6 +51,7 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     ReplyBody.__name__: ("message",),
     RemindersBody.__name__: ("enabled",),
     SignUpBody.__name__: ("email", "name"),
+    TokenBody.__name__: ("name", "scopes"),
 }
 """Members that the spec (part 4) or an extension requires. The Structs have them optional so that a refusal (422) lists a missing one with the others."""
 _DS_FORMS = (DsRecord, Dnskey)
@@ -152,6 +154,7 @@ _DETAILS: dict[type[Refusal], dict[str, Any]] = {
     http_errors.MethodNotAllowed: {"allow": ["GET", "HEAD"]},
     http_errors.PayloadTooLarge: {"limit_bytes": BODY_MAX_BYTES},
     errors.InsufficientScope: {"required_scope": "credits:spend"},
+    errors.TokenRestricted: {"restriction": "networks"},
     errors.FreeQuotaExceeded: {"limit": 5, "used": 5},
     errors.SubdomainNotFound: {"in_trash": True, "restorable_until": "2026-12-21T09:30:00Z"},
     errors.SubdomainUnavailable: {"reason": "taken", "owned": False},
@@ -336,6 +339,7 @@ SECURITY_SCHEME = "token"
 _TAGS = {
     "Open an account": "What needs no token, outside of the base path.",
     "Account and credits": "Who the token stands for, and the account's credits.",
+    "Tokens": "The tokens of the user, and what each may do.",
     "Subdomains": "Registered names and their delegation in the DNS.",
     "Support tickets": "Questions to the people who run the service.",
 }
@@ -356,6 +360,7 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     },
     "id": {"description": "The ticket's id or its number.", "example": "T-000123"},
 }
+_TOKEN_ID = {"description": "The token's id.", "example": "7"}
 # No `/`, control character or character that has a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
@@ -436,7 +441,7 @@ def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -
                 SECURITY_SCHEME: {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "`Authorization: Bearer <API_TOKEN>`; the operator of the service issues tokens.",
+                    "description": "`Authorization: Bearer <API_TOKEN>`; the operator of the service issues tokens, and so does POST /tokens.",
                 }
             },
             "headers": _HEADERS,
@@ -506,13 +511,16 @@ def _tag(path: str) -> str:
         return "Open an account"
     if path.startswith(("/subdomains", "/availability")):
         return "Subdomains"
+    if path.startswith("/tokens"):
+        return "Tokens"
     return "Support tickets" if path.startswith("/support/") else "Account and credits"
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    described = _PATH_PARAMETERS | ({"id": _TOKEN_ID} if _tag(endpoint.path) == "Tokens" else {})
     found = [
-        {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **described}
-        for name, described in _PATH_PARAMETERS.items()
+        {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **of}
+        for name, of in described.items()
         if f"{{{name}}}" in endpoint.path
     ]
     if endpoint.query is not None:
@@ -537,7 +545,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
             _tags_parameter("If-None-Match", "Answer 304 without a body if the `ETag` is one of these.")
         )
     if takes_if_match(endpoint):
-        of = "ticket" if "{id}" in endpoint.path else "name"
+        of = {"Subdomains": "name", "Tokens": "token"}.get(_tag(endpoint.path), "ticket")
         found.append(
             _tags_parameter("If-Match", f"Change the {of} only if the `ETag` of its GET is one of these.")
         )

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from sublet.accounts.model import Member, Token
-from sublet.accounts.tokens import IssuedToken
 from sublet.credits.model import AppliedCoupon
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
@@ -31,6 +30,14 @@ def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
         organization=shapes.OrganizationShape.of(member.organization),
         token=shapes.TokenShape.of(token),
     )
+
+
+def token_shape(token: Token, organization_id: int) -> shapes.TokenDetailShape:
+    """Return a token as /tokens shows it."""
+    names = (name for name in shapes.TokenDetailShape.__struct_fields__ if name != "organization_id")
+    members = {name: getattr(token, name) for name in names}
+    lists = {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
+    return shapes.TokenDetailShape(organization_id=organization_id, **members | lists)
 
 
 def coupon_shape(coupon: AppliedCoupon | None) -> shapes.CouponShape | None:
@@ -78,19 +85,6 @@ def subdomain_shape(
         renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
         created_at=subdomain.created_at,
         updated_at=subdomain.updated_at,
-    )
-
-
-def issued_token_shape(issued: IssuedToken) -> shapes.IssuedTokenShape:
-    """Return a new token with its secret."""
-    token = issued.token
-    return shapes.IssuedTokenShape(
-        id=token.id,
-        name=token.name,
-        scopes=list(token.scopes),
-        created_at=token.created_at,
-        expires_at=token.expires_at,
-        secret=issued.secret.reveal(),
     )
 
 

@@ -33,6 +33,8 @@ from sublet.errors import (
     SubdomainUnavailable,
     TicketClosed,
     TicketNotFound,
+    TokenNotFound,
+    TokenRestricted,
     Unavailable,
     ValidationFailed,
 )
@@ -42,6 +44,7 @@ from sublet.http import (
     shapes,
     subdomains,
     tickets,
+    tokens,
 )
 from sublet.http.bodies import PageQuery
 from sublet.http.endpoints import Endpoint, Handler
@@ -52,6 +55,7 @@ _PAYMENT: tuple[type[Refusal], ...] = (
     InsufficientScope,
     PriceChanged,
     InsufficientCredits,
+    TokenRestricted,
 )
 _OWN: tuple[type[Refusal], ...] = (
     AccountSuspended,
@@ -59,6 +63,7 @@ _OWN: tuple[type[Refusal], ...] = (
     SubdomainNotFound,
     SubdomainSuspended,
 )
+_OWN_TOKEN: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TokenNotFound)
 _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
@@ -151,7 +156,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         accounts.set_reminders_,
         shapes.MeAnswer,
-        (AccountSuspended, ValidationFailed),
+        (AccountSuspended, TokenRestricted, ValidationFailed),
     ),
     _endpoint("GET", "/credits", "account:read", accounts.credits_, shapes.CreditsAnswer),
     _endpoint("GET", "/payments", "account:read", accounts.payments, shapes.PaymentsAnswer),
@@ -159,6 +164,34 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "GET", "/platform-domains", "account:read", accounts.platform_domains, shapes.PlatformDomainsAnswer
     ),
     _endpoint("GET", "/usage/free-subdomains", "account:read", accounts.free_subdomains, shapes.UsageAnswer),
+    _endpoint("GET", "/tokens", "tokens:write", tokens.list_tokens, shapes.TokensAnswer),
+    _endpoint(
+        "POST",
+        "/tokens",
+        "tokens:write",
+        tokens.create_token_,
+        shapes.SecretAnswer,
+        (AccountSuspended, ValidationFailed, Conflict),
+        status=201,
+    ),
+    _endpoint("GET", "/tokens/{id}", "tokens:write", tokens.get_token, shapes.TokenAnswer, (TokenNotFound,)),
+    _endpoint(
+        "PATCH",
+        "/tokens/{id}",
+        "tokens:write",
+        tokens.change_token_,
+        shapes.TokenAnswer,
+        (*_OWN_TOKEN, Conflict, ValidationFailed),
+    ),
+    _endpoint(
+        "POST",
+        "/tokens/{id}/rotate",
+        "tokens:write",
+        tokens.rotate_token_,
+        shapes.SecretAnswer,
+        (*_OWN_TOKEN, Conflict, ValidationFailed),
+    ),
+    _endpoint("DELETE", "/tokens/{id}", "tokens:write", tokens.revoke_token_, shapes.TokenAnswer, _OWN_TOKEN),
     _endpoint("GET", "/subdomains", "subdomains:read", subdomains.list_subdomains, shapes.SubdomainsAnswer),
     _endpoint(
         "POST",
@@ -170,6 +203,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             AccountSuspended,
             ClockImplausible,
             PlatformDomainNotFound,
+            TokenRestricted,
             RegistrationClosed,
             ValidationFailed,
             SubdomainUnavailable,
@@ -185,7 +219,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.availability,
         shapes.AvailabilityAnswer,
-        (PlatformDomainNotFound, ValidationFailed),
+        (PlatformDomainNotFound, TokenRestricted, ValidationFailed),
         rate_class="availability",
     ),
     _endpoint(
@@ -269,7 +303,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "subdomains:write",
         subdomains.set_auto_renew_,
         shapes.SetAutoRenewAnswer,
-        (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope),
+        (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
     ),
     _endpoint("GET", "/support/tickets", "tickets:read", tickets.list_tickets, shapes.TicketsAnswer),
     _endpoint(

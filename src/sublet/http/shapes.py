@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta, Struct, convert
 
-from sublet.accounts.model import SCOPES
 from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
 from sublet.platform_domains.model import ADMIN, MODES
+from sublet.restrictions import SCOPES
 from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
 from sublet.subdomains.timeline import EVENTS
 from sublet.tickets.model import (
@@ -86,6 +86,52 @@ class TokenShape(Shape, kw_only=True, frozen=True):
     last_used_at: Moment | None
 
 
+class PageShape(Shape, kw_only=True, frozen=True):
+    """Where a list goes on: `next_cursor` is null on the last page."""
+
+    limit: Annotated[int, Meta(ge=1, le=500)]
+    next_cursor: str | None
+    has_more: bool
+
+
+class TokenDetailShape(Shape, kw_only=True, frozen=True):
+    """A token with its restrictions; null is none. `last_used_at` and `last_used_from` may be up to an hour old."""
+
+    id: Id
+    name: str
+    scopes: list[Annotated[str, _one_of(SCOPES)]]
+    names: list[str] | None
+    domains: list[HostName] | None
+    networks: list[str] | None
+    daily_credits: Credits | None
+    organization_id: Id
+    created_at: Moment
+    expires_at: Moment | None
+    last_used_at: Moment | None
+    last_used_from: str | None
+    revoked_at: Moment | None
+
+
+class TokensAnswer(Success, kw_only=True, frozen=True):
+    """The tokens that may do no more than the token of the request, newest first."""
+
+    tokens: list[TokenDetailShape]
+    page: PageShape
+
+
+class TokenAnswer(Success, kw_only=True, frozen=True):
+    """One token."""
+
+    token: TokenDetailShape
+
+
+class SecretAnswer(Success, kw_only=True, frozen=True):
+    """A token with its new secret, which can't be shown again: null in a repeated answer (`Idempotent-Replayed`)."""
+
+    token: TokenDetailShape
+    secret: str | None
+
+
 class MeAnswer(Success, kw_only=True, frozen=True):
     """The user and organization that the token identifies, and the token."""
 
@@ -116,23 +162,13 @@ class CodeSentAnswer(Success, kw_only=True, frozen=True):
     expires_in_seconds: Annotated[int, Meta(ge=1, description="How long the code is valid.")]
 
 
-class IssuedTokenShape(Shape, kw_only=True, frozen=True):
-    """A new token with its secret."""
-
-    id: Id
-    name: str
-    scopes: list[Annotated[str, _one_of(SCOPES)]]
-    created_at: Moment
-    expires_at: Moment | None
-    secret: Annotated[str, Meta(description="Send it as `Authorization: Bearer`. It is shown only once.")]
-
-
 class SignedUpAnswer(Success, kw_only=True, frozen=True):
-    """A new user with its organization and first token."""
+    """A new user with its organization and first token. The secret can't be shown again."""
 
     user: UserShape
     organization: OrganizationShape
-    token: IssuedTokenShape
+    token: TokenDetailShape
+    secret: str
 
 
 class PackageShape(Shape, kw_only=True, frozen=True):
@@ -150,14 +186,6 @@ class CreditsAnswer(Success, kw_only=True, frozen=True):
 
     credit_balance: Credits
     packages: list[PackageShape]
-
-
-class PageShape(Shape, kw_only=True, frozen=True):
-    """Where a list goes on: `next_cursor` is null on the last page."""
-
-    limit: Annotated[int, Meta(ge=1, le=500)]
-    next_cursor: str | None
-    has_more: bool
 
 
 class PaymentShape(Shape, kw_only=True, frozen=True):
@@ -334,6 +362,7 @@ class AvailabilityShape(Struct, kw_only=True, frozen=True):
             "free_quota_exceeded",
             "insufficient_scope",
             "insufficient_credits",
+            "token_restricted",
         ]
         | None
     )

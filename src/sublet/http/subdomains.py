@@ -65,7 +65,7 @@ from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.served import report_served
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import OWN_PAGES, list_own
+from sublet.subdomains.store import list_own, own_pages
 from sublet.subdomains.sweep.store import list_milestones
 from sublet.subdomains.timeline import BEHIND_MAX, CHANGES, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -81,7 +81,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
     Newest first. Those in the trash are listed only with `status=trashed`.
     """
     query = call.query
-    user = call.registrant.user
+    actor, user = call.actor(), call.registrant.user
     wanted = SubdomainFilter(
         status=query.status,
         domain=(canonical_domain(query.domain) or query.domain) if query.domain is not None else None,
@@ -98,13 +98,13 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer:
         return Position(each.created_at, each.id), _shape(call, each, now)
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.SubdomainShape]]:
-        for each in list_own(tx, user.id, wanted, limit, after):
+        for each in list_own(tx, actor, wanted, limit, after):
             yield placed(each, tx.now)
 
-    if wanted.is_empty:
+    if (pages := own_pages(actor, wanted)) is not None:
         now = call.context.db.now()
         items, page, headers = await fetch_page(
-            call, "subdomains", OWN_PAGES, lambda each: placed(each, now), owner_id=user.id
+            call, "subdomains", pages, lambda each: placed(each, now), owner_id=user.id
         )
     else:
         items, page, headers = await read_page(call, "subdomains", find)
@@ -117,7 +117,7 @@ async def get_subdomain(call: Call[None, None]) -> Answer:
     By name (any case, final dot or not, U-label or A-label) or by id.
     """
     db = call.context.db
-    subdomain = await fetch_in_account(db, call.registrant.user.id, call.path["fqdn"])
+    subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
     return Answer(shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
 
 
@@ -131,7 +131,7 @@ async def timeline_(call: Call[None, None]) -> Answer:
     limit = quota_limit(user.free_quota, call.default_free_quota())
 
     def read(tx: Tx) -> shapes.TimelineAnswer:
-        subdomain = find_in_account_or_trash(tx, user.id, call.path["fqdn"])
+        subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
         events = timeline(
             subdomain,
             tx.now,
@@ -159,7 +159,7 @@ async def get_auto_renew(call: Call[None, None]) -> Answer:
     """
 
     def read(tx: Tx) -> shapes.AutoRenewAnswer:
-        subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
+        subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
         return shapes.AutoRenewAnswer(auto_renew=_auto_renew(tx, subdomain))
 
     return Answer(await call.context.db.read(read))
@@ -226,6 +226,7 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer:
     query = call.query
     found = await call.context.db.read(
         view_availability,
+        call.actor(),
         call.registrant.user,
         Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
         free_quota=call.default_free_quota(),
@@ -311,7 +312,7 @@ def _if_match(
     """Return a verb that changes the name of the path only if `If-Match` names the `ETag` of GET /subdomains/{fqdn}."""
 
     def show(tx: Tx) -> shapes.SubdomainAnswer:
-        subdomain = find_in_account(tx, call.registrant.user.id, call.path["fqdn"])
+        subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
         return shapes.SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
 
     return only_if_match(call, verb, show)
@@ -433,8 +434,8 @@ async def delegation(call: Call[None, None]) -> Answer:
     parent zone answers now, with a sentence on every difference. All servers are asked at once; one that gives no answer within
     three seconds is an entry with an `error`.
     """
-    db, user_id, identifier = call.context.db, call.registrant.user.id, call.path["fqdn"]
-    before = await db.read(view_delegation, user_id, identifier)
+    db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
+    before = await db.read(view_delegation, actor, identifier)
     with _place(call):
         answers = await ask_servers(
             call.context.name_servers(before.platform_domain),
@@ -443,7 +444,7 @@ async def delegation(call: Call[None, None]) -> Answer:
             also_absent=before.also_absent,
         )
     # A change during the queries makes old answers possible.
-    view = await db.read(view_delegation, user_id, identifier)
+    view = await db.read(view_delegation, actor, identifier)
     report = report_served(
         view.subdomain,
         view.desired,

@@ -25,10 +25,10 @@ async def list_tickets(call: Call[None, TicketsQuery]) -> Answer:
     """
     query = call.query
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
-    user_id = call.registrant.user.id
+    actor = call.actor()
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TicketShape]]:
-        for each in store.list_own(tx, user_id, wanted, limit, after):
+        for each in store.list_own(tx, actor, wanted, limit, after):
             yield Position(each.last_message_at, each.id), shapes.TicketShape.of(each)
 
     items, page, headers = await read_page(call, "tickets", find)
@@ -86,6 +86,4 @@ async def _ticket(call: Call[Any, Any], identifier: str, done: Done | None = Non
 
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TicketAnswer:
-    return shapes.TicketAnswer(
-        ticket=shapes.TicketDetailShape.of(show_own(tx, call.registrant.user.id, identifier))
-    )
+    return shapes.TicketAnswer(ticket=shapes.TicketDetailShape.of(show_own(tx, call.actor(), identifier)))

@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
+from sublet.audit import Actor
 from sublet.db import Pages, Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Secondary
@@ -235,12 +236,21 @@ _VISIBLE = Pages(
 )
 
 
-def list_visible(tx: Tx, organization_id: int, limit: int, after: Position | None) -> list[PlatformDomain]:
-    """Return a page of the platform domains that an organization sees, newest first.
+def list_visible(
+    tx: Tx, actor: Actor, organization_id: int, limit: int, after: Position | None
+) -> list[PlatformDomain]:
+    """Return a page of the platform domains that an organization sees and that the actor's token is for, newest first.
 
     The condition is `grants.is_visible` in SQL; a test compares the two.
     """
-    return _VISIBLE.read(tx, limit, after, organization_id=organization_id)
+    found: list[PlatformDomain] = []
+    while len(found) < limit:
+        page = _VISIBLE.read(tx, limit, after, organization_id=organization_id)
+        found += [each for each in page if actor.restrictions.allows_domain(each.domain)]
+        if len(page) < limit:
+            break
+        after = Position(page[-1].created_at, page[-1].id)
+    return found[:limit]
 
 
 _key = platform_domains.c.owner_key

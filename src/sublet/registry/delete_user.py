@@ -80,7 +80,7 @@ def delete_user(
     for token in account_store.list_tokens(tx, user.id):
         if token.revoked_at is None:
             revoke_token(tx, actor, token.id)
-    for ticket in list_own(tx, user.id, TicketFilter(archived=False), 1_000_000, None):
+    for ticket in list_own(tx, Actor("user", user_id=user.id), TicketFilter(archived=False), 1_000_000, None):
         close_silently(tx, actor, ticket)
     organization_erased = _erase(tx, actor, user, identities, forfeited_credits=balance)
     return DeletedUser(

@@ -65,7 +65,11 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     `identities` are those of `list_identities`, for mail to an address before it had a user. Mail that waits is given up.
     """
     run = tx.connection.execute
-    run(update(tokens).where(tokens.c.user_id == user_id).values(name=TEXT))
+    run(
+        update(tokens)
+        .where(tokens.c.user_id == user_id)
+        .values(name=TEXT, networks=None, last_used_from=None)
+    )
     own_tickets = _ids(tickets, user_id)
     run(update(tickets).where(tickets.c.id.in_(own_tickets)).values(subject=TEXT, requester_email=TEXT))
     of_tickets = messages.c.ticket_id.in_(own_tickets)
@@ -87,7 +91,7 @@ def erase_append_only(tx: Tx, user_id: int, organization_id: int | None, identit
     """
     tx.connection.execute(insert(erasures).values(user_id=user_id))
     _erase_events(tx, "user", [user_id], ("email", "name", "suspended_reason"))
-    _erase_events(tx, "token", _ids(tokens, user_id), ("name",))
+    _erase_events(tx, "token", _ids(tokens, user_id), ("name", "networks"))
     _erase_events(tx, "ticket", _ids(tickets, user_id), ())
     _erase_events(tx, "transfer", _ids(transfers, user_id), ("description",))
     _erase_events(tx, "subdomain", _ids(subdomains, user_id), ("suspended_reason",))

@@ -47,6 +47,11 @@ _OF_A_NAME = (
     "auto_renew_max_credits", "auto_renew_tried_at", "unsuspended_at", "due_at", "loss_at", "trashed_at",
     "purged_at", "released_at", "updated_at",
 )  # fmt: skip
+# The columns of a token that may change: not its user, and what created it.
+_OF_A_TOKEN = (
+    "name", "scopes", "names", "domains", "networks", "daily_credits", "expires_at", "digest", "former_digest",
+    "former_until", "revoked_at", "last_used_at", "last_used_from",
+)  # fmt: skip
 # What the built-in name server reads of a name: not whose it is.
 _OF_A_DELEGATION = (
     "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
@@ -78,7 +83,7 @@ API = Role(
         **_OF_THE_LEDGER,
         "users": _ADD | _update("reminders"),
         "organizations": _ADD,
-        "tokens": _ADD | _update("last_used_at"),
+        "tokens": _ADD | _update(*_OF_A_TOKEN),
         "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
         "solved_challenges": _ADD | _DELETE,
         # UPDATE to lock it.
@@ -169,7 +174,7 @@ OPERATOR = Role(
         "audit_events": _ADD | _update("reason", "before", "after"),
         "transfers": _ADD | _update("description"),
         "organizations": _ADD | _update("name", "slug"),
-        "tokens": _ADD | _update("revoked_at", "name"),
+        "tokens": _ADD | _update("revoked_at", "name", "networks", "last_used_from"),
         "platform_domains": _ADD | _update(),
         "offers": _ALL,
         "labels": _ALL,

@@ -10,7 +10,7 @@ from disposable_email_domains import blocklist
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
-from sublet.accounts.model import SCOPES, Member
+from sublet.accounts.model import Member
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.store import find_user_by_email
 from sublet.accounts.tokens import IssuedToken, digest, issue_token
@@ -21,6 +21,7 @@ from sublet.dns.names import ancestors
 from sublet.errors import Conflict, FieldError, RateLimited, validation_failed
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
+from sublet.restrictions import SCOPES
 from sublet.sign_up import store
 from sublet.sign_up.codes import (
     INVITATION,

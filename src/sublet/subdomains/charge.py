@@ -1,8 +1,9 @@
 """The paid part that register, renew and restore share: price, coupon, quote, charge and term."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.accounts.model import User
+from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits import store as credit_store
 from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
@@ -10,7 +11,7 @@ from sublet.credits.ledger import Entry
 from sublet.credits.model import Coupon, Outcome, Payable, Quote
 from sublet.credits.quote import check_payment, make_quote
 from sublet.db import Tx
-from sublet.errors import FieldError
+from sublet.errors import FieldError, TokenRestricted
 from sublet.platform_domains.model import Label, Offer
 from sublet.subdomains import store
 
@@ -29,6 +30,7 @@ def renewal_price(offer: Offer, listed: Label | None) -> int:
     return offer.renewal_price_credits
 
 
+DAY = timedelta(days=1)
 _WORDS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
 
 
@@ -69,6 +71,7 @@ def check_payable(
 
 def quote_and_check(
     tx: Tx,
+    actor: Actor,
     user: User,
     payable: Payable,
     coupon: Coupon | None,
@@ -82,8 +85,9 @@ def quote_and_check(
 ) -> Quote:
     """Return the quote of an operation if it may be completed.
 
-    Raises:
+    Raises, in this order:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as `quote.check_payment`.
+        TokenRestricted: as `refuse_over_daily_credits`.
     """
     quote = make_quote(
         action=action,
@@ -98,11 +102,30 @@ def quote_and_check(
         new_expires_at=new_expires_at,
     )
     check_payment(quote, payable)
+    refuse_over_daily_credits(tx, actor, quote.price)
     return quote
+
+
+def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
+    """Raise `TokenRestricted` if a charge would exceed the token's `daily_credits` within 24 hours.
+
+    Charges of tokens that share its budget count too; refunds don't. Two charges of a user run one after the other.
+    """
+    limit = actor.restrictions.daily_credits
+    if limit is None or price == 0 or actor.token_id is None:
+        return
+    spent = credit_store.sum_charges(tx, actor.token_id, tx.now - DAY)
+    if spent + price > limit:
+        raise TokenRestricted(
+            f"This costs {counted(price, 'credit')}. This token may spend {limit:,} within 24 hours, of which {spent:,} are spent. "
+            "Wait, or use another token.",
+            details={"restriction": "daily_credits", "daily_credits": limit, "spent_credits": spent},
+        )
 
 
 def charge(
     tx: Tx,
+    actor: Actor,
     user: User,
     quote: Quote,
     coupon: Coupon | None,
@@ -128,6 +151,7 @@ def charge(
                 description=f"{word} of {quote.fqdn} ({quote.registration_mode}, {counted(quote.period_days, 'day')})",
                 subdomain_id=subdomain_id,
                 subdomain=quote.fqdn,
+                token_id=actor.token_id,
             ),
         )
     if coupon is not None and quote.coupon is not None:

@@ -22,11 +22,11 @@ def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, or it is in the trash already.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash already.
         SubdomainSuspended: the operator suspended it.
     """
-    user = lock_acting_user(tx, actor)
-    subdomain = find_in_account(tx, user.id, identifier)
+    lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "delete", tx.now)
     move_to_trash(tx, actor, subdomain)
     return Outcome(subdomain.id)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from sublet.accounts import store as account_store
+from sublet.audit import Actor
 from sublet.db import Database, Tx
 from sublet.dns.names import shown
 from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
@@ -18,29 +19,32 @@ S = TypeVar("S", bound=ShownSubdomain)
 
 
 def not_found() -> SubdomainNotFound:
-    """Return the refusal for a missing or purged name. Another user's name gets the same one, so that the answers can't be told apart."""
+    """Return the refusal for a missing or purged name.
+
+    Another user's name, and one outside the token's restrictions, get the same one, so that the answers can't be told apart.
+    """
     return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
 
 
-def find_in_account(tx: Tx, user_id: int, identifier: str) -> Subdomain:
+def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     """Return the user's subdomain with this id or name (in any case, with or without the final dot, in U-labels or A-labels).
 
     Raises:
-        SubdomainNotFound: the user has no such name. If it is in the user's trash, `details` has `in_trash` and `restorable_until` (None
+        SubdomainNotFound: the user has no such name, or the token is not for it. If it is in the user's trash, `details` has `in_trash` and `restorable_until` (None
             while it is suspended, because its dates don't advance then), and the message says how to restore it.
     """
-    return _require_live(_lookup(tx, user_id, identifier), tx.now)
+    return _require_live(_lookup(tx, actor, identifier), tx.now)
 
 
-async def fetch_in_account(db: Database, user_id: int, identifier: str) -> ShownSubdomain:
+async def fetch_in_account(db: Database, actor: Actor, identifier: str) -> ShownSubdomain:
     """Return the subdomain that `find_in_account` would return, as it is shown, or raise the same. Runs on the event loop."""
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
-        found = await db.fetch(store.OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
+        found = await db.fetch(store.OWN_BY_ID, owner_id=actor.user_id, subdomain_id=subdomain_id)
     elif fqdn is not None:
-        found = await db.fetch(store.OWN_BY_NAME, owner_id=user_id, name=fqdn)
-    return _require_live(found, db.now())
+        found = await db.fetch(store.OWN_BY_NAME, owner_id=actor.user_id, name=fqdn)
+    return _require_live(_if_allowed(actor, found), db.now())
 
 
 def _require_live(subdomain: S | None, now: datetime) -> S:
@@ -57,13 +61,13 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
     return subdomain
 
 
-def find_in_account_or_trash(tx: Tx, user_id: int, identifier: str) -> Subdomain:
+def find_in_account_or_trash(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     """Return the user's subdomain, live or in the trash.
 
     Raises:
-        SubdomainNotFound: the user has no such name, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, the token is not for it, or its time in the trash is over.
     """
-    subdomain = _lookup(tx, user_id, identifier)
+    subdomain = _lookup(tx, actor, identifier)
     if subdomain is None or is_gone(subdomain, tx.now):
         raise not_found()
     return subdomain
@@ -88,11 +92,18 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
     )
 
 
-def _lookup(tx: Tx, user_id: int, identifier: str) -> Subdomain | None:
+def _lookup(tx: Tx, actor: Actor, identifier: str) -> Subdomain | None:
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
+    found = None
     if subdomain_id is not None:
-        return store.find_own(tx, user_id, subdomain_id=subdomain_id)
-    return store.find_own(tx, user_id, fqdn=fqdn) if fqdn is not None else None
+        found = store.find_own(tx, actor.user_id, subdomain_id=subdomain_id)
+    elif fqdn is not None:
+        found = store.find_own(tx, actor.user_id, fqdn=fqdn)
+    return _if_allowed(actor, found)
+
+
+def _if_allowed(actor: Actor, found: S | None) -> S | None:
+    return found if found is not None and actor.restrictions.allows_name(found.fqdn) else None
 
 
 def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()) -> Subdomain:

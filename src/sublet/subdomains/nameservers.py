@@ -11,6 +11,7 @@ from datetime import datetime
 
 from sublet import audit
 from sublet.accounts.model import User
+from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.delegation import find_nameserver_cycle
 from sublet.dns.names import ancestors, is_at_or_below, reserved_reason
@@ -166,22 +167,23 @@ def _is_operators(tx: Tx, place: Place, label: str) -> bool:
 
 
 def unregistered_errors(
-    places: Iterable[Place], nameservers: Sequence[str], kept: Collection[str], user_id: int
+    places: Iterable[Place], nameservers: Sequence[str], kept: Collection[str], actor: Actor, user_id: int
 ) -> list[FieldError]:
     """Return an error for each nameserver below a name without a holder: the next holder could take over the owner's name.
 
-    The user's own names are accepted, except while they cool off. Under a platform domain that not every user can see, another user's name
+    The user's own names that the token is for are accepted, except while they cool off. Under a platform domain that not every user can see, another user's name
     has to be in the DNS, because that is all that may be revealed of it. Nameservers in `kept`, which were stored already, are accepted.
     """
     return [
         FieldError(f"nameservers[{nameservers.index(each.host)}]", "nameserver_unregistered", _sentence(each))
         for each in places
-        if each.host not in kept and not _is_safe(each, user_id)
+        if each.host not in kept and not _is_safe(each, actor, user_id)
     ]
 
 
-def _is_safe(place: Place, user_id: int) -> bool:
+def _is_safe(place: Place, actor: Actor, user_id: int) -> bool:
     is_own = place.holder is not None and place.holder.user_id == user_id
+    is_own = is_own and actor.restrictions.allows_name(place.name)
     return place.is_held and (is_own or place.is_public or place.is_delegated)
 
 
@@ -196,6 +198,7 @@ def _sentence(place: Place) -> str:
 
 def refuse_unregistered(
     tx: Tx,
+    actor: Actor,
     user: User,
     owner: str,
     nameservers: Sequence[str],
@@ -217,7 +220,7 @@ def refuse_unregistered(
     if not held:
         return
     store.lock_subdomains(tx, {*held, *([] if owner_id is None else [owner_id])})
-    errors = unregistered_errors(places_of(tx, owner, new, above), nameservers, kept, user.id)
+    errors = unregistered_errors(places_of(tx, owner, new, above), nameservers, kept, actor, user.id)
     if errors:
         raise validation_failed(errors)
 

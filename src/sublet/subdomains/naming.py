@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from sublet.accounts.model import User
+from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.dns.names import (
@@ -19,7 +20,7 @@ from sublet.dns.names import (
     shown,
     to_unicode,
 )
-from sublet.errors import FieldError, PlatformDomainNotFound
+from sublet.errors import FieldError, PlatformDomainNotFound, TokenRestricted
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.grants import is_visible
 from sublet.platform_domains.model import PlatformDomain
@@ -48,20 +49,23 @@ def _canonical_domain(text: str) -> str | None:
 
 
 def resolve_name(
-    tx: Tx, user: User, command: Register
+    tx: Tx, actor: Actor, user: User, command: Register
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
     """Return the platform domain and the canonical label that a registration asks for, and all errors in their fields.
 
     The platform domain comes from `platform_domain_id`, `domain`, or the longest suffix of `fqdn` that the user can see. The label comes
     from `label` or `fqdn`. Field codes: `platform_domain_required`, `fqdn_mismatch`, then those of `label_of`.
 
-    Raises:
-        PlatformDomainNotFound: the user can't see such a platform domain. A hidden, a restricted and a missing one give the same
-            answer. The message names a similar one that the user can see.
+    Raises, in this order:
+        PlatformDomainNotFound: the user can't see such a platform domain with this token. A hidden, a restricted and a missing one give
+            the same answer. The message names a similar one that the user can see.
+        TokenRestricted: the token is for other names.
     """
     fqdn = canonical_domain(command.fqdn) if command.fqdn is not None else None
-    platform_domain, errors = _select_platform_domain(tx, user, command, fqdn)
+    platform_domain, errors = _select_platform_domain(tx, actor, user, command, fqdn)
     label, label_errors = label_of(command, fqdn, platform_domain)
+    if platform_domain is not None and label is not None:
+        _refuse_other_name(actor, f"{label}.{platform_domain.domain}")
     return platform_domain, label, [*errors, *label_errors]
 
 
@@ -85,13 +89,21 @@ def resolve_for_operator(
     return above[0], label, errors
 
 
+def _refuse_other_name(actor: Actor, fqdn: str) -> None:
+    """Raise `TokenRestricted` if the token is for other names. Nothing that is stored is looked at."""
+    if not actor.restrictions.allows_name(fqdn):
+        raise TokenRestricted(
+            f"This token is for other names than {fqdn}. Use another token.", details={"restriction": "names"}
+        )
+
+
 def _select_platform_domain(
-    tx: Tx, user: User, command: Register, fqdn: str | None
+    tx: Tx, actor: Actor, user: User, command: Register, fqdn: str | None
 ) -> tuple[PlatformDomain | None, list[FieldError]]:
     found: list[PlatformDomain] = []
     if command.platform_domain_id is not None:
         by_id = platform_domain_store.find_platform_domain(tx, command.platform_domain_id)
-        if by_id is None or not _can_see(tx, user, by_id):
+        if by_id is None or not _can_see(tx, actor, user, by_id):
             raise PlatformDomainNotFound(
                 f"There is no platform domain with the id {command.platform_domain_id}. {_LIST}"
             )
@@ -99,18 +111,18 @@ def _select_platform_domain(
     if command.domain is not None:
         domain = canonical_domain(command.domain)
         by_name = platform_domain_store.find_platform_domain_by_name(tx, domain) if domain else None
-        if by_name is None or not _can_see(tx, user, by_name):
+        if by_name is None or not _can_see(tx, actor, user, by_name):
             sentence = f"There is no platform domain `{shown(command.domain)}`."
-            raise PlatformDomainNotFound(f"{sentence} {_advice(tx, user, command.domain)}")
+            raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.domain)}")
         found.append(by_name)
     if not found and command.fqdn is not None:
         # Only the domain part has to be valid here. `label_of` reports an invalid label before it.
         by_suffix = _longest_visible_suffix(
-            tx, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
+            tx, actor, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
         )
         if by_suffix is None:
             sentence = f"`{shown(command.fqdn)}` lies under no platform domain."
-            raise PlatformDomainNotFound(f"{sentence} {_advice(tx, user, command.fqdn, is_fqdn=True)}")
+            raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.fqdn, is_fqdn=True)}")
         found.append(by_suffix)
     if not found:
         return None, [
@@ -131,7 +143,9 @@ def _select_platform_domain(
     return found[0], []
 
 
-def _can_see(tx: Tx, user: User, platform_domain: PlatformDomain) -> bool:
+def _can_see(tx: Tx, actor: Actor, user: User, platform_domain: PlatformDomain) -> bool:
+    if not actor.restrictions.allows_domain(platform_domain.domain):
+        return False
     needs_grant = platform_domain.restricted and not platform_domain.hidden
     granted = (
         platform_domain_store.granted_platform_domain_ids(tx, user.organization_id) if needs_grant else ()
@@ -139,11 +153,11 @@ def _can_see(tx: Tx, user: User, platform_domain: PlatformDomain) -> bool:
     return is_visible(platform_domain, granted)
 
 
-def _longest_visible_suffix(tx: Tx, user: User, name: str | None) -> PlatformDomain | None:
+def _longest_visible_suffix(tx: Tx, actor: Actor, user: User, name: str | None) -> PlatformDomain | None:
     if name is None:
         return None
     above = platform_domain_store.find_platform_domains_among(tx, (name, *ancestors(name)))
-    return next((each for each in above if _can_see(tx, user, each)), None)
+    return next((each for each in above if _can_see(tx, actor, user, each)), None)
 
 
 def closest_domain(sent: str, domains: Iterable[str]) -> str | None:
@@ -152,14 +166,14 @@ def closest_domain(sent: str, domains: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def _advice(tx: Tx, user: User, sent: str, *, is_fqdn: bool = False) -> str:
-    """Return what to do about an unknown domain. Depends only on the text and on what the user can see."""
+def _advice(tx: Tx, actor: Actor, user: User, sent: str, *, is_fqdn: bool = False) -> str:
+    """Return what to do about an unknown domain. Depends only on the text and on what the user can see with this token."""
     stripped = sent.strip()
     sentences = []
     if stripped != sent:
         sentences.append("It begins or ends with a space; remove that.")
     name = canonical_domain(stripped) or stripped.lower()
-    visible = platform_domain_store.list_visible(tx, user.organization_id, COMPARED_MAX, None)
+    visible = platform_domain_store.list_visible(tx, actor, user.organization_id, COMPARED_MAX, None)
     closest = closest_domain(name.partition(".")[2] if is_fqdn else name, (each.domain for each in visible))
     if closest is not None:
         sentences.append(f"Did you mean `{closest}`?")

@@ -51,17 +51,17 @@ def register(
     Raises, in this order:
         AccountSuspended, ClockImplausible: the user is suspended; the name's dates could be wrong. With a permission NotFound or Conflict
             if there is no such user, or the user is suspended.
-        PlatformDomainNotFound, RegistrationClosed: the user can't see such a platform domain; it takes no new registrations.
-        ValidationFailed: all invalid fields: platform domain, label, nameservers, glue, DS, mode, coupon, days. Raised again at the end
-            if a name above a nameserver was purged meanwhile.
+        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
+        RegistrationClosed: the platform domain takes no new registrations.
+        ValidationFailed: all invalid fields. Raised again at the end if a name above a nameserver was purged meanwhile.
         SubdomainUnavailable: reserved, taken (here or in the zone), in the trash, cooling off; an IDN that looks like another name.
         RegistrationModeNotAllowed, FreeQuotaExceeded: there is no offer for it.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
     user = lock_acting_user(tx, actor) if permission is None else _lock_holder(tx, permission)
     refuse_implausible_clock(tx)
-    platform_domain, label, errors = _resolve(tx, user, command, permission)
-    delegation, above, delegation_errors = _check_delegation(tx, user, command, platform_domain, label)
+    platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
+    delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
     wanted = find_wanted(tx, user, platform_domain, label, command.registration_mode, free_quota, permission)
     held = wanted.offer if wanted and isinstance(wanted.offer, Offer) else None
     coupon, payable_errors = check_payable(
@@ -83,6 +83,7 @@ def register(
         raise offer
     quote = quote_and_check(
         tx,
+        actor,
         user,
         command.payable,
         coupon,
@@ -93,10 +94,10 @@ def register(
         list_price=wanted.list_price,
         new_expires_at=term_end(tx.now, offer.period_days),
     )
-    refuse_unregistered(tx, user, wanted.fqdn, delegation.nameservers, above)
+    refuse_unregistered(tx, actor, user, wanted.fqdn, delegation.nameservers, above)
     # From here on it must succeed, unless another process registered the same name first.
     subdomain = _insert(tx, user, wanted, offer, delegation)
-    outcome = charge(tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
+    outcome = charge(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": wanted.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     after |= {"user_id": user.id} if wanted.by_operator else {}  # otherwise it is the actor
     after |= store.delegation_columns(delegation)
@@ -114,7 +115,7 @@ def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
 
 
 def _resolve(
-    tx: Tx, user: User, command: Register, permission: OperatorPermission | None
+    tx: Tx, actor: Actor, user: User, command: Register, permission: OperatorPermission | None
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
     """Return the platform domain, the label, and the errors in the name and in the term's length."""
     if permission is not None:
@@ -124,14 +125,19 @@ def _resolve(
             label,
             [*errors, *period_errors("days", 1 if permission.days is None else permission.days)],
         )
-    platform_domain, label, errors = resolve_name(tx, user, command)
+    platform_domain, label, errors = resolve_name(tx, actor, user, command)
     if platform_domain is not None:
         refuse_closed(platform_domain)
     return platform_domain, label, errors
 
 
 def _check_delegation(
-    tx: Tx, user: User, command: Register, platform_domain: PlatformDomain | None, label: str | None
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    command: Register,
+    platform_domain: PlatformDomain | None,
+    label: str | None,
 ) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
     """Return the delegation, the platform domains above its nameservers, and the errors in it."""
     # Without a valid label the own name is unknown; no host is at or below this placeholder.
@@ -148,7 +154,7 @@ def _check_delegation(
         return delegation, [], list(errors)
     above = platform_domains_above(tx, owner, delegation.nameservers)
     places = places_of(tx, owner, delegation.nameservers, above)
-    unregistered = unregistered_errors(places, delegation.nameservers, (), user.id)
+    unregistered = unregistered_errors(places, delegation.nameservers, (), actor, user.id)
     return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 

@@ -36,16 +36,16 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ClockImplausible: the new expiry could be wrong.
-        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
         RegistrationClosed: the platform domain closes.
         RenewalNotAvailable: only the operator renews it; the renewal window is not open, and `details.opens_at` says when it opens.
         ValidationFailed: the coupon can't be used.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
-    subdomain = find_in_account(tx, user.id, identifier)
+    subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
     refuse_closing(subdomain)
     refuse_renewed_by_operator(subdomain)
@@ -122,7 +122,7 @@ def extend(
     Raises, in this order:
         RenewalNotAvailable: only the operator renews it.
         ValidationFailed: the coupon can't be used.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: the price.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: the price.
     """
     if given_days is None:
         refuse_renewed_by_operator(subdomain)
@@ -145,6 +145,7 @@ def extend(
     expires_at = term_end(starts_at, period_days)
     quote = quote_and_check(
         tx,
+        actor,
         user,
         payable,
         coupon,
@@ -160,7 +161,7 @@ def extend(
         tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=period_days
     )
     outcome = charge(
-        tx, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at, automatic=automatic
+        tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at, automatic=automatic
     )
     audit.record(
         tx,

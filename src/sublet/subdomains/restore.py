@@ -28,17 +28,17 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ClockImplausible: with a wrong clock the name could be lost, or wrongly be renewed or not.
-        SubdomainNotFound: the user has no such name, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, the token is not for it, or its time in the trash is over.
         SubdomainSuspended: the operator suspended it.
         Conflict: it is not in the trash.
         RegistrationClosed: the platform domain has closed; or it closes, and the paid time is over.
         FreeQuotaExceeded: it is a free name, and the quota is used up.
-        RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: as
-            `extend`, if its paid time is over.
+        RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits,
+            TokenRestricted: as `extend`, if its paid time is over.
     """
     user = lock_acting_user(tx, actor)
     refuse_implausible_clock(tx)
-    subdomain = find_in_account_or_trash(tx, user.id, identifier)
+    subdomain = find_in_account_or_trash(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "restore", tx.now)
     if not is_restore_open(subdomain, tx.now):
         refuse_closing(subdomain)

@@ -17,13 +17,13 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
         NameserverRequired: nameserver 1 is not set (spec, part 3, rule 2).
         RetryNotAvailable: provisioning did not fail (spec, part 3, rule 2).
     """
-    user = lock_acting_user(tx, actor)
-    subdomain = find_in_account(tx, user.id, identifier)
+    lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
         raise NameserverRequired(

@@ -6,7 +6,7 @@ from sublet.audit import Actor
 from sublet.credits.fields import check_credits
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.errors import InsufficientScope, validation_failed
+from sublet.errors import InsufficientScope, TokenRestricted, validation_failed
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.renew import refuse_renewed_by_operator
@@ -22,14 +22,14 @@ def set_auto_renew(
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
         RenewalNotAvailable: only the operator renews it.
         ValidationFailed: the ceiling is below 0, or above the most credits of one movement.
-        InsufficientScope: the ceiling is above 0, and the token may not spend credits.
+        InsufficientScope, TokenRestricted: the ceiling is above 0, and the token may not spend credits, or only some a day.
     """
-    user = lock_acting_user(tx, actor)
-    subdomain = find_in_account(tx, user.id, identifier)
+    lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "set_auto_renew", tx.now)
     refuse_renewed_by_operator(subdomain)
     errors = [] if max_credits is None else check_credits("max_credits", max_credits, least=0)
@@ -39,6 +39,12 @@ def set_auto_renew(
         raise InsufficientScope(
             "This token may not spend credits: it lacks the scope credits:spend. Use a token that has it.",
             details={"required_scope": "credits:spend"},
+        )
+    if max_credits and actor.restrictions.daily_credits is not None:
+        # The renewal will not be charged with this token, so it would not be counted.
+        raise TokenRestricted(
+            "This token has `daily_credits`, so it can't confirm paid renewals in advance. Send `max_credits`: 0, or use another token.",
+            details={"restriction": "daily_credits"},
         )
     before = subdomain.auto_renew_max_credits
     if max_credits != before:

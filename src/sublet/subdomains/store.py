@@ -39,8 +39,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sublet.accounts.store import users
-from sublet.audit import AuditEvent, audit_events, list_events
+from sublet.accounts.store import users, within_names
+from sublet.audit import Actor, AuditEvent, audit_events, list_events
 from sublet.db import Pages, Prepared, Query, Tx
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.ids import Position
@@ -296,9 +296,9 @@ def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
 
 
 def find_own(
-    tx: Tx, user_id: int, *, subdomain_id: int | None = None, fqdn: str | None = None
+    tx: Tx, user_id: int | None, *, subdomain_id: int | None = None, fqdn: str | None = None
 ) -> Subdomain | None:
-    """Return a user's subdomain with this id or name, live or in the trash, or None."""
+    """Return a user's subdomain with this id or name, live or in the trash, or None. Not checked: the restrictions of a token."""
     if subdomain_id is not None:
         return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
     return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
@@ -514,22 +514,30 @@ def followed_by_dns(subdomain: Subdomain) -> dict[str, Any]:
 
 _TRASHED = subdomains.c.trashed_at.is_not(None)
 _IN_TRASH, _LIVE = NOT_PURGED & _TRASHED, NOT_PURGED & ~_TRASHED
-OWN_PAGES = Pages(
+_OWN_PAGES = Pages(
     select_subdomains(ShownSubdomain).where((subdomains.c.user_id == bindparam("owner_id")) & _LIVE),
     subdomains.c.created_at,
     subdomains.c.id,
     lambda rows: read_subdomains(ShownSubdomain, rows),
 )
-"""The live subdomains of the user `owner_id`, newest first."""
+
+
+def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
+    """Return the list of the live subdomains of the user `owner_id`, newest first; None if filters or the token leave some out."""
+    return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
 
 
 def list_own(
-    tx: Tx, user_id: int, wanted: SubdomainFilter, limit: int, after: Position | None
+    tx: Tx, actor: Actor, wanted: SubdomainFilter, limit: int, after: Position | None
 ) -> list[ShownSubdomain]:
-    """Return a user's subdomains that match the filters, the newest first. Those in the trash only if the filter asks for them."""
-    if wanted.is_empty:
-        return OWN_PAGES.read(tx, limit, after, owner_id=user_id)
-    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, user_id)
+    """Return the user's subdomains that match the filters and that the token is for, the newest first.
+
+    Those in the trash only if the filter asks for them.
+    """
+    if (pages := own_pages(actor, wanted)) is not None:
+        return pages.read(tx, limit, after, owner_id=actor.user_id)
+    query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, actor.user_id)
+    query = query.where(within_names(actor.restrictions, subdomains.c.fqdn))
     if wanted.status == "trashed":
         query = query.where(_restorable_condition(tx))
     if after is not None:

@@ -36,13 +36,13 @@ def update_nameservers(
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, or it is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
         SubdomainSuspended: the operator suspended it.
         ValidationFailed: all invalid fields of the resulting delegation.
         RateLimited: the name was changed too often.
     """
     user = lock_acting_user(tx, actor)
-    subdomain = find_in_account(tx, user.id, identifier)
+    subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     stored = subdomain.delegation
     nameservers = stored.nameservers if command.nameservers is None else command.nameservers
@@ -64,7 +64,7 @@ def update_nameservers(
     if not errors:
         above = platform_domains_above(tx, subdomain.fqdn, delegation.nameservers)
         places = places_of(tx, subdomain.fqdn, delegation.nameservers, above)
-        unregistered = unregistered_errors(places, delegation.nameservers, stored.nameservers, user.id)
+        unregistered = unregistered_errors(places, delegation.nameservers, stored.nameservers, actor, user.id)
         errors = (*unregistered, *cycle_errors(tx, subdomain.fqdn, delegation, above))
     if errors:
         raise validation_failed(errors)
@@ -72,6 +72,7 @@ def update_nameservers(
         _refuse_too_many(tx, subdomain.id, changes_per_day)
         refuse_unregistered(
             tx,
+            actor,
             user,
             subdomain.fqdn,
             delegation.nameservers,

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
+from sublet.audit import Actor
 from sublet.credits.model import Payable
 from sublet.credits.quote import check_payment, make_quote
 from sublet.credits.store import find_balance
@@ -14,7 +15,7 @@ from sublet.platform_domains.labels import MODES_BY_CLASS
 from sublet.platform_domains.model import Offer
 from sublet.subdomains import store
 from sublet.subdomains.availability import Wanted, find_wanted, refuse_closed, refuse_unavailable
-from sublet.subdomains.charge import registration_price, renewal_price
+from sublet.subdomains.charge import refuse_over_daily_credits, registration_price, renewal_price
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
 from sublet.subdomains.naming import resolve_name
@@ -37,17 +38,17 @@ class Availability:
 
 
 def view_availability(
-    tx: Tx, user: User, command: Register, *, free_quota: int, may_spend: bool
+    tx: Tx, actor: Actor, user: User, command: Register, *, free_quota: int, may_spend: bool
 ) -> Availability:
     """Return whether a confirmed registration of the user would succeed now, without a mode and a coupon, with valid nameservers.
 
     The checks are those of `register`, without its locks. `may_spend` is true if the token has the scope credits:spend.
 
     Raises, in this order:
-        PlatformDomainNotFound: the user can't see such a platform domain.
+        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
         ValidationFailed: all errors in the name.
     """
-    platform_domain, label, errors = resolve_name(tx, user, command)
+    platform_domain, label, errors = resolve_name(tx, actor, user, command)
     wanted = find_wanted(tx, user, platform_domain, label, None, free_quota)
     if errors or wanted is None:
         raise validation_failed(errors)
@@ -61,7 +62,7 @@ def view_availability(
         if isinstance(wanted.offer, Refusal):
             raise wanted.offer
         modes = _modes(wanted)
-        _check_payment(tx, user, wanted, wanted.offer, may_spend=may_spend)
+        _check_payment(tx, actor, user, wanted, wanted.offer, may_spend=may_spend)
     except Refusal as refused:
         refusal = refused
     return Availability(wanted.fqdn, refusal, _available_at(tx, user, wanted.fqdn), modes)
@@ -80,7 +81,9 @@ def _modes(wanted: Wanted) -> tuple[Offer, ...]:
     )
 
 
-def _check_payment(tx: Tx, user: User, wanted: Wanted, offer: Offer, *, may_spend: bool) -> None:
+def _check_payment(
+    tx: Tx, actor: Actor, user: User, wanted: Wanted, offer: Offer, *, may_spend: bool
+) -> None:
     quote = make_quote(
         action="register",
         fqdn=wanted.fqdn,
@@ -92,6 +95,7 @@ def _check_payment(tx: Tx, user: User, wanted: Wanted, offer: Offer, *, may_spen
         new_expires_at=term_end(tx.now, offer.period_days),
     )
     check_payment(quote, Payable(confirm=True, may_spend=may_spend))
+    refuse_over_daily_credits(tx, actor, quote.price)
 
 
 def _available_at(tx: Tx, user: User, fqdn: str) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.records import owners_of
@@ -29,15 +30,15 @@ class DelegationView:
     warnings: tuple[str, ...]
 
 
-def view_delegation(tx: Tx, user_id: int, identifier: str) -> DelegationView:
+def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
     """Return what is to be in the DNS for a user's name, live or in the trash, and at which owners something may be left over.
 
     Those are the owners of glue that was published, or is stored and not to be published.
 
     Raises:
-        SubdomainNotFound: the user has none such, or its time in the trash is over.
+        SubdomainNotFound: the user has none such, the token is not for it, or its time in the trash is over.
     """
-    subdomain = find_in_account_or_trash(tx, user_id, identifier)
+    subdomain = find_in_account_or_trash(tx, actor, identifier)
     platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - a foreign key of the row
     desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from sublet.accounts import store as account_store
+from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import TicketNotFound
 from sublet.ids import parse_id, parse_ticket_number
@@ -10,16 +11,25 @@ from sublet.tickets import store
 from sublet.tickets.model import Ticket
 
 
-def find_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
+def find_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """Return a user's ticket by id or number, without its messages.
 
     Raises:
-        TicketNotFound: the user has no such ticket. Another user's ticket and a missing one give the same answer.
+        TicketNotFound: the user has no such ticket, or the token is not for what it is about. Another user's ticket and a missing one give
+            the same answer.
     """
-    ticket = _find(tx, identifier, user_id)
-    if ticket is None:
+    ticket = _find(tx, identifier, actor.user_id)
+    if ticket is None or not _is_allowed(actor, ticket):
         raise TicketNotFound("You have no such ticket. Check the number; GET /support/tickets lists yours.")
     return ticket
+
+
+def _is_allowed(actor: Actor, ticket: Ticket) -> bool:
+    """True if the token is for the name that a ticket is about. Only a token for all names sees tickets about no name."""
+    restrictions = actor.restrictions
+    if ticket.subdomain is None:
+        return restrictions.allows_all_names
+    return restrictions.allows_name(ticket.subdomain)
 
 
 def find_for_staff(tx: Tx, identifier: str) -> Ticket:
@@ -45,13 +55,13 @@ def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
     return find_for_staff(tx, identifier)
 
 
-def show_own(tx: Tx, user_id: int, identifier: str) -> Ticket:
+def show_own(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """Return a ticket as `find_own` does, with its messages, the oldest first.
 
     Raises:
         TicketNotFound: the user has no such ticket.
     """
-    return _with_messages(tx, find_own(tx, user_id, identifier))
+    return _with_messages(tx, find_own(tx, actor, identifier))
 
 
 def show_for_staff(tx: Tx, identifier: str) -> Ticket:

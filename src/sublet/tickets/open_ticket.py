@@ -36,7 +36,8 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     Raises, in this order:
         NotFound: the actor is not a user.
         ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain
-            (`ticket_subdomain_invalid`: not one of the user's own, or the fields name different ones; spec, part 7, rule 5).
+            (`ticket_subdomain_invalid`: not one of the user's own that the token is for, or the fields name different ones; spec, part 7,
+            rule 5; `required` for a token that is not for all names).
     """
     user = lock_requesting_user(tx, actor)
     errors = [
@@ -45,7 +46,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
         *check_one_of("type", command.type, TICKET_TYPES),
         *check_one_of("message_format", command.message_format, MESSAGE_FORMATS),
     ]
-    subdomain = _find_subdomain(tx, user, command, errors)
+    subdomain = _find_subdomain(tx, actor, command, errors)
     if errors or command.subject is None or command.message is None:
         raise validation_failed(errors)
     # From here on it must succeed.
@@ -64,7 +65,7 @@ def open_ticket(tx: Tx, actor: Actor, command: OpenTicket) -> Outcome:
     return Outcome(ticket_id)
 
 
-def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
+def _find_subdomain(tx: Tx, actor: Actor, command: OpenTicket, errors: list[FieldError]) -> Subdomain | None:
     """Return the subdomain on which all sent fields agree. Appends their errors to `errors`."""
     identifiers: dict[str, str | None] = {}
     if command.subdomain_id is not None:
@@ -75,9 +76,12 @@ def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldE
         identifiers["subdomain"] = command.subdomain
     if command.fqdn is not None:
         identifiers["fqdn"] = canonical_domain(command.fqdn)
+    if not identifiers and not actor.restrictions.allows_all_names:
+        sentence = "This token is for some names only. Say which of them the ticket is about."
+        errors.append(FieldError("fqdn", "required", sentence))
     first: tuple[str, Subdomain] | None = None
     for field, identifier in identifiers.items():
-        found = _find_own(tx, user, identifier)
+        found = _find_own(tx, actor, identifier)
         if found is None:
             sentence = "This is not one of your subdomains. Check the name, or leave it out."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
@@ -89,11 +93,11 @@ def _find_subdomain(tx: Tx, user: User, command: OpenTicket, errors: list[FieldE
     return first[1] if first is not None else None
 
 
-def _find_own(tx: Tx, user: User, identifier: str | None) -> Subdomain | None:
+def _find_own(tx: Tx, actor: Actor, identifier: str | None) -> Subdomain | None:
     if identifier is None:
         return None
     try:
-        return find_in_account_or_trash(tx, user.id, identifier)
+        return find_in_account_or_trash(tx, actor, identifier)
     except SubdomainNotFound:
         return None
 

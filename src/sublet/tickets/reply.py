@@ -19,13 +19,13 @@ def reply(
 
     Raises, in this order:
         AccountSuspended: the user is suspended. A suspended user may open a ticket instead.
-        TicketNotFound: the user has no such ticket.
+        TicketNotFound: the user has no such ticket, or the token is not for what it is about.
         TicketClosed: it is closed (spec, part 3, rule 3).
         Conflict: it has the maximum number of messages.
         ValidationFailed: all invalid fields: message, message_format.
     """
     user = lock_acting_user(tx, actor)
-    ticket = find_own(tx, user.id, identifier)
+    ticket = find_own(tx, actor, identifier)
     refuse_closed(ticket.status)
     refuse_full(store.count_messages(tx, ticket.id))
     errors = [*check_message(message), *check_one_of("message_format", message_format, MESSAGE_FORMATS)]

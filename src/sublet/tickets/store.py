@@ -19,6 +19,8 @@ from sqlalchemy import (
     update,
 )
 
+from sublet.accounts.store import within_names
+from sublet.audit import Actor
 from sublet.db import Pages, Prepared, Tx
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
@@ -105,11 +107,18 @@ _OWN = Pages(
 )
 
 
-def list_own(tx: Tx, user_id: int, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
-    """Return a user's tickets that match the filters, those with the newest message first; without messages."""
-    if wanted == TicketFilter():
-        return _OWN.read(tx, limit, after, owner_id=user_id)
-    query = _page(_TICKETS.where(tickets.c.user_id == user_id), wanted, limit, after)
+def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
+    """Return the user's tickets that match the filters, those with the newest message first; without messages.
+
+    Of a token for some names, only those about these names.
+    """
+    is_for_all = actor.restrictions.allows_all_names
+    if wanted == TicketFilter() and is_for_all:
+        return _OWN.read(tx, limit, after, owner_id=actor.user_id)
+    own = _TICKETS.where(tickets.c.user_id == actor.user_id)
+    if not is_for_all:
+        own = own.where(within_names(actor.restrictions, subdomains.c.fqdn))
+    query = _page(own, wanted, limit, after)
     return [Ticket(*row) for row in tx.connection.execute(query)]
 
 

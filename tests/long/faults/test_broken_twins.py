@@ -20,6 +20,7 @@ from long.faults.races import (
     check_writers_take_turns,
 )
 from sublet import db
+from sublet.audit import Actor
 from sublet.credits import store as credit_store
 from sublet.db import Tx
 from sublet.dns.types import Delegation
@@ -178,8 +179,8 @@ def _renew_an_old_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every renewal see the name as the first renewal saw it, as if the row were read before the lock."""
     seen: dict[str, Subdomain] = {}
 
-    def find_old(tx: Tx, user_id: int, identifier: str) -> Subdomain:
-        return seen.setdefault(identifier, find_in_account(tx, user_id, identifier))
+    def find_old(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
+        return seen.setdefault(identifier, find_in_account(tx, actor, identifier))
 
     monkeypatch.setattr("sublet.subdomains.renew.find_in_account", find_old)
 

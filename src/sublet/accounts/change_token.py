@@ -1,0 +1,49 @@
+"""Change the name and restrictions of a token (PATCH /tokens/{id}, an extension; docs/spec-choices.md, "Tokens")."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sublet import audit
+from sublet.accounts import store
+from sublet.accounts.fields import check_text
+from sublet.accounts.find import lock_acting_user
+from sublet.accounts.model import Token
+from sublet.accounts.own_tokens import excess_errors, find_acting_token, find_own_token, refuse_ended
+from sublet.accounts.tokens import audited
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import validation_failed
+from sublet.restrictions import check_restrictions
+
+
+def change_token(tx: Tx, actor: Actor, identifier: str, name: str | None, given: Mapping[str, Any]) -> Token:
+    """Change a token from the next request on. `given` has restrictions by the names of their fields; None lifts one.
+
+    A value that is not given, or is the same, stays and leaves no audit event.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        TokenRevoked, TokenExpired: the token of the request was valid a moment ago.
+        TokenNotFound: the user has no such token, or it may do more than the token of the request.
+        Conflict: it was revoked, or has expired.
+        ValidationFailed: all invalid fields: name and restrictions; then those in which it would be allowed more (`exceeds_token`).
+    """
+    lock_acting_user(tx, actor)
+    acting = find_acting_token(tx, actor)
+    token = find_own_token(tx, acting, identifier)
+    refuse_ended(tx, token)
+    name, errors = (token.name, []) if name is None else check_text("name", name)
+    restrictions, restriction_errors = check_restrictions(replace(token.restrictions, **given), tx.now)
+    errors = [*errors, *restriction_errors] or excess_errors(acting, restrictions)
+    if errors:
+        raise validation_failed(errors)
+    before = {"name": token.name, **audited(token.restrictions)}
+    after = {"name": name, **audited(restrictions)}
+    changed = {field: value for field, value in after.items() if value != before[field]}
+    if not changed:
+        return token
+    audit.record(
+        tx, actor, "token.change", token.id, before={field: before[field] for field in changed}, after=changed
+    )
+    return store.update_token(tx, token.id, name=name, **store.restriction_columns(restrictions))

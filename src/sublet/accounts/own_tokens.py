@@ -1,0 +1,71 @@
+"""The tokens that a token may see and change: those of its user that may do no more than it (docs/spec-choices.md, "Tokens")."""
+
+from collections.abc import Iterator
+
+from sublet.accounts import store
+from sublet.accounts.model import Token
+from sublet.accounts.tokens import check_token
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, TokenNotFound
+from sublet.ids import Position, parse_id
+from sublet.restrictions import Restrictions
+
+
+def find_acting_token(tx: Tx, actor: Actor) -> Token:
+    """Return the token of the request as it is now. It may have been changed since the request was authenticated.
+
+    Raises:
+        TokenRevoked, TokenExpired: it was revoked, or expired, since then.
+    """
+    token = store.find_token(tx, actor.token_id) if actor.token_id is not None else None
+    return check_token(token, tx.now)
+
+
+def list_own_tokens(tx: Tx, acting: Token, after: Position | None) -> Iterator[Token]:
+    """Yield the tokens that the acting token may see, also revoked and expired ones, the newest first."""
+    return (each for each in store.stream_tokens(tx, acting.user_id, after) if _may_act_on(acting, each))
+
+
+def find_own_token(tx: Tx, acting: Token, identifier: str) -> Token:
+    """Return a token by its id, if the acting token may see it.
+
+    Raises:
+        TokenNotFound: it may not, or there is no such token. Both give the same answer.
+    """
+    token_id = parse_id(identifier)
+    token = store.find_token(tx, token_id) if token_id is not None else None
+    if token is None or token.user_id != acting.user_id or not _may_act_on(acting, token):
+        raise TokenNotFound("You have no such token. Check the id; GET /tokens lists yours.")
+    return token
+
+
+def _may_act_on(acting: Token, token: Token) -> bool:
+    # With the secret of a token of another budget, it could spend more than its own.
+    same_budget = acting.daily_credits is None or budget_of(acting) == budget_of(token)
+    return same_budget and not acting.restrictions.exceeded_by(token.restrictions)
+
+
+def budget_of(token: Token) -> int:
+    """Return the id under which a token's charges are counted."""
+    return token.budget_token_id or token.id
+
+
+def refuse_ended(tx: Tx, token: Token) -> None:
+    """Raise `Conflict` if a token was revoked or has expired."""
+    if token.revoked_at is not None or (token.expires_at is not None and token.expires_at <= tx.now):
+        raise Conflict(
+            "This token was revoked, or has expired. Use another one, or create one with POST /tokens."
+        )
+
+
+def excess_errors(acting: Token, wanted: Restrictions) -> list[FieldError]:
+    """Return an error for each restriction in which a token would be allowed more than the acting token."""
+    return [
+        FieldError(
+            field,
+            "exceeds_token",
+            f"The token of this request may not do this. Give no more than its own `{field}`.",
+        )
+        for field in acting.restrictions.exceeded_by(wanted)
+    ]

@@ -1,0 +1,162 @@
+"""Handlers of tokens (extensions; docs/spec-choices.md, "Tokens")."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Concatenate, ParamSpec
+
+from sublet.accounts.change_token import change_token
+from sublet.accounts.create_token import create_token
+from sublet.accounts.model import Token
+from sublet.accounts.own_tokens import find_acting_token, find_own_token, list_own_tokens
+from sublet.accounts.revoke_own_token import revoke_own_token
+from sublet.accounts.rotate_token import rotate_token
+from sublet.accounts.tokens import IssuedToken
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.http import shapes
+from sublet.http.bodies import (
+    ChangeTokenBody,
+    NoBody,
+    PageQuery,
+    RotateBody,
+    TokenBody,
+    given_restrictions,
+)
+from sublet.http.conditional import only_if_match
+from sublet.http.endpoints import Answer, Call
+from sublet.http.idempotency import Done, write_once
+from sublet.http.paging import read_page
+from sublet.http.render import token_shape
+from sublet.ids import Position
+from sublet.secret import Secret
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class _WithSecret(Outcome):
+    """An outcome with a secret, which is not stored for a repeated request."""
+
+    secret: Secret | None = None
+
+
+async def list_tokens(call: Call[None, PageQuery]) -> Answer:
+    """List tokens.
+
+    Those of the user that may do no more than the token of the request, newest first; also revoked and expired ones.
+    """
+
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, shapes.TokenDetailShape]]:
+        found = list_own_tokens(tx, find_acting_token(tx, call.actor()), after)
+        for each in islice(found, limit):
+            yield Position(each.created_at, each.id), _shape(call, each)
+
+    items, page, headers = await read_page(call, "tokens", find)
+    return Answer(shapes.TokensAnswer(tokens=items, page=page), headers)
+
+
+async def create_token_(call: Call[TokenBody, None]) -> Answer:
+    """Create a token.
+
+    It may do no more than the token of the request. `name` and `scopes` are required; a restriction that is left out is that of the
+    token of the request. Without `expires_at` it expires in 30 days. The secret is shown once.
+    """
+    done = await write_once(
+        call, 201, _with_secret(create_token), call.actor(), call.body.name, given_restrictions(call.body)
+    )
+    return await _secret_answer(call, done)
+
+
+async def get_token(call: Call[None, None]) -> Answer:
+    """Get a token.
+
+    By its id. One that may do more than the token of the request is not found.
+    """
+    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
+
+
+async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer:
+    """Change a token.
+
+    Its name and its restrictions, from the next request on. A member left out keeps its value, null lifts the restriction.
+    """
+    verb = _if_match(call, _by_id(change_token))
+    done = await write_once(
+        call, 200, verb, call.actor(), call.path["id"], call.body.name, given_restrictions(call.body)
+    )
+    return await _changed(call, done)
+
+
+async def revoke_token_(call: Call[NoBody, None]) -> Answer:
+    """Revoke a token.
+
+    From the next request on the API refuses it. A token may revoke itself. Tokens that it created stay.
+    """
+    done = await write_once(
+        call, 200, _if_match(call, _by_id(revoke_own_token)), call.actor(), call.path["id"]
+    )
+    return await _changed(call, done)
+
+
+async def rotate_token_(call: Call[RotateBody, None]) -> Answer:
+    """Give a token a new secret.
+
+    The present secret stays valid for `overlap_seconds`; one that was replaced before ends now. A token may rotate itself.
+    """
+    verb = _if_match(call, _with_secret(rotate_token))
+    done = await write_once(call, 200, verb, call.actor(), call.path["id"], call.body.overlap_seconds)
+    return await _secret_answer(call, done)
+
+
+def _with_secret(
+    verb: Callable[Concatenate[Tx, P], IssuedToken],
+) -> Callable[Concatenate[Tx, P], Outcome]:
+    def run(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
+        issued = verb(tx, *args, **kwargs)
+        return _WithSecret(issued.token.id, secret=issued.secret)
+
+    return run
+
+
+def _by_id(verb: Callable[Concatenate[Tx, P], Token]) -> Callable[Concatenate[Tx, P], Outcome]:
+    return lambda tx, /, *args, **kwargs: Outcome(verb(tx, *args, **kwargs).id)
+
+
+def _if_match(
+    call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome]
+) -> Callable[Concatenate[Tx, P], Outcome]:
+    return only_if_match(call, verb, lambda tx: _answer(tx, call, call.path["id"]))
+
+
+def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TokenAnswer:
+    acting = find_acting_token(tx, call.actor())
+    return shapes.TokenAnswer(token=_shape(call, find_own_token(tx, acting, identifier)))
+
+
+def _shape(call: Call[Any, Any], token: Token) -> shapes.TokenDetailShape:
+    return token_shape(token, call.registrant.organization.id)
+
+
+async def _changed(call: Call[Any, Any], done: Done) -> Answer:
+    shape = await _read_changed(call, done)
+    return Answer(shapes.TokenAnswer(token=shape), done.headers, done.status)
+
+
+async def _secret_answer(call: Call[Any, Any], done: Done) -> Answer:
+    shape = await _read_changed(call, done)
+    secret = done.outcome.secret if isinstance(done.outcome, _WithSecret) else None
+    answer = shapes.SecretAnswer(token=shape, secret=secret.reveal() if secret is not None else None)
+    return Answer(answer, done.headers, done.status)
+
+
+async def _read_changed(call: Call[Any, Any], done: Done) -> shapes.TokenDetailShape:
+    """Return the shape of the token that was just written, as the token of the request saw it before."""
+
+    def read(tx: Tx) -> shapes.TokenDetailShape:
+        token = find_own_token(tx, call.registrant.token, str(done.outcome.id))
+        return _shape(call, token)
+
+    return await call.context.db.read(read)

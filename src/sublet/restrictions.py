@@ -1,0 +1,200 @@
+"""The restrictions of a token: one value, which says what the token may do, and their texts as users give them (rules; no SQL).
+
+Checked in these places: scopes and networks by the HTTP edge (`http/dispatch.py`), expiry at authentication (`accounts/tokens.py`), names and
+platform domains where they are found, listed or registered (`subdomains/find.py`, `subdomains/naming.py`, the stores), credits at a charge
+(`subdomains/charge.py`), and all of them where a token acts on tokens (`accounts/own_tokens.py`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from ipaddress import (
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_address,
+    ip_network,
+)
+from typing import Any, TypeVar
+
+from sublet.dns.names import InvalidName, is_at_or_below, is_below, parse_domain_name, shown
+from sublet.errors import FieldError
+
+T = TypeVar("T")
+Network = IPv4Network | IPv6Network
+
+SCOPES = (
+    "account:read",
+    "subdomains:read",
+    "subdomains:write",
+    "credits:spend",
+    "tickets:read",
+    "tickets:write",
+    "tokens:write",
+)
+"""The operations that a token may be restricted to (docs/spec-choices.md, "Tokens"); the operator issues tokens with all by default."""
+ITEMS_MAX = 100
+"""The most names, platform domains or networks of a token. They are read at each request."""
+LIFE_MAX = timedelta(days=36_500)
+DAILY_CREDITS_MAX = 10**12
+_WILDCARD = "*."
+
+
+@dataclass(frozen=True, slots=True)
+class Restrictions:
+    """What a token may do. None means no restriction.
+
+    `names` are names, or `*.domain` for all names below a domain. `domains` are platform domains, `networks` are in CIDR notation.
+    `daily_credits` is the most that the token may spend within 24 hours.
+    """
+
+    scopes: tuple[str, ...] = SCOPES
+    names: tuple[str, ...] | None = None
+    domains: tuple[str, ...] | None = None
+    networks: tuple[str, ...] | None = None
+    daily_credits: int | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def allows_all_names(self) -> bool:
+        """True if the token is for all names of its user, and for what is about no name."""
+        return self.names is None and self.domains is None
+
+    def allows_name(self, fqdn: str) -> bool:
+        """True if the token may see and change this name."""
+        domain = fqdn.partition(".")[2]
+        return (self.domains is None or domain in self.domains) and _covers_name(self.names, fqdn)
+
+    def allows_domain(self, domain: str) -> bool:
+        """True if the token may see and change some name directly under this platform domain."""
+        if self.domains is not None and domain not in self.domains:
+            return False
+        return self.names is None or any(_is_under(pattern, domain) for pattern in self.names)
+
+    def allows_address(self, address: str) -> bool:
+        """True if a request may come from this address. Only a token for all networks may be used from an unknown one."""
+        if self.networks is None:
+            return True
+        try:
+            parsed = ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        return any(parsed in network for network in _parsed(self.networks))
+
+    def exceeded_by(self, other: "Restrictions") -> list[str]:
+        """Return the fields in which another token may do more than this one."""
+        within = {
+            "scopes": set(other.scopes) <= set(self.scopes),
+            "names": _is_within(other.names, self.names, lambda each: _covers_name(self.names, each)),
+            "domains": _is_within(other.domains, self.domains, lambda each: each in (self.domains or ())),
+            "networks": _is_within(other.networks, self.networks, self._covers_network),
+            "daily_credits": _is_at_most(other.daily_credits, self.daily_credits),
+            "expires_at": _is_at_most(other.expires_at, self.expires_at),
+        }
+        return [field for field, is_within in within.items() if not is_within]
+
+    def _covers_network(self, text: str) -> bool:
+        inner = ip_network(text)
+        # Two halves cover their whole once they are collapsed.
+        outer = [each for each in _parsed(self.networks or ()) if each.version == inner.version]
+        return any(inner.subnet_of(each) for each in collapse_addresses(outer))  # type: ignore[type-var, arg-type] # of one version
+
+
+UNRESTRICTED = Restrictions()
+"""What the operator and the system may do, and a token with all scopes."""
+
+
+def _covers_name(patterns: Sequence[str] | None, name: str) -> bool:
+    """True if these patterns allow a name, or all names of another pattern."""
+    if patterns is None or name in patterns:
+        return True
+    inner = name.removeprefix(_WILDCARD)
+    return any(
+        is_below(inner, each.removeprefix(_WILDCARD)) for each in patterns if each.startswith(_WILDCARD)
+    )
+
+
+def _is_under(pattern: str, domain: str) -> bool:
+    """True if a pattern allows some name directly under a platform domain."""
+    if pattern.startswith(_WILDCARD):
+        return is_at_or_below(domain, pattern.removeprefix(_WILDCARD))
+    return pattern.partition(".")[2] == domain
+
+
+def _is_within(inner: Iterable[str] | None, outer: object, is_covered: Callable[[str], bool]) -> bool:
+    return outer is None or (inner is not None and all(map(is_covered, inner)))
+
+
+def _is_at_most(inner: Any, outer: Any) -> bool:
+    return outer is None or (inner is not None and inner <= outer)
+
+
+@lru_cache(1024)
+def _parsed(networks: tuple[str, ...]) -> tuple[Network, ...]:
+    return tuple(ip_network(each) for each in networks)
+
+
+def check_restrictions(sent: Restrictions, now: datetime) -> tuple[Restrictions, list[FieldError]]:
+    """Return restrictions as they are stored, and all errors in them, in the order of the fields.
+
+    Names and platform domains become lower-case A-labels. Not checked: whether they exist.
+    """
+    errors = _check_scopes(sent.scopes)
+    names = _check_items("names", sent.names, _parse_pattern, errors)
+    domains = _check_items("domains", sent.domains, parse_domain_name, errors)
+    networks = _check_items("networks", sent.networks, _parse_network, errors)
+    if sent.daily_credits is not None and not 0 <= sent.daily_credits <= DAILY_CREDITS_MAX:
+        message = f"Give 0 to {DAILY_CREDITS_MAX:,} credits, or leave it out."
+        errors.append(FieldError("daily_credits", "value_invalid", message))
+    if sent.expires_at is not None and not now < sent.expires_at <= now + LIFE_MAX:
+        message = f"Give an instant in the future, at most {LIFE_MAX.days:,} days from now."
+        errors.append(FieldError("expires_at", "value_invalid", message))
+    scopes = tuple(scope for scope in SCOPES if scope in sent.scopes)
+    return replace(sent, scopes=scopes, names=names, domains=domains, networks=networks), errors
+
+
+def _check_scopes(scopes: Sequence[str]) -> list[FieldError]:
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if scopes and not unknown:
+        return []
+    what = f"`{shown(unknown[0])}` is not a scope." if unknown else "A token needs a scope."
+    return [FieldError("scopes", "value_invalid", f"{what} Give one of {', '.join(SCOPES)}.")]
+
+
+def _check_items(
+    field: str, items: Sequence[str] | None, parse: Callable[[str], str], errors: list[FieldError]
+) -> tuple[str, ...] | None:
+    if items is None:
+        return None
+    if not items:
+        errors.append(FieldError(field, "value_invalid", "The list is empty. Give an item, or null for all."))
+    elif len(items) > ITEMS_MAX:
+        errors.append(
+            FieldError(field, "too_long", f"There are {len(items)} items. Give at most {ITEMS_MAX}.")
+        )
+        return ()
+    found = []
+    for index, item in enumerate(items):
+        try:
+            found.append(parse(item))
+        except InvalidName as error:
+            errors.append(FieldError(f"{field}[{index}]", "value_invalid", str(error)))
+        except ValueError:
+            message = f"`{shown(item)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48."
+            errors.append(FieldError(f"{field}[{index}]", "value_invalid", message))
+    return tuple(dict.fromkeys(found))
+
+
+def _parse_pattern(text: str) -> str:
+    stripped = text.strip()
+    if stripped.startswith(_WILDCARD):
+        return _WILDCARD + parse_domain_name(stripped.removeprefix(_WILDCARD))
+    return parse_domain_name(stripped)
+
+
+def _parse_network(text: str) -> str:
+    return str(ip_network(text.strip()))

@@ -1,0 +1,136 @@
+"""Decisions, "Tokens": creating, changing, rotating and revoking tokens over HTTP."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sublet.accounts.store import Use, touch_tokens
+from support.error_triggers import newcomer
+from support.open_registry import instant, opened
+from support.running_service import Registrant, RunningService
+
+MEMBERS = [
+    "id", "name", "scopes", "names", "domains", "networks", "daily_credits", "organization_id", "created_at", "expires_at",
+    "last_used_at", "last_used_from", "revoked_at",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("tokens")) as service:
+        yield service
+
+
+@pytest.fixture
+def ada(shop: RunningService) -> Registrant:
+    return newcomer(shop)
+
+
+def create(shop: RunningService, who: Registrant | str, **members: Any) -> dict[str, Any]:
+    answer = shop.call(who, "POST", "/tokens", {"name": "ci", "scopes": ["account:read"], **members})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def test_a_created_token_works_and_its_secret_is_shown_once(shop: RunningService, ada: Registrant) -> None:
+    created = create(shop, ada, names=["*.example.test"], networks=["127.0.0.0/8"], daily_credits=3)
+    token = created["token"]
+    assert list(created) == ["ok", "token", "secret"]
+    assert list(token) == MEMBERS
+    assert (token["name"], token["scopes"], token["organization_id"]) == (
+        "ci",
+        ["account:read"],
+        ada.organization["id"],
+    )
+    assert (token["names"], token["domains"], token["networks"]) == (
+        ["*.example.test"],
+        None,
+        ["127.0.0.0/8"],
+    )
+    assert (token["daily_credits"], token["last_used_at"], token["revoked_at"]) == (3, None, None)
+    assert instant(token["expires_at"]) - instant(token["created_at"]) == timedelta(days=30)
+    assert shop.call(created["secret"], "GET", "/credits").status_code == 200
+    path = f"/tokens/{token['id']}"
+    for answer in (shop.call(ada, "GET", path), shop.call(ada, "GET", "/tokens")):
+        assert created["secret"] not in answer.text
+    assert shop.call(ada, "GET", path).json()["token"] == token
+
+
+def test_lists_have_pages_newest_first(shop: RunningService, ada: Registrant) -> None:
+    ids = [create(shop, ada)["token"]["id"] for _ in range(5)]
+    listed = shop.call(ada, "GET", "/tokens?limit=2").json()
+    assert [each["id"] for each in listed["tokens"]] == ids[:-3:-1]
+    found: list[int] = []
+    query = "?limit=2"
+    while query:
+        page = shop.call(ada, "GET", f"/tokens{query}").json()
+        found += [each["id"] for each in page["tokens"]]
+        cursor = page["page"]["next_cursor"]
+        query = f"?limit=2&cursor={cursor}" if cursor else ""
+    assert found[:5] == ids[::-1]
+    assert len(found) == 6  # the operator issued one
+
+
+def test_null_lifts_a_restriction_and_what_is_left_out_stays(shop: RunningService, ada: Registrant) -> None:
+    token = create(shop, ada, names=["a.example.test"], daily_credits=3)["token"]
+    path = f"/tokens/{token['id']}"
+    changed = shop.call(ada, "PATCH", path, {"names": None, "name": "cd", "expires_at": None}).json()["token"]
+    assert changed == {**token, "name": "cd", "names": None, "expires_at": None}
+    expires_at = "2030-01-31T12:00:00+01:00"
+    changed = shop.call(ada, "PATCH", path, {"expires_at": expires_at, "scopes": None}).json()["token"]
+    assert (changed["expires_at"], changed["scopes"]) == ("2030-01-31T11:00:00Z", ["account:read"])
+    malformed = {"expires_at": "soon", "names": "a.example.test", "daily_credits": "3", "scope": []}
+    answer = shop.call(ada, "PATCH", path, malformed)
+    assert answer.status_code == 400
+    assert {each["field"] for each in answer.json()["errors"]} == set(malformed)
+
+
+def test_a_repeated_request_acts_once_and_does_not_show_the_secret(
+    shop: RunningService, ada: Registrant
+) -> None:
+    body = {"name": "once", "scopes": ["account:read"]}
+    first = shop.call(ada, "POST", "/tokens", body, idempotency_key="k")
+    again = shop.call(ada, "POST", "/tokens", body, idempotency_key="k")
+    assert (first.status_code, again.status_code, again.headers["idempotent-replayed"]) == (201, 201, "true")
+    assert again.json() == {**first.json(), "secret": None}
+    path = f"/tokens/{first.json()['token']['id']}/rotate"
+    rotated = shop.call(ada, "POST", path, {}, idempotency_key="r")
+    again = shop.call(ada, "POST", path, {}, idempotency_key="r")
+    assert again.json() == {**rotated.json(), "secret": None}
+    assert shop.call(rotated.json()["secret"], "GET", "/me").status_code == 200
+
+
+def test_changes_take_if_match(shop: RunningService, ada: Registrant) -> None:
+    path = f"/tokens/{create(shop, ada)['token']['id']}"
+    tag = shop.call(ada, "GET", path).headers["etag"]
+    assert shop.call(ada, "GET", path, if_none_match=tag).status_code == 304
+    changed = shop.call(ada, "PATCH", path, {"name": "new"}, if_match=tag)
+    assert changed.status_code == 200
+    for method, end in (("PATCH", ""), ("DELETE", ""), ("POST", "/rotate")):
+        answer = shop.call(ada, method, path + end, {}, if_match=tag)
+        assert (answer.status_code, answer.json()["error"]) == (412, "precondition_failed")
+    assert (
+        shop.call(ada, "DELETE", path, if_match=shop.call(ada, "GET", path).headers["etag"]).status_code
+        == 200
+    )
+
+
+def test_a_token_revokes_itself(shop: RunningService, ada: Registrant) -> None:
+    created = create(shop, ada, scopes=["tokens:write"])
+    path = f"/tokens/{created['token']['id']}"
+    answer = shop.call(created["secret"], "DELETE", path)
+    assert answer.status_code == 200
+    assert answer.json()["token"]["revoked_at"] is not None
+    assert shop.call(created["secret"], "GET", "/me").json()["error"] == "token_revoked"
+    assert shop.call(ada, "DELETE", path).json() == answer.json()
+    assert shop.call(ada, "PATCH", path, {"name": "x"}).json()["error"] == "conflict"
+
+
+def test_a_token_shows_its_last_use_and_where_from(shop: RunningService, ada: Registrant) -> None:
+    token = create(shop, ada)["token"]
+    used_at = shop.clock()
+    shop.write(lambda tx: touch_tokens(tx, {token["id"]: Use(used_at, "2001:db8::7")}))
+    shown = shop.call(ada, "GET", f"/tokens/{token['id']}").json()["token"]
+    assert (instant(shown["last_used_at"]), shown["last_used_from"]) == (used_at, "2001:db8::7")

@@ -1,0 +1,269 @@
+"""Every route with a token that is restricted in each way, suspended, expired and rotated: nothing is done, and nothing leaks.
+
+The matrix comes from the route table, so a new route is in it by itself.
+"""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from sublet.http.endpoints import Endpoint, takes_body
+from sublet.http.routes import ENDPOINTS
+from sublet.restrictions import SCOPES
+from support.error_triggers import newcomer
+from support.open_registry import opened
+from support.running_service import Registrant, RunningService
+from support.serve_process import wait_until
+
+HIDDEN = "concealed"
+"""In every name, ticket and token that the restricted token must not learn of."""
+SEEN = "mine.example.test"
+OUTSIDE = f"{HIDDEN}.example.test"
+OTHER = f"{HIDDEN}2.strict.test"
+NOT_COMPARED = frozenset({"date", "ratelimit", "ratelimit-policy"})
+each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+BODIES: dict[str, dict[str, Any]] = {"reply": {"message": "mine?"}, "set_auto_renew": {"enabled": False}}
+LOAD = 150
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Ada holds a name that the restricted tokens are for, and others; `paths` has what they must not see, and missing things."""
+
+    service: RunningService
+    ada: Registrant
+    paths: dict[str, list[str]]
+    tokens: dict[str, str]
+
+
+def issue(service: RunningService, who: Registrant, *words: str) -> dict[str, Any]:
+    return dict(service.operator("token", "issue", who.email, "--name", "restricted", *words))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with opened(tmp_path_factory.mktemp("matrix"), trusted_proxies="127.0.0.1") as service:
+        ada = newcomer(service, credit_count=1000, free_quota="50")
+        service.add_domain(f"{HIDDEN}.test")
+        service.operator("domain", "edit", "example.test", "--renewal-window-days", "365")
+        ids = []
+        for name in (OUTSIDE, OTHER, SEEN):
+            members = {"nameservers": ["ns1.a.net", "ns2.b.net"]}
+            registered = service.register(ada, name, registration_mode="plus", confirm=True, **members)
+            ids.append(str(registered["subdomain"]["id"]))
+        tickets = []
+        for fqdn, subject in ((OUTSIDE, HIDDEN), (OTHER, HIDDEN), (None, HIDDEN), (SEEN, "mine")):
+            about: dict[str, Any] = {"subject": subject, "message": subject, "fqdn": fqdn}
+            tickets.append(service.call(ada, "POST", "/support/tickets", about).json()["ticket"])
+        broad = service.operator("token", "issue", ada.email, "--name", HIDDEN)
+        paths = {
+            "subdomains": [OUTSIDE, OUTSIDE.upper() + ".", OTHER, *ids[:2], "missing.example.test", "777777"],
+            "tickets": [*(each["ticket_number"] for each in tickets[:3]), str(tickets[0]["id"]), "T-777777"],
+            "tokens": [str(broad["id"]), "777777"],
+        }
+        tokens = {
+            "name": issue(service, ada, "--only-name", SEEN)["token"],
+            "domain": issue(service, ada, "--only-name", SEEN, "--only-domain", "example.test")["token"],
+            "network": issue(service, ada, "--only-network", "192.0.2.0/24")["token"],
+            "ceiling": issue(service, ada, "--daily-credits", "9")["token"],
+        }
+        for scope in ("account:read", "tickets:read"):
+            tokens[scope] = service.issue_token(ada.email, scope)
+        revoked, rotated = issue(service, ada), issue(service, ada)
+        service.operator("token", "revoke", str(revoked["id"]))
+        path = f"/tokens/{rotated['id']}/rotate"
+        answer = service.call(rotated["token"], "POST", path, {"overlap_seconds": 0})
+        assert service.call(answer.json()["secret"], "GET", "/me").status_code == 200
+        tokens |= {"revoked": revoked["token"], "rotated": rotated["token"]}
+        suspended = newcomer(service)
+        service.operator("user", "suspend", suspended.email)
+        tokens["suspended"] = suspended.token
+        soon = (service.clock() + timedelta(seconds=1)).isoformat()
+        body = {"name": "short", "scopes": list(SCOPES), "expires_at": soon}
+        tokens["expired"] = service.call(ada, "POST", "/tokens", body).json()["secret"]
+        wait_until(lambda: service.call(tokens["expired"], "GET", "/me").status_code == 401, 60)
+        yield World(service, ada, paths, tokens)
+
+
+def send(world: World, endpoint: Endpoint, token: str, **headers: str) -> httpx.Response:
+    """Send a request about a missing name, ticket or token."""
+    path = endpoint.path.replace("{fqdn}", "absent.example.test").replace("{id}", "777777")
+    query = f"?fqdn=new.{SEEN.partition('.')[2]}" if endpoint.path == "/availability" else ""
+    return world.service.call(
+        token, endpoint.method, path + query, {} if takes_body(endpoint) else None, **headers
+    )
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> None:
+    assert (answer.status_code, answer.json()["error"]) == (status, code), answer.text
+
+
+@each_endpoint
+def test_network(world: World, endpoint: Endpoint) -> None:
+    token = world.tokens["network"]
+    for address in ("", "198.51.100.7", "192.0.3.1", "2001:db8::1", "nonsense"):
+        answer = send(world, endpoint, token, **({"x_forwarded_for": address} if address else {}))
+        refused(answer, 403, "token_restricted")
+        assert answer.json()["details"] == {"restriction": "networks"}
+    inside = send(world, endpoint, token, x_forwarded_for="198.51.100.7, 192.0.2.9")
+    assert "token_restricted" not in inside.text
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [("expired", "token_expired"), ("revoked", "token_revoked"), ("rotated", "token_invalid")],
+)
+@each_endpoint
+def test_ended_secrets(world: World, endpoint: Endpoint, ended: str, code: str) -> None:
+    refused(send(world, endpoint, world.tokens[ended]), 401, code)
+
+
+@each_endpoint
+def test_scope(world: World, endpoint: Endpoint) -> None:
+    other = "account:read" if endpoint.scope != "account:read" else "tickets:read"
+    answer = send(world, endpoint, world.tokens[other])
+    if endpoint.scope is None:
+        assert answer.status_code == 200
+    else:
+        refused(answer, 403, "insufficient_scope")
+
+
+@pytest.mark.parametrize("kind", ["name", "domain"])
+@each_endpoint
+def test_names_and_domains(world: World, endpoint: Endpoint, kind: str) -> None:
+    """What the token is not for answers as what doesn't exist, byte for byte, and no list has it."""
+    token = world.tokens[kind]
+    if "{" not in endpoint.path:
+        answer = send(world, endpoint, token)
+        assert HIDDEN not in answer.text
+        return
+    noun = endpoint.path.removeprefix("/support").split("/")[1]
+    parameter = "{fqdn}" if noun == "subdomains" else "{id}"
+    answers = set()
+    for identifier in world.paths[noun]:
+        path = endpoint.path.replace(parameter, identifier)
+        body = BODIES.get(endpoint.name, {}) if takes_body(endpoint) else None
+        answer = world.service.call(token, endpoint.method, path, body, x_request_id="same")
+        assert answer.status_code == 404, (identifier, answer.text)
+        headers = sorted((name, value) for name, value in answer.headers.items() if name not in NOT_COMPARED)
+        answers.add((tuple(headers), answer.content))
+    assert len(answers) == 1
+
+
+def test_the_rows_above_can_fail(world: World) -> None:
+    """The unrestricted token sees all that, and the restricted one the name that it is for."""
+    service, ada = world.service, world.ada
+    for path in ("/subdomains", "/support/tickets", "/payments", "/platform-domains", "/tokens"):
+        assert HIDDEN in service.call(ada, "GET", path).text, path
+        if path != "/tokens":
+            assert "mine" in service.call(world.tokens["name"], "GET", path).text or "domains" in path
+    assert service.call(ada, "GET", f"/subdomains/{OUTSIDE}").status_code == 200
+    assert service.call(world.tokens["name"], "GET", f"/subdomains/{SEEN}").status_code == 200
+    assert service.call(world.tokens["name"], "PUT", f"/subdomains/{SEEN}/nameservers", {}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["name", "domain"])
+def test_other_names_are_neither_registered_nor_asked_about(world: World, kind: str) -> None:
+    """The answer is the same for a free name, a held one and a reserved one; another platform domain is not there."""
+    service, token = world.service, world.tokens[kind]
+    answers = set()
+    for label in ("free", HIDDEN, "www"):
+        fqdn = f"{label}.example.test"
+        for answer in (
+            service.call(token, "POST", "/subdomains", {"fqdn": fqdn, "confirm": True}, x_request_id="same"),
+            service.call(token, "GET", f"/availability?fqdn={fqdn}", x_request_id="same"),
+        ):
+            refused(answer, 403, "token_restricted")
+            answers.add(answer.text.replace(fqdn, "NAME"))
+    assert len(answers) == 1
+    for domain in ("strict.test", f"{HIDDEN}.test", "missing.test"):
+        answer = service.call(token, "POST", "/subdomains", {"label": "abcd", "domain": domain})
+        refused(answer, 404, "platform_domain_not_found")
+        assert "Did you mean" not in answer.text
+    body = {"subject": "s", "message": "m", "fqdn": OUTSIDE}
+    assert (
+        service.call(token, "POST", "/support/tickets", body).json()["errors"][0]["code"]
+        == "ticket_subdomain_invalid"
+    )
+
+
+@each_endpoint
+def test_ceiling(world: World, endpoint: Endpoint) -> None:
+    """What costs more than the rest of the day is refused where it would be charged, or confirmed in advance; all else works."""
+    service, token = world.service, world.tokens["ceiling"]
+    bodies: dict[str, dict[str, Any]] = {
+        "register": {"fqdn": "dear.example.test", "registration_mode": "plus", "confirm": True},
+        "renew": {"confirm": True},
+        "set_auto_renew": {"enabled": True, "max_credits": 1},
+    }
+    balance = service.call(world.ada, "GET", "/credits").json()["credit_balance"]
+    if endpoint.name not in bodies:
+        assert "token_restricted" not in send(world, endpoint, token).text
+        return
+    path = endpoint.path.replace("{fqdn}", SEEN)
+    answer = service.call(token, endpoint.method, path, bodies[endpoint.name])
+    refused(answer, 403, "token_restricted")
+    assert answer.json()["details"]["restriction"] == "daily_credits"
+    assert service.call(world.ada, "GET", "/credits").json()["credit_balance"] == balance
+
+
+def test_a_repeated_request_of_another_token_is_not_shown_to_a_restricted_one(world: World) -> None:
+    service, body = world.service, {"fqdn": f"{HIDDEN}3.example.test"}
+    assert service.call(world.ada, "POST", "/subdomains", body, idempotency_key="k").status_code == 201
+    answer = service.call(world.tokens["name"], "POST", "/subdomains", body, idempotency_key="k")
+    refused(answer, 422, "idempotency_key_reused")
+
+
+@each_endpoint
+def test_suspended(world: World, endpoint: Endpoint) -> None:
+    """A suspended user's tokens may read and open tickets, nothing else."""
+    answer = send(world, endpoint, world.tokens["suspended"])
+    if endpoint.method == "GET" or endpoint.name == "open_ticket":
+        assert answer.status_code in (200, 404, 422), answer.text
+    elif endpoint.name == "set_auto_renew":
+        assert answer.status_code == 422  # a missing member comes first
+    else:
+        refused(answer, 403, "account_suspended")
+
+
+def test_rotation_under_load_loses_no_request(world: World) -> None:
+    """Clients that take over the new secret within the overlap are never refused."""
+    service = world.service
+    issued = issue(service, newcomer(service, free_quota="1000"))
+    secret: list[str] = [issued["token"]]
+    statuses: list[int] = []
+    stop = threading.Event()
+
+    def run(number: int) -> None:
+        while not stop.is_set():
+            body = {"subject": f"Load {number}", "message": "x"}
+            answers = (
+                service.call(secret[-1], "GET", "/me"),
+                service.call(secret[-1], "POST", "/support/tickets", body),
+            )
+            statuses.extend(answer.status_code for answer in answers)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for round_number in range(1, 4):
+            wait_until(lambda: len(statuses) >= round_number * LOAD / 3, 60)  # noqa: B023 - called in this round
+            answer = service.call(
+                secret[-1], "POST", f"/tokens/{issued['id']}/rotate", {"overlap_seconds": 60}
+            )
+            assert answer.status_code == 200
+            secret.append(answer.json()["secret"])
+        wait_until(lambda: len(statuses) >= LOAD * 4 / 3, 60)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    assert set(statuses) == {200, 201}
+    assert service.call(secret[0], "GET", "/me").status_code == 401
+    assert service.call(secret[-2], "GET", "/me").status_code == 200

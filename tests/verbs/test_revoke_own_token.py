@@ -1,0 +1,35 @@
+"""Revoking a token with another one, or with itself; on both databases."""
+
+from sublet.accounts.revoke_own_token import revoke_own_token
+from sublet.accounts.users import suspend_user
+from sublet.errors import AccountSuspended, TokenNotFound, TokenRevoked
+from support.acting_tokens import acting, issue
+from support.registry import OPERATOR, Registry
+
+
+def test_a_token_is_revoked_once(registry: Registry) -> None:
+    actor, token = acting(issue(registry)), issue(registry)
+    revoked = registry.write(revoke_own_token, actor, str(token.id))
+    assert revoked.revoked_at == registry.now
+    registry.advance(hours=1)
+    before = registry.dump()
+    assert registry.write(revoke_own_token, actor, str(token.id)) == revoked
+    assert registry.dump() == before
+    assert registry.doctor() == []
+
+
+def test_a_token_revokes_itself(registry: Registry) -> None:
+    token = issue(registry)
+    registry.write(revoke_own_token, acting(token), str(token.id))
+    with registry.refuses(TokenRevoked):
+        registry.write(revoke_own_token, acting(token), str(token.id))
+
+
+def test_refusals(registry: Registry) -> None:
+    token = issue(registry)
+    for other in (acting(issue(registry, scopes=["tokens:write"])), acting(issue(registry, "ben"))):
+        with registry.refuses(TokenNotFound):
+            registry.write(revoke_own_token, other, str(token.id))
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        registry.write(revoke_own_token, acting(token), str(token.id))

@@ -1,0 +1,148 @@
+"""What the verbs and lists do for a token that is restricted to names, platform domains or credits; on both databases."""
+
+import pytest
+
+from sublet.accounts.create_token import create_token
+from sublet.accounts.set_reminders import set_reminders
+from sublet.audit import Actor
+from sublet.credits.model import Payable
+from sublet.credits.store import list_own_payments
+from sublet.errors import SubdomainNotFound, TokenRestricted, ValidationFailed
+from sublet.platform_domains.store import list_visible, update_platform_domain
+from sublet.restrictions import Restrictions
+from sublet.subdomains.find import find_in_account
+from sublet.subdomains.model import Register, SubdomainFilter
+from sublet.subdomains.register import register
+from sublet.subdomains.renew import renew
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.store import list_own
+from sublet.tickets import store as ticket_store
+from sublet.tickets.model import OpenTicket, TicketFilter
+from sublet.tickets.open_ticket import open_ticket
+from support.acting_tokens import acting, issue
+from support.registry import FREE_QUOTA, Registry
+
+NAMES = (
+    "a.example.test",
+    "ab.example.test",
+    "x.deep.example.test",
+    "a.other.test",
+    "xn--bcher-kva.example.test",
+)
+PAID = Payable(confirm=True)
+
+
+@pytest.fixture
+def furnished(registry: Registry) -> Registry:
+    """Ann holds names under three platform domains, one below another, and has a ticket about each and one about none."""
+    registry.add_domain("other.test")
+    registry.add_domain("deep.example.test")
+    registry.grant("ann", 1000)
+    registry.write(open_ticket, registry.actor(), OpenTicket("none", "none"))
+    for name in NAMES:
+        registry.advance(seconds=1)
+        registry.register(name, registration_mode="plus")
+        registry.write(open_ticket, registry.actor(), OpenTicket(name, name, fqdn=name))
+    return registry
+
+
+@pytest.mark.parametrize(
+    "restrictions",
+    [
+        Restrictions(),
+        Restrictions(names=("a.example.test",)),
+        Restrictions(names=("*.example.test",)),
+        Restrictions(names=("*.deep.example.test", "a.other.test")),
+        Restrictions(domains=("example.test",)),
+        Restrictions(domains=("deep.example.test", "other.test")),
+        Restrictions(names=("*.test",), domains=("example.test",)),
+        Restrictions(names=("a.other.test",), domains=("example.test",)),
+    ],
+    ids=str,
+)
+def test_lists_have_exactly_what_the_token_is_for(furnished: Registry, restrictions: Restrictions) -> None:
+    """The conditions in SQL are the rule."""
+    actor = Actor("user", furnished.users["ann"], 1, restrictions=restrictions)
+    allowed = [name for name in reversed(NAMES) if restrictions.allows_name(name)]
+    for limit in (1, 100):
+        listed = furnished.read(list_own, actor, SubdomainFilter(), limit, None)
+        assert [each.fqdn for each in listed] == allowed[:limit]
+    tickets = furnished.read(ticket_store.list_own, actor, TicketFilter(), 100, None)
+    of_none = [None] if restrictions.allows_all_names else []
+    assert [each.subdomain for each in tickets] == [*allowed, *of_none]
+    payments = furnished.read(list_own_payments, actor, 100, None)
+    assert [each.subdomain for each in payments if each.kind == "charge"] == allowed
+    assert sum(each.kind == "grant" for each in payments) == 2
+    domains = furnished.read(list_visible, actor, furnished.organizations["ann"], 1, None)
+    every = ("deep.example.test", "other.test", "example.test")
+    assert [each.domain for each in domains] == [each for each in every if restrictions.allows_domain(each)][
+        :1
+    ]
+    for name in NAMES:
+        if name in allowed:
+            assert furnished.read(find_in_account, actor, name).fqdn == name
+        else:
+            with pytest.raises(SubdomainNotFound):
+                furnished.read(find_in_account, actor, name)
+
+
+def test_what_is_about_all_names_is_not_for_such_a_token(registry: Registry) -> None:
+    actor = acting(issue(registry, names=["a.example.test"]))
+    with registry.refuses(TokenRestricted):
+        registry.write(set_reminders, actor, False)
+    with registry.refuses(ValidationFailed) as caught:
+        registry.write(open_ticket, actor, OpenTicket("s", "m"))
+    assert [(each.field, each.code) for each in caught[0].errors] == [("fqdn", "required")]
+
+
+def test_a_hidden_own_name_is_no_place_for_a_nameserver(registry: Registry) -> None:
+    """Under a platform domain that not every user sees, only the holder may use a name that is not in the DNS."""
+    registry.add_domain("closed.test")
+    registry.register("own.closed.test")
+    domain_id = registry.domains["closed.test"]
+    registry.write(lambda tx: update_platform_domain(tx, domain_id, hidden=True))
+    command = Register(fqdn="a.example.test", nameservers=("ns1.own.closed.test",))
+    actor = acting(issue(registry, names=["a.example.test"]))
+    with registry.refuses(ValidationFailed) as caught:
+        registry.write(register, actor, command, free_quota=FREE_QUOTA)
+    assert [each.code for each in caught[0].errors] == ["nameserver_unregistered"]
+    registry.write(register, acting(issue(registry)), command, free_quota=FREE_QUOTA)
+
+
+def test_daily_credits_bound_what_a_token_and_its_children_spend_in_a_day(registry: Registry) -> None:
+    parent = issue(registry, daily_credits=25)
+    child = registry.write(
+        create_token, acting(parent), "child", {"scopes": ("subdomains:write", "credits:spend")}
+    ).token
+
+    def buy(label: str, actor: Actor) -> None:
+        command = Register(fqdn=f"{label}.example.test", registration_mode="plus", payable=PAID)
+        registry.write(register, actor, command, free_quota=FREE_QUOTA)
+
+    buy("a", acting(parent))
+    registry.advance(hours=1)
+    buy("b", acting(child))
+    for token in (parent, child):
+        with registry.refuses(TokenRestricted) as caught:
+            buy("c", acting(token))
+        assert caught[0].details == {"restriction": "daily_credits", "daily_credits": 25, "spent_credits": 20}
+    buy("c", acting(issue(registry)))  # counted for no other token
+    registry.advance(hours=23)
+    buy("d", acting(parent))  # a day after the first
+    with registry.refuses(TokenRestricted):
+        buy("e", acting(child))
+    registry.advance(days=330)
+    actor = acting(issue(registry, daily_credits=10))
+    with registry.refuses(TokenRestricted):
+        registry.write(renew, actor, "a.example.test", PAID)
+    registry.write(renew, acting(issue(registry, daily_credits=11)), "a.example.test", PAID)
+    assert registry.doctor() == []
+
+
+def test_a_token_with_daily_credits_confirms_nothing_in_advance(registry: Registry) -> None:
+    registry.register("a.example.test")
+    actor = acting(issue(registry, daily_credits=100))
+    with registry.refuses(TokenRestricted):
+        registry.write(set_auto_renew, actor, "a.example.test", 1, may_spend=True)
+    registry.write(set_auto_renew, actor, "a.example.test", 0, may_spend=True)
+    registry.write(set_auto_renew, actor, "a.example.test", None, may_spend=True)
