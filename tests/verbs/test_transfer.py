@@ -10,6 +10,7 @@ from sublet.credits.model import Payable
 from sublet.credits.store import list_payments
 from sublet.errors import Conflict, NotFound, Refusal, SubdomainNotFound
 from sublet.mail.store import list_mails
+from sublet.registry.delete_user import delete_user
 from sublet.subdomains.delete import delete
 from sublet.subdomains.dependents import change_each
 from sublet.subdomains.purge import purge
@@ -113,8 +114,11 @@ def test_what_is_refused(registry: Registry) -> None:
     registry.write(purge, OPERATOR, released, release=True)
     registry.add_user("carl")
     registry.write(suspend_user, OPERATOR, "carl@example.org")
+    registry.add_user("dora")
+    registry.write(delete_user, OPERATOR, "dora@example.org", confirmed=True)
     refused: list[tuple[type[Refusal], str, str]] = [
         (NotFound, live, "nobody@example.org"),
+        (NotFound, live, str(registry.users["dora"])),
         (NotFound, released, BEN),
         (Conflict, str(cooling_id), BEN),
         (Conflict, trash, BEN),

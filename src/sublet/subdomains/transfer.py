@@ -1,7 +1,7 @@
-"""Move a name to another user (`sublet subdomain transfer`; docs/spec-choices.md, "Names that the operator gives")."""
+"""Move a name to another user (`sublet subdomain transfer`; docs/spec-choices.md, "Names from the operator")."""
 
 from sublet import audit
-from sublet.accounts.find import find_member, find_user, refuse_suspended_holder
+from sublet.accounts.find import find_member, find_user, refuse_deleted, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -17,7 +17,9 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
 
     Raises, in this order:
         NotFound: there is no such user; there is no such name.
-        Conflict: the name was purged, is in the trash, or is suspended; the user has it already, or is suspended.
+        Conflict: the name was purged, is in the trash, or is suspended; the user has it already.
+        NotFound: the user is deleted.
+        Conflict: the user is suspended.
     """
     receiver_id = find_user(tx, to).id
     subdomain = lock_for_operator(tx, identifier, [receiver_id])
@@ -30,6 +32,7 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
     former, receiver = find_member(tx, subdomain.user_id).user, find_member(tx, receiver_id).user
     if former.id == receiver.id:
         raise Conflict(f"{receiver.email} has {fqdn} already. No action needed.")
+    refuse_deleted(receiver)
     refuse_suspended_holder(receiver)
     move_to_user(tx, actor, subdomain, former, receiver)
     return reread(tx, subdomain)
