@@ -12,6 +12,7 @@ import structlog
 from support import databases
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry, prepare
+from support.repetitions import WHOLE
 from support.running_service import RunningService, registry_address, running_service
 
 
@@ -90,7 +91,7 @@ COVERED = tuple(
     f"tests/{each}"
     for each in (
         *("rules/", "verbs/", "http/", "dns/", "db/", "cli/", "worker/", "stories/test_first_minute.py"),
-        *("contract/test_spec_", "contract/test_choices_", "contract/test_every_error_code.py"),
+        "contract/test_spec_",
     )
 )
 """The tests whose coverage is measured, on SQLite. It makes Python take twice as long, and the others run the same lines again."""
@@ -130,10 +131,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip("is about SQLite"))
     if databases.on_postgresql():
         items[:] = [item for item in items if "[sqlite" not in item.name]
+    if not WHOLE:
+        items[:] = [item for item in items if not _is_left_to_the_whole(item)]
     wanted = config.getoption("--covered")
     if wanted is not None:
         items[:] = [item for item in items if _is_covered(item.nodeid) == (wanted == "only")]
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
+def _is_left_to_the_whole(item: pytest.Item) -> bool:
+    if item.get_closest_marker("whole"):
+        return True
+    return "[postgresql" in item.name and item.get_closest_marker("whole_on_postgresql") is not None
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dns.message
 import dns.rcode
+import pytest
 
 from long.fuzzing.packets import opt_record, query, wire_name
 from sublet.dns.names import ancestors
@@ -136,6 +137,7 @@ def find_differences(servers: Mapping[str, tuple[str, int]], seed: int) -> tuple
     return different, codes
 
 
+@pytest.mark.whole_on_postgresql
 def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, tmp_path: Path) -> None:
     """The built-in name server reads its zone from the registry's database, like in production. TESTS_SEED draws other queries."""
     seed = int(os.environ.get("TESTS_SEED", "26"))

@@ -33,6 +33,7 @@ def run_bench(folder: Path, *words: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.sqlite_only
+@pytest.mark.whole
 def test_a_small_run_writes_the_table_and_the_pictures(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
     page.write_text(f"# Performance\n\n{BEGINS}\nold\n{ENDS}\n\nWhat limits it\n", encoding="utf-8")

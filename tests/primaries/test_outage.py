@@ -11,7 +11,7 @@ from support.repetitions import share
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", share(KINDS[:1], whole=KINDS))
 def test_all_is_published_when_the_primary_is_back(kind: str, tmp_path: Path) -> None:
     missing = missing_programs(kind)
     if missing:

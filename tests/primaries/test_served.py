@@ -9,6 +9,7 @@ import pytest
 
 from sublet.dns.types import Secondary
 from support.name_servers import KINDS, NameServerProcess, secondary
+from support.repetitions import share
 from support.running_service import DS, Registrant
 from support.serve_process import free_address, wait_until
 from support.service_on_primary import ServiceOn, service_on
@@ -57,7 +58,7 @@ class Pair:
         return [each["difference"] for each in self.seen()["servers"]]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=share(KINDS[:1], whole=KINDS))
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     yield from paired(request.param, tmp_path)
 

@@ -38,7 +38,7 @@ def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings
         yield found
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=share(KINDS[:2], whole=KINDS))
 def on(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ServiceOn]:
@@ -224,6 +224,7 @@ def test_a_zone_with_delegations_is_adopted(tmp_path: Path, monkeypatch: pytest.
         assert (shown["zone"], shown["well"], shown["foreign"] >= 1) == (ZONE, True, True)
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_checks_beside_publishing_find_nothing(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -66,9 +66,9 @@ class Rules:
 
 
 DOMAINS = {
-    "year.test": Rules(share(130, whole=400), 60, 365, 60, 30, 30, 7),
-    "quarter.test": Rules(share(120, whole=350), 250, 90, 30, 10, 14, 3),
-    "month.test": Rules(share(80, whole=250), 350, 30, 10, 5, 6, 2),
+    "year.test": Rules(share(60, whole=400), 60, 365, 60, 30, 30, 7),
+    "quarter.test": Rules(share(60, whole=350), 250, 90, 30, 10, 14, 3),
+    "month.test": Rules(share(40, whole=250), 350, 30, 10, 5, 6, 2),
 }
 NAMES = sum(rules.names for rules in DOMAINS.values())
 TABLE = {

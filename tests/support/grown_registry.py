@@ -191,6 +191,7 @@ def grow(url: str, names: int, seed: int = 1, start: datetime = START) -> None:
 SHARED = (
     *(
         "platform_domains",
+        "signing_keys",
         "zone_records",
         "offers",
         "labels",

@@ -85,6 +85,7 @@ def test_more_losses_than_the_dates_forecast_stop_it(registry: Registry) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.whole_on_postgresql
 def test_as_many_losses_as_were_forecast_do_not(registry: Registry) -> None:
     fill(registry, 100)
     done = registry.live(days=440, step_days=1)

@@ -58,6 +58,7 @@ def done(tx: Tx, actor: Actor, name: str, action: str) -> bool:
     return True
 
 
+@pytest.mark.whole_on_postgresql
 def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
     """A balance doesn't enter the rule, so it is gone through over HTTP alone."""
     ids = {

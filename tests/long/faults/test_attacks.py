@@ -26,6 +26,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
         yield running
 
 
+@pytest.mark.whole
 def test_slow_heads_end_and_others_are_answered(attacked: Attacked) -> None:
     measured = measure(SLOW_HEADS, *attacked, 15.0)
     assert violations(measured) == [], report(SLOW_HEADS, measured)
@@ -35,6 +36,7 @@ def test_slow_heads_end_and_others_are_answered(attacked: Attacked) -> None:
     assert measured.damage.succeeded == 0
 
 
+@pytest.mark.whole
 def test_slow_bodies_of_one_address_are_refused_and_others_answered(attacked: Attacked) -> None:
     measured = measure(SLOW_BODIES, *attacked, 10.0)
     assert violations(measured) == [], report(SLOW_BODIES, measured)

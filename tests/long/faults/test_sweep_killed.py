@@ -179,6 +179,7 @@ def test_killed_again_and_again_each_step_is_done_once(tmp_path: Path, seed: int
         check_each_step_is_done_once(serving, seed=seed)
 
 
+@pytest.mark.whole
 def test_the_same_on_postgresql(postgresql_server: str, tmp_path: Path) -> None:
     with fresh_database(postgresql_server) as url, serve_process(url, tmp_path) as serving:
         check_each_step_is_done_once(serving, seed=3, kills=3)

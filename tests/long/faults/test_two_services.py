@@ -19,6 +19,7 @@ from support.dns_updates import skip_without
 from support.leases import find
 from support.name_servers import primary
 from support.postgresql import fresh_database
+from support.repetitions import share
 from support.running_service import Registrant
 from support.serve_process import ServeProcess, serve_process, wait_until
 from support.service_on_primary import ZONE, ServiceOn, primary_settings, settings_file
@@ -128,7 +129,7 @@ def _has_got_it(two: Two) -> bool:
     return state == "T"
 
 
-@pytest.mark.parametrize("point", ["written_ahead", "applied"])
+@pytest.mark.parametrize("point", share(["applied"], whole=["written_ahead", "applied"]))
 def test_one_that_stood_still_does_no_harm(url: str, tmp_path: Path, point: str) -> None:
     with two_services(url, tmp_path, point, "SIGSTOP") as two:
         _first_gets_it(two)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 IN_TURN = ("worker 1", "primary database, the standby promoted")
 
 
+@pytest.mark.whole
 def test_killed_and_restarted_in_turn(short_folder: Path) -> None:
     lines = list(killed_in_turn(short_folder, IN_TURN, restarts=1))
     assert "no request failed" in lines[-2]
