@@ -98,6 +98,9 @@ def test_five_wrong_codes_make_it_void(registry: Registry) -> None:
         assert confirm(registry, wrong(newest)) is None
     assert confirm(registry, newest) is None
     assert registry.read(find_user_by_email, EMAIL) is None
+    link = re.search(r"token=(\S+)$", texts(registry)[1], re.MULTILINE)
+    assert link is not None
+    assert registry.write(confirm_sign_up, STRANGER, link_token=link[1]) is not None
 
 
 def test_a_code_is_valid_for_15_minutes_and_the_newest_counts(registry: Registry) -> None:

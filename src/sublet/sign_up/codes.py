@@ -11,7 +11,7 @@ SIGN_UP, INVITATION = "sign_up", "invitation"
 """The purposes of a code."""
 VALID_FOR = {SIGN_UP: timedelta(minutes=15), INVITATION: timedelta(days=7)}
 TRIES_MAX = 5
-"""Most wrong codes before a code is void: an attacker guesses one of 5 in 200,000."""
+"""Most wrong codes before a code is void, but not its link: a guess succeeds once in 200,000 codes."""
 CODE_DIGITS = 6
 
 

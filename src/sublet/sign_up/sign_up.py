@@ -1,6 +1,6 @@
-"""Open an account: a code goes to an address by mail, and whoever enters it gets a user and a first token (docs/spec-choices.md, "Accounts").
+"""Open an account: mail a code to an address, and add a user with a first token for it (docs/spec-choices.md, "Opening an account").
 
-A verb answers alike for addresses that have an account and those that have none: only the mail differs.
+The verbs answer alike for addresses with and without an account: only the mail differs.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class SignedUp:
 def sign_up(tx: Tx, wish: SignUp, public_url: str) -> None:
     """Mail a code to an address. If it has an account already, the mail says so, and its code is of no use.
 
-    Nothing is mailed, without a word, if the address got a code a minute ago, or five within an hour: an answer would show that.
+    If the address got a code within the last minute, or five within an hour, this silently mails nothing: a refusal would show that.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email (a throw-away address too), name, challenge (used before).
@@ -149,18 +149,17 @@ def confirm_sign_up(
     """Open the account that a mailed code is for: give the address with the code, or the link's token. Of several codes the newest counts.
 
     Return None if the code is wrong, void, used or expired, or the address has an account: the caller refuses, and the wrong try is
-    counted. A suspended or deleted user isn't told from a user.
+    counted.
     """
     if link_token:
         found = store.lock_by_link(tx, digest(link_token))
-        right = found is not None
     else:
         address, _ = check_email(email)
         found = store.lock_newest(tx, address)
-        right = found is not None and is_right(found, code)
-    if found is None or found.used_at is not None or found.expires_at <= tx.now or found.tries >= TRIES_MAX:
+    if found is None or found.used_at is not None or found.expires_at <= tx.now:
         return None
-    if not right:
+    # Wrong codes don't make the link void: a stranger could send them to keep a person out.
+    if not link_token and (found.tries >= TRIES_MAX or not is_right(found, code)):
         store.count_try(tx, found.id)
         return None
     if find_user_by_email(tx, found.email) is not None:
