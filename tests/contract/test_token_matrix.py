@@ -1,6 +1,6 @@
 """Every route with a token that is restricted in each way, suspended, expired and rotated: nothing is done, and nothing leaks.
 
-The matrix comes from the route table, so a new route is in it by itself.
+The matrix comes from the route table, so it has every new route.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Open an account: sign up, enter the code, accept an invitation. Whether times tell addresses apart: tests/http/test_same_answers.py."""
+"""Open an account: sign up, enter the code, accept an invitation. Over HTTP: tests/contract/test_choices_sign_up.py."""
 
 import re
 from datetime import timedelta

@@ -67,6 +67,12 @@ _OWN_TOKEN: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, T
 _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
+def _documentation(handler: Handler) -> tuple[str, str]:
+    """Return the summary and the description of an endpoint: the first line of its handler's docstring, and the rest."""
+    summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+    return summary.removesuffix("."), " ".join(description.split())
+
+
 def _endpoint(
     method: str,
     path: str,
@@ -79,14 +85,14 @@ def _endpoint(
     status: int = 200,
 ) -> Endpoint:
     """Return an endpoint. The default class of its rate limit is that of the method."""
-    summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+    summary, description = _documentation(handler)
     body, query = typing.get_args(typing.get_type_hints(handler)["call"])
     return Endpoint(
         method=method,
         path=path,
         name=handler.__name__.removesuffix("_"),
-        summary=summary.removesuffix("."),
-        description=" ".join(description.split()),
+        summary=summary,
+        description=description,
         scope=scope,
         rate_class=rate_class or ("read" if method == "GET" else "write"),
         answer=answer,
@@ -108,14 +114,14 @@ def _open_endpoint(
     status: int = 200,
 ) -> Endpoint:
     """Return an endpoint at the root that needs no token."""
-    summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n")
+    summary, description = _documentation(handler)
     (body,) = typing.get_args(typing.get_type_hints(handler)["visit"])
     return Endpoint(
         method=method,
         path=path,
         name=handler.__name__.removesuffix("_"),
-        summary=summary.removesuffix("."),
-        description=" ".join(description.split()),
+        summary=summary,
+        description=description,
         scope=None,
         rate_class="address",
         answer=answer,

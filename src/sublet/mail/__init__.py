@@ -1,1 +1,1 @@
-"""The outbox: mails to users, kept until they are sent."""
+"""The outbox: mails to users and to addresses that sign up, kept until they are sent."""
