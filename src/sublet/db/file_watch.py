@@ -129,7 +129,8 @@ class FileWatch:
             log.warning("database_files_back")
         if not self._is_serving or (self._fault is not None and self._fault.ends):
             return
-        if _modified(self._path) != self._modified:
+        modified = _modified(self._path)
+        if self._modified and modified and modified != self._modified:
             self._note_overwritten("another program wrote into it")
         elif time.monotonic() >= self._saved_at + CHECK_SECONDS:
             self._saved_at = time.monotonic()
@@ -236,6 +237,7 @@ def _identity(path: Path) -> Identity:
 
 
 def _modified(path: Path) -> tuple[int, ...]:
+    """Return when a file was modified, and its size; nothing if it is away at this moment, which the next check sees."""
     try:
         found = path.stat()
     except OSError:
