@@ -166,6 +166,14 @@ class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
     max_credits: MaxCredits | None = None
 
 
+class TransferBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """An offer of a name."""
+
+    to: Annotated[str, Meta(max_length=254, description="The e-mail address of the new holder.")] | None = (
+        None
+    )
+
+
 class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The automatic renewal of a name; `max_credits` belongs to `enabled`: true."""
 
@@ -325,6 +333,13 @@ class TicketsQuery(PageQuery, kw_only=True):
     status: Literal["open", "answered", "closed"] | None = None
     type: Literal["contact", "abuse", "support"] | None = None
     archived: bool | None = None
+
+
+class TransfersQuery(PageQuery, kw_only=True):
+    """The filters of the list of transfers."""
+
+    state: Literal["pending", "accepted", "declined", "withdrawn", "expired"] | None = None
+    direction: Annotated[Literal["sent", "received"], Meta(description="Default: both.")] | None = None
 
 
 def sent_ceiling(body: AutoRenewBody) -> int | None:

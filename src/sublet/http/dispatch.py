@@ -330,6 +330,8 @@ class Resource:
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
+            address=request.address.partition("%")[0] or None,
+            public_url=self._public_url,
         )
 
     async def _read_parts(

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -88,10 +88,14 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     query_string: str
     if_match: str | None = None
     """The header `If-Match`, of an endpoint that takes it."""
+    address: str | None = None
+    """The client's address, if it is known."""
+    public_url: str = ""
+    """Where clients reach the service."""
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
-        return self.registrant.actor(self.request_id)
+        return replace(self.registrant.actor(self.request_id), address=self.address)
 
     def default_free_quota(self) -> int:
         """Return the free quota of this user if it has no own one."""

@@ -132,6 +132,18 @@ _AUTO_RENEW = {
         "charged_credits": 10,
     },
 }
+_TRANSFER: dict[str, Any] = {
+    "id": 3,
+    "direction": "sent",
+    "subdomain": "blog.example.net",
+    "sender": "ada@example.org",
+    "to": "bob@example.org",
+    "state": "pending",
+    "created_at": _NOW,
+    "expires_at": "2026-11-28T09:30:00.000000Z",
+    "ended_at": None,
+}
+_RECEIVED = {**_TRANSFER, "direction": "received", "ended_at": "2026-11-22T09:30:00.000000Z"}
 _OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
 
 _CHALLENGE = {
@@ -176,6 +188,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "renew": {"confirm": True, "max_credits": 10},
     "restore": {},
     "set_auto_renew": {"enabled": True, "max_credits": 20},
+    "push": {"to": "bob@example.org"},
+    "withdraw": {},
+    "accept": {},
+    "decline": {},
     "open_ticket": {
         "subject": "How do I add a second nameserver?",
         "message": "My provider gave me two. Where does the second one go?",
@@ -389,6 +405,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "get_auto_renew": {"auto_renew": _AUTO_RENEW},
     "set_auto_renew": {"subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},
+    "push": {"transfer": _TRANSFER},
+    "list_transfers": {"transfers": [_TRANSFER], "page": _PAGE},
+    "get_transfer": {"transfer": _TRANSFER},
+    "withdraw": {"transfer": {**_TRANSFER, "state": "withdrawn", "ended_at": "2026-11-22T09:30:00.000000Z"}},
+    "accept": {"transfer": {**_RECEIVED, "state": "accepted"}},
+    "decline": {"transfer": {**_RECEIVED, "state": "declined"}},
     "list_tickets": {"tickets": [_TICKET], "page": _PAGE},
     "open_ticket": _OPEN_TICKET,
     "get_ticket": _OPEN_TICKET,

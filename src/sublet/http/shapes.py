@@ -12,6 +12,7 @@ from sublet.platform_domains.model import ADMIN, MODES
 from sublet.restrictions import SCOPES
 from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
 from sublet.subdomains.timeline import EVENTS
+from sublet.subdomains.transfers.model import DIRECTIONS, STATES
 from sublet.tickets.model import (
     AUTHOR_TYPES,
     MESSAGE_FORMATS,
@@ -323,6 +324,33 @@ class CouponShape(Shape, kw_only=True, frozen=True):
     kind: Annotated[str, _one_of(("percent", "fixed"))]
     value: Count
     discount_credits: Credits
+
+
+class TransferShape(Shape, kw_only=True, frozen=True):
+    """A name that its user offers to an address. Whether the address has an account is told once it answers."""
+
+    id: Id
+    direction: Annotated[str, _one_of(DIRECTIONS)]
+    subdomain: HostName
+    sender: str
+    to: str
+    state: Annotated[str, _one_of(STATES)]
+    created_at: Moment
+    expires_at: Moment
+    ended_at: Moment | None
+
+
+class TransferAnswer(Success, kw_only=True, frozen=True):
+    """One transfer of a name."""
+
+    transfer: TransferShape
+
+
+class TransfersAnswer(Success, kw_only=True, frozen=True):
+    """The transfers that the user sent or received, newest first."""
+
+    transfers: list[TransferShape]
+    page: PageShape
 
 
 class SubdomainsAnswer(Success, kw_only=True, frozen=True):

@@ -10,6 +10,7 @@ from sublet.mail.outbox import enqueue
 from sublet.subdomains import store
 from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.transfers.end import end_of_names
 
 
 def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
@@ -41,8 +42,10 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
 def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, receiver: User) -> None:
     """Move a name with its term, mode, delegation and history, and mail both users. Automatic renewal ends. Both users are locked.
 
-    Tickets, payments and mails stay with the former user. Not checked: the name's state, the free quota, look-alikes.
+    Tickets, payments and mails stay with the former user. A pending transfer of the name ends. Not checked: the name's state, the free
+    quota, look-alikes.
     """
+    end_of_names(tx, actor, [subdomain.id])
     store.update_subdomain(
         tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
