@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from sublet.accounts.users import suspend_user, unsuspend_user
-from sublet.credits.store import coupon_uses
 from sublet.credits.model import Payable
+from sublet.credits.store import coupon_uses
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -247,7 +247,8 @@ def test_the_deletion_of_either_side_ends_it(registry: Registry) -> None:
     registry.write(delete_user, OPERATOR, "carl@example.org", trash_names=True, confirmed=True)
     assert state(registry, sent) == "withdrawn"
     assert (state(registry, received), show(registry, received).recipient_email) == ("declined", "deleted")
-    assert "carl" not in repr(registry.dump()).lower()
+    found = {name: rows for name, rows in registry.dump().items() if "carl" in repr(rows).lower()}
+    assert found == {}
     assert registry.doctor() == []
 
 
@@ -328,7 +329,7 @@ def test_the_receiver_needs_what_a_registration_needs(registry: Registry) -> Non
 
 
 def test_look_alikes_don_t_get_two_holders(registry: Registry) -> None:
-    latin, cyrillic = "paypal.example.test", "xn--80aa0cbo65f.example.test"  # "раураl" would mix scripts
+    latin, cyrillic = "scope.example.test", "\u0455\u0441\u043e\u0440\u0435.example.test"
     registry.register(latin)
     registry.register(cyrillic)
     first, second = offer(registry, latin), offer(registry, cyrillic)

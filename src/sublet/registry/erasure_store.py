@@ -86,26 +86,24 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
 
 
 def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
-    """Erase the addresses of transfers of names that a user sent or received, and the mails about them to other users."""
+    """Erase the addresses of transfers of names that a user sent or received, and the mails about them to the other side."""
     columns, run = name_transfers.c, tx.connection.execute
-    received = columns.recipient_email.in_(identities) | (columns.to_user_id == user_id)
-    ids = run(select(columns.id).where(received)).scalars().all()
+    is_received = columns.recipient_email.in_(identities) | (columns.to_user_id == user_id)
+    received = run(select(columns.id).where(is_received)).scalars().all()
+    sent = run(select(columns.id).where(columns.from_user_id == user_id)).scalars().all()
     references = [
-        f"name_transfer:{each}:{about}" for each in ids for about in ("sent", "declined", "expired")
+        f"name_transfer:{each}:{about}" for each in received for about in ("sent", "declined", "expired")
     ]
+    references += [f"name_transfer:{each}:offer" for each in sent]
     run(update(mails).where(mails.c.reference.in_(references)).values(subject=TEXT, text=TEXT))
-    _erase_events(tx, "name_transfer", ids, ("to",))
-    _erase_events(tx, "name_transfer", select(columns.id).where(columns.from_user_id == user_id), ("to",))
-    run(
-        update(name_transfers)
-        .where(received | (columns.from_user_id == user_id))
-        .values(recipient_email=TEXT)
-    )
+    _erase_events(tx, "name_transfer", [*received, *sent], ("to",))
+    run(update(name_transfers).where(columns.id.in_([*received, *sent])).values(recipient_email=TEXT))
 
 
 def erase_append_only(tx: Tx, user_id: int, organization_id: int | None, identities: Collection[str]) -> None:
-    """Erase the personal texts of append-only rows: audit events of a user and of what belongs to it, and descriptions of transfers;
-    and of transfers of names, whose events have the same address.
+    """Erase the personal texts of append-only rows: audit events of a user and of what belongs to it, and descriptions of transfers.
+
+    Erases the addresses of transfers of names too, which their events repeat.
 
     `organization_id` is the organization that is erased with the user, if any. Ids, instants, actors and actions stay.
     """

@@ -27,7 +27,7 @@ RENEWAL_REST = timedelta(days=1)
 AUTO_RENEW_REST = timedelta(days=1)
 """The pause between two attempts of automatic renewal, in which the user may buy credits."""
 
-ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "transfer", "delete", "restore")
+ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
 _CHANGES = frozenset(ACTIONS) - {"restore"}
 ALLOWED: dict[str, frozenset[str]] = {
@@ -41,7 +41,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 """The registrant's verbs that each state allows. Some have further conditions: renewal has its window (`renewal_available`), a retry needs a
 nameserver and a failure (`provisioning_failed`), a restore its time (`is_restorable`) and the quota (`fits_quota`). A name that the operator
-renews is never renewed or given away by its user (`is_renewed_by_operator`). `allowed_actions` checks them all.
+renews is never renewed by its user (`is_renewed_by_operator`). `allowed_actions` checks them all.
 """
 
 
@@ -78,7 +78,6 @@ def allowed_actions(
         "retry": has_nameserver(subdomain) and provisioning_failed(subdomain),
         "renew": is_renewal_open(subdomain, now),
         "set_auto_renew": not is_renewed_by_operator(subdomain),
-        "transfer": not is_renewed_by_operator(subdomain),
         "restore": is_restore_open(subdomain, now)
         and fits_quota(subdomain, quota_left=quota_left)
         and not (is_renewed_by_operator(subdomain) and subdomain.expires_at <= now),

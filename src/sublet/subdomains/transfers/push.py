@@ -42,7 +42,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     """
     user = lock_acting_user(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
-    refuse_unless_allowed(subdomain, "transfer", tx.now)
+    refuse_unless_allowed(subdomain, "delete", tx.now)  # a name that can be given up can be given away
     if is_renewed_by_operator(subdomain):
         raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
     email = _check_recipient(user, to)
