@@ -144,6 +144,20 @@ _TRANSFER: dict[str, Any] = {
     "ended_at": None,
 }
 _RECEIVED = {**_TRANSFER, "direction": "received", "ended_at": "2026-11-22T09:30:00.000000Z"}
+_ACTIVITY: dict[str, Any] = {
+    "id": 42,
+    "at": _NOW,
+    "action": "subdomain.register",
+    "by": "user",
+    "token_id": 7,
+    "token_name": "ci",
+    "address": "198.51.100.7",
+    "object_type": "subdomain",
+    "object_id": 17,
+    "subdomain": "blog.example.net",
+    "before": None,
+    "after": {"fqdn": "blog.example.net", "registration_type": "free", "charged_credits": 0},
+}
 _OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
 
 _CHALLENGE = {
@@ -163,6 +177,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "sign_up": {"email": "ada@example.org", "name": "Ada"},
     "confirm_sign_up": {"email": "ada@example.org", "code": "123456"},
     "set_reminders": {"enabled": False},
+    "delete_me": {"confirm": "ada@example.org"},
     "create_token": {
         "name": "ci",
         "scopes": ["subdomains:read", "subdomains:write"],
@@ -231,6 +246,27 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "me": _ME,
     "set_reminders": {**_ME, "user": {**_USER, "reminders": False}},
+    "export": {
+        "account": {
+            **_USER,
+            "free_quota": None,
+            "suspended_at": None,
+            "signed_up_at": _NOW,
+            "organization": _ME["organization"],
+            "credit_balance": 100,
+        },
+        "subdomains": [{"id": 17, "fqdn": "blog.example.net", "registration_type": "free"}],
+        **{
+            each: []
+            for each in ("terms", "payments", "coupons", "tokens", "transfers", "tickets", "messages")
+        },
+        "activity": [_ACTIVITY],
+    },
+    "delete_me": {"deleted": {"id": 1}},
+    "activity": {
+        "activity": [_ACTIVITY],
+        "page": _PAGE,
+    },
     "credits": {
         "credit_balance": 100,
         "packages": [{"id": 1, "name": "Starter", "credits": 100, "price": "9.00", "currency": "EUR"}],

@@ -43,6 +43,7 @@ from sublet.errors import (
 from sublet.http import (
     accounts,
     auth,
+    me,
     shapes,
     subdomains,
     tickets,
@@ -168,6 +169,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         shapes.MeAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed),
     ),
+    _endpoint("GET", "/me/export", "tokens:write", me.export, shapes.ExportAnswer, (TokenRestricted,)),
+    _endpoint(
+        "DELETE",
+        "/me",
+        "tokens:write",
+        me.delete_me,
+        shapes.DeletedMeAnswer,
+        (TokenRestricted, InsufficientScope, AccountSuspended, Conflict, ValidationFailed),
+    ),
+    _endpoint("GET", "/activity", "tokens:write", me.activity, shapes.ActivityAnswer, (TokenRestricted,)),
     _endpoint("GET", "/credits", "account:read", accounts.credits_, shapes.CreditsAnswer),
     _endpoint("GET", "/payments", "account:read", accounts.payments, shapes.PaymentsAnswer),
     _endpoint(
