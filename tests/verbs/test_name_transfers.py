@@ -1,5 +1,7 @@
 """Transfers of names between users: push, accept, decline, withdraw, expiry, and what happens to all that belongs to a name."""
 
+import asyncio
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -8,7 +10,8 @@ import pytest
 from sqlalchemy import select
 
 from sublet.accounts.users import suspend_user, unsuspend_user
-from sublet.credits.model import Payable
+from sublet.audit import list_events
+from sublet.credits.model import Outcome, Payable
 from sublet.credits.store import coupon_uses
 from sublet.errors import (
     AccountSuspended,
@@ -32,7 +35,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.renew import renew
 from sublet.subdomains.set_auto_renew import set_auto_renew
-from sublet.subdomains.store import list_terms
+from sublet.subdomains.store import count_free, list_terms
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
 from sublet.subdomains.transfer import transfer
 from sublet.subdomains.transfers import store
@@ -360,3 +363,38 @@ def test_many_users_together_mail_an_address_five_times_a_day(registry: Registry
         registry.register(f"{name}.example.test", name)
         offer(registry, f"{name}.example.test", who=name)
     assert sum(to == BEN for to, _ in mails(registry)) == 5
+
+
+async def race(registry: Registry, name: str, transfer_id: str, place: int) -> list[object]:
+    """Accept a hundred times, with a withdrawal and a deletion at a place among them."""
+    by_carl, by_ben = registry.actor("carl"), registry.actor("ben")
+    writes: list[Any] = [
+        registry.db.write(accept, by_ben, transfer_id, free_quota=FREE_QUOTA) for _ in range(100)
+    ]
+    writes.insert(place, registry.db.write(withdraw, by_carl, transfer_id))
+    writes.insert(place, registry.db.write(delete, by_carl, name))
+    return list(await asyncio.gather(*writes, return_exceptions=True))
+
+
+def test_of_a_hundred_accepts_one_moves_the_name(registry: Registry) -> None:
+    """There is one holder, and quota and ledger are right."""
+    registry.add_user("carl", credit_count=5, free_quota=3)
+    ends = [f"name_transfer.{each}" for each in ("accept", "decline", "withdraw", "expire")]
+    outcomes = Counter[str]()
+    for place in (0, 50, 99):
+        name = f"n{place}.example.test"
+        held = registry.register(name, "carl")
+        transfer_id = offer(registry, name, who="carl")
+        done = registry.run(race(registry, name, transfer_id, place))
+        assert [each for each in done if not isinstance(each, (Outcome, Conflict, SubdomainNotFound))] == []
+        found, end = registry.subdomain(held.id), state(registry, transfer_id)
+        assert (found.user_id == registry.users["ben"], found.trashed_at is None) == (
+            end == "accepted",
+            end == "accepted",
+        )
+        assert len(registry.read(list_events, "name_transfer", [int(transfer_id)], ends)) == 1
+        outcomes[end] += 1
+    assert registry.read(count_free, registry.users["ben"]) == outcomes["accepted"]
+    assert registry.read(count_free, registry.users["carl"]) == 0
+    assert registry.balance("carl") == 5
+    assert registry.doctor() == []
