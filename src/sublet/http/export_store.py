@@ -123,7 +123,7 @@ NOT_EXPORTED = {
 """The other tables with a user's rows, each with the reason."""
 
 
-def read_part(
+def next_part(
     tx: Tx, section: Section, user: User, after: Place | None
 ) -> tuple[list[dict[str, Any]], Place | None]:
     """Return the next rows of a list, and the place for the part after it; None if this is the last one."""

@@ -15,7 +15,7 @@ from sublet.errors import InsufficientScope, TokenRestricted
 from sublet.http import shapes
 from sublet.http.bodies import ActivityQuery, DeleteMeBody
 from sublet.http.endpoints import Answer, Call
-from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Place, Section, read_part
+from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Place, Section, next_part
 from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.ids import Position
@@ -94,7 +94,7 @@ async def _parts(call: Call[Any, Any], head: shapes.ExportBeginning) -> AsyncIte
 
 
 def _read_part(tx: Tx, after: Place | None, *, section: Section, user: User) -> Part:
-    found, place = read_part(tx, section, user, after)
+    found, place = next_part(tx, section, user, after)
     return msgspec.json.encode(found)[1:-1], place
 
 

@@ -18,7 +18,7 @@ from sublet.ids import Position
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.accept import accept
 from sublet.subdomains.transfers.decline import decline
-from sublet.subdomains.transfers.find import find_own, is_sender, lock_both
+from sublet.subdomains.transfers.find import find_own_transfer, is_sender, lock_both
 from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
 from sublet.subdomains.transfers.push import push
 from sublet.subdomains.transfers.withdraw import withdraw
@@ -109,7 +109,9 @@ def _if_match(
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TransferAnswer:
     user = call.registrant.user
-    return shapes.TransferAnswer(transfer=_shape(user, find_own(tx, call.actor(), user, identifier), tx.now))
+    return shapes.TransferAnswer(
+        transfer=_shape(user, find_own_transfer(tx, call.actor(), user, identifier), tx.now)
+    )
 
 
 async def _changed(call: Call[Any, Any], done: Done) -> Answer:

@@ -16,7 +16,7 @@ def not_found() -> TransferNotFound:
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
-def find_own(tx: Tx, actor: Actor, user: User, identifier: str) -> NameTransfer:
+def find_own_transfer(tx: Tx, actor: Actor, user: User, identifier: str) -> NameTransfer:
     """Return the transfer that the user sent or received.
 
     Raises:
@@ -34,7 +34,7 @@ def find_sent(tx: Tx, actor: Actor, user: User, identifier: str) -> NameTransfer
     Raises:
         TransferNotFound: there is none, or the token is not for its name.
     """
-    found = find_own(tx, actor, user, identifier)
+    found = find_own_transfer(tx, actor, user, identifier)
     if not is_sender(found, user):
         raise not_found()
     return found
@@ -46,7 +46,7 @@ def find_received(tx: Tx, actor: Actor, user: User, identifier: str) -> NameTran
     Raises:
         TransferNotFound: there is none, or the token is not for its name.
     """
-    found = find_own(tx, actor, user, identifier)
+    found = find_own_transfer(tx, actor, user, identifier)
     if not is_receiver(found, user):
         raise not_found()
     return found
