@@ -169,7 +169,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         shapes.MeAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed),
     ),
-    _endpoint("GET", "/me/export", "tokens:write", me.export, shapes.ExportAnswer, (TokenRestricted,)),
+    _endpoint(
+        "GET",
+        "/me/export",
+        "tokens:write",
+        me.export,
+        shapes.ExportAnswer,
+        (TokenRestricted, InsufficientScope),
+    ),
     _endpoint(
         "DELETE",
         "/me",
