@@ -114,7 +114,7 @@ def _with_owner(name: str, owner: str) -> Prepared:
 
 _ADDED_WITH_OWNER = {each: _with_owner(*names) for each, names in _OWNER_COLUMNS.items()}
 _UNTOLD = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
-"""What the publisher does after each change of a name. Nobody looks for it in the activity of an account."""
+"""What the publisher does after each change of a name: noise in the activity of an account."""
 
 
 def record(
@@ -131,7 +131,8 @@ def record(
 
     `action` is noun.verb ("subdomain.renew"). The noun is the object's type, unless `object_type` names another.
     """
-    _insert(tx, [_event(tx, actor, action, object_id, object_type, before, after)])
+    statement, values = _insertion(_event(tx, actor, action, object_id, object_type, before, after))
+    statement.run(tx, **values)
 
 
 def record_many(
@@ -147,23 +148,22 @@ def record_many(
         _event(tx, actor, action, object_id, None, before[object_id] if before else None, values)
         for object_id, values in after.items()
     ]
-    _insert(tx, rows)
+    insertions = [_insertion(each) for each in rows]
+    if insertions:
+        insertions[0][0].run_many(tx, [values for _, values in insertions])
 
 
-def _insert(tx: Tx, rows: list[dict[str, Any]]) -> None:
-    """Append events of one action. One that is not the owner's own gets the owner, whose activity shows it."""
-    if not rows:
-        return
-    first = rows[0]
-    kind = first["object_type"]
-    is_untold = first["action"] in _UNTOLD
-    is_own = first["user_id"] is not None and kind != "name_transfer"
-    if is_own or is_untold or (kind not in _OWNER_COLUMNS and kind != "user"):
-        _ADDED.run_many(tx, rows)
-    elif kind == "user":
-        _ADDED.run_many(tx, [{**each, "owner_id": each["object_id"]} for each in rows])
-    else:
-        _ADDED_WITH_OWNER[kind].run_many(tx, [{**each, "owned_id": each["object_id"]} for each in rows])
+def _insertion(event: dict[str, Any]) -> tuple[Prepared, dict[str, Any]]:
+    """Return the statement that adds an event, and its parameters. An event of another actor than the owner gets the owner."""
+    kind, object_id = event["object_type"], event["object_id"]
+    is_own = event["user_id"] is not None and kind != "name_transfer"
+    if is_own or event["action"] in _UNTOLD:
+        return _ADDED, event
+    if kind == "user":
+        return _ADDED, {**event, "owner_id": object_id}
+    if kind in _ADDED_WITH_OWNER:
+        return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
+    return _ADDED, event
 
 
 def _event(

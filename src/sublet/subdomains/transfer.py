@@ -46,9 +46,7 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
     quota, look-alikes.
     """
     end_of_names(tx, actor, [subdomain.id])
-    store.update_subdomain(
-        tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
-    )
+    # The event comes first, so that it is in the activity of the user who loses the name.
     audit.record(
         tx,
         actor,
@@ -56,6 +54,9 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         subdomain.id,
         before={"user_id": former.id, "auto_renew_max_credits": subdomain.auto_renew_max_credits},
         after={"user_id": receiver.id, "auto_renew_max_credits": None},
+    )
+    store.update_subdomain(
+        tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
     fqdn, at = subdomain.fqdn, subdomain.expires_at
     sentences = {
