@@ -18,7 +18,7 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.transfer import move_to_user
 from sublet.subdomains.transfers import store
-from sublet.subdomains.transfers.find import find_received, lock_both, not_found, refuse_ended
+from sublet.subdomains.transfers.find import find_received, just_ended, lock_both, not_found, refuse_ended
 from sublet.subdomains.transfers.model import ACCEPTED
 
 
@@ -32,14 +32,14 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
         TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
         Conflict: it is not pending; the sender is suspended.
         PlatformDomainNotFound: the user can't see the platform domain.
-        SubdomainUnavailable: the label is reserved for the user; the name looks like one of a third user.
+        SubdomainUnavailable: the label is reserved for the user; the name looks like one of another user.
         FreeQuotaExceeded: the name is free, and all free names of the user's quota are in use.
 
     Not checked: whether the platform domain is open to registrations, and names that depend on this one.
     """
     receiver, sender = lock_both(tx, actor, identifier)
     transfer = find_received(tx, actor, receiver, identifier)
-    if sender is None:  # it was found only after the locks
+    if sender is None:  # it was added after the locks
         raise not_found()
     refuse_ended(tx, transfer)
     if sender.suspended_at is not None:
@@ -51,7 +51,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     if subdomain.registration_type == "free" and not quota.left:
         raise quota.refusal()
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
-        raise Conflict("This transfer has just ended. See GET /transfers.")
+        raise just_ended()
     after = {"subdomain": subdomain.fqdn}
     audit.record(tx, actor, "name_transfer.accept", transfer.id, after=after)
     move_to_user(tx, actor, subdomain, sender, receiver)

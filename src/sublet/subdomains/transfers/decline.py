@@ -5,7 +5,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import find_received, refuse_ended
+from sublet.subdomains.transfers.find import find_received, just_ended, refuse_ended
 from sublet.subdomains.transfers.model import DECLINED
 
 
@@ -20,5 +20,6 @@ def decline(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     user = lock_acting_user(tx, actor)
     transfer = find_received(tx, actor, user, identifier)
     refuse_ended(tx, transfer)
-    end(tx, actor, transfer, DECLINED, user)
+    if not end(tx, actor, transfer, DECLINED, user):
+        raise just_ended()
     return Outcome(transfer.id)

@@ -7,7 +7,6 @@ from sublet.accounts.model import User
 from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM, Actor
 from sublet.db import Tx
-from sublet.errors import Conflict
 from sublet.mail.outbox import enqueue
 from sublet.mail.templates import render
 from sublet.subdomains.transfers import store
@@ -20,17 +19,13 @@ _ACTIONS = {
 }
 
 
-def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: User | None = None) -> None:
-    """End a pending transfer. The sender gets a mail if it is declined or has expired.
-
-    Raises:
-        Conflict: another transaction ended it first.
-    """
+def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: User | None = None) -> bool:
+    """End a pending transfer; False if another transaction ended it first. The sender gets a mail if it is declined or has expired."""
     if not store.end(tx, transfer.id, state, answering.id if answering is not None else None):
-        raise Conflict("This transfer has just ended. See GET /transfers.")
+        return False
     audit.record(tx, actor, _ACTIONS[state], transfer.id, after={"subdomain": transfer.subdomain})
     if state == WITHDRAWN:
-        return
+        return True
     sender = find_user(tx, transfer.from_user_id)
     assert sender is not None  # noqa: S101 - rows of users stay
     message = render(
@@ -42,6 +37,7 @@ def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: Use
     )
     reference = f"name_transfer:{transfer.id}:{state}"
     enqueue(tx, sender, reference=reference, subject=message.subject, text=message.text)
+    return True
 
 
 def end_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:

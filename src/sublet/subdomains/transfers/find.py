@@ -87,6 +87,11 @@ def lock_both(tx: Tx, actor: Actor, identifier: str) -> tuple[User, User | None]
     return user, locked.get(found.from_user_id) if found is not None else None
 
 
+def just_ended() -> Conflict:
+    """Return the refusal of an answer that comes a moment too late."""
+    return Conflict("This transfer has just ended. See GET /transfers.")
+
+
 def refuse_ended(tx: Tx, transfer: NameTransfer) -> None:
     """Raise `Conflict` unless a transfer is pending."""
     state = transfer.state_at(tx.now)

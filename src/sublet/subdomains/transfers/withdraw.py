@@ -5,7 +5,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.subdomains.transfers.end import end
-from sublet.subdomains.transfers.find import find_sent, refuse_ended
+from sublet.subdomains.transfers.find import find_sent, just_ended, refuse_ended
 from sublet.subdomains.transfers.model import WITHDRAWN
 
 
@@ -20,5 +20,6 @@ def withdraw(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     user = lock_acting_user(tx, actor)
     transfer = find_sent(tx, actor, user, identifier)
     refuse_ended(tx, transfer)
-    end(tx, actor, transfer, WITHDRAWN)
+    if not end(tx, actor, transfer, WITHDRAWN):
+        raise just_ended()
     return Outcome(transfer.id)
