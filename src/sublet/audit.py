@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
     JSON,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -15,8 +16,11 @@ from sqlalchemy import (
     String,
     Table,
     bindparam,
+    column,
     insert,
     select,
+    table,
+    update,
 )
 
 from sublet.db import Prepared, Tx
@@ -28,7 +32,7 @@ ACTOR_KINDS = ("user", "operator", "system")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a request: a user (with the token, its restrictions and the request), the operator (by name), or the system."""
+    """The actor of a request: a user (with the token, its restrictions, the request and its address), the operator (by name), or the system."""
 
     kind: str
     user_id: int | None = None
@@ -37,6 +41,7 @@ class Actor:
     request_id: str | None = None
     reason: str | None = None
     restrictions: Restrictions = UNRESTRICTED
+    address: str | None = None
 
 
 SYSTEM = Actor(kind="system", name="worker")
@@ -57,6 +62,8 @@ audit_events = Table(
     Column("object_id", BIG_ID, nullable=False),
     Column("before", JSON(none_as_null=True)),
     Column("after", JSON(none_as_null=True)),
+    Column("address", String(45)),
+    Column("owner_id", BIG_ID),
     Index("ix_audit_events_object_type_object_id", "object_type", "object_id", "id"),
     sqlite_autoincrement=True,
 )
@@ -68,6 +75,17 @@ Index(
     sqlite_where=_BY_A_USER,
     postgresql_where=_BY_A_USER,
 )
+_HAS_OWNER, _HAS_ADDRESS = audit_events.c.owner_id.is_not(None), audit_events.c.address.is_not(None)
+Index(
+    "ix_audit_events_owner_id",
+    audit_events.c.owner_id,
+    audit_events.c.id,
+    sqlite_where=_HAS_OWNER,
+    postgresql_where=_HAS_OWNER,
+)
+Index("ix_audit_events_address", audit_events.c.at, sqlite_where=_HAS_ADDRESS, postgresql_where=_HAS_ADDRESS)
+ADDRESS_KEPT_FOR = timedelta(days=90)
+"""How long an event keeps the address of its request."""
 
 erasures = Table(
     "erasures",
@@ -78,6 +96,25 @@ erasures = Table(
 
 
 _ADDED = Prepared(insert(audit_events))
+_OWNER_COLUMNS = {
+    "subdomain": ("subdomains", "user_id"),
+    "token": ("tokens", "user_id"),
+    "ticket": ("tickets", "user_id"),
+    "transfer": ("transfers", "user_id"),
+    "name_transfer": ("name_transfers", "from_user_id"),
+}
+"""The table of an object, and its column with the user whose object it is."""
+
+
+def _with_owner(name: str, owner: str) -> Prepared:
+    rows = table(name, column("id", BIG_ID), column(owner, BIG_ID))
+    of_object = select(rows.c[owner]).where(rows.c.id == bindparam("owned_id", type_=BIG_ID))
+    return Prepared(insert(audit_events).values(owner_id=of_object.scalar_subquery()))
+
+
+_ADDED_WITH_OWNER = {each: _with_owner(*names) for each, names in _OWNER_COLUMNS.items()}
+_UNTOLD = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
+"""What the publisher does after each change of a name: noise in the activity of an account."""
 
 
 def record(
@@ -94,7 +131,8 @@ def record(
 
     `action` is noun.verb ("subdomain.renew"). The noun is the object's type, unless `object_type` names another.
     """
-    _ADDED.run(tx, **_event(tx, actor, action, object_id, object_type, before, after))
+    statement, values = _insertion(_event(tx, actor, action, object_id, object_type, before, after))
+    statement.run(tx, **values)
 
 
 def record_many(
@@ -110,7 +148,22 @@ def record_many(
         _event(tx, actor, action, object_id, None, before[object_id] if before else None, values)
         for object_id, values in after.items()
     ]
-    _ADDED.run_many(tx, rows)
+    insertions = [_insertion(each) for each in rows]
+    if insertions:
+        insertions[0][0].run_many(tx, [values for _, values in insertions])
+
+
+def _insertion(event: dict[str, Any]) -> tuple[Prepared, dict[str, Any]]:
+    """Return the statement that adds an event, and its parameters. An event of another actor than the owner gets the owner."""
+    kind, object_id = event["object_type"], event["object_id"]
+    is_own = event["user_id"] is not None and kind != "name_transfer"
+    if is_own or event["action"] in _UNTOLD:
+        return _ADDED, event
+    if kind == "user":
+        return _ADDED, {**event, "owner_id": object_id}
+    if kind in _ADDED_WITH_OWNER:
+        return _ADDED_WITH_OWNER[kind], {**event, "owned_id": object_id}
+    return _ADDED, event
 
 
 def _event(
@@ -135,6 +188,7 @@ def _event(
         "object_id": object_id,
         "before": before,
         "after": after,
+        "address": actor.address,
     }
 
 
@@ -213,6 +267,8 @@ class AuditEvent:
     object_id: int
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    address: str | None
+    owner_id: int | None
 
 
 _EVENTS = select(*(audit_events.c[name] for name in AuditEvent.__slots__))
@@ -275,3 +331,60 @@ def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
         )
     ]
     return sorted(found, key=lambda event: event.id, reverse=True)[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityFilter:
+    """The filters of `list_activity`; None means any. Events at `until` don't match."""
+
+    action: str | None = None
+    token_id: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def list_activity(
+    tx: Tx, user_id: int, wanted: ActivityFilter, limit: int, before_id: int | None = None
+) -> list[AuditEvent]:
+    """Return the newest events that a user caused, or that others caused to what is the user's, the newest first.
+
+    `before_id` is the id of the last event of the page before. Events of others from before the upgrade to 0014 have no owner.
+    """
+    events = audit_events.c
+    query = _EVENTS.order_by(events.id.desc()).limit(limit)
+    if before_id is not None:
+        query = query.where(events.id < before_id)
+    if wanted.action is not None:
+        query = query.where(events.action == wanted.action)
+    if wanted.token_id is not None:
+        query = query.where(events.token_id == wanted.token_id)
+    if wanted.since is not None:
+        query = query.where(events.at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(events.at < wanted.until)
+    # Two queries, because each has its index with the events in order.
+    found = {
+        row[0]: AuditEvent(*row)
+        for column in (events.user_id, events.owner_id)
+        for row in tx.connection.execute(query.where(column == user_id))
+    }
+    return sorted(found.values(), key=lambda event: event.id, reverse=True)[:limit]
+
+
+def _old_addresses(tx: Tx) -> ColumnElement[bool]:
+    return _HAS_ADDRESS & (audit_events.c.at <= tx.now - ADDRESS_KEPT_FOR)
+
+
+def has_old_addresses(tx: Tx) -> bool:
+    """True if an event still has its address after `ADDRESS_KEPT_FOR`."""
+    query = select(audit_events.c.id).where(_old_addresses(tx)).limit(1)
+    return tx.connection.execute(query).first() is not None
+
+
+def delete_old_addresses(tx: Tx, limit: int) -> int:
+    """Delete the addresses of old events, at most `limit`, and return how many there were."""
+    query = select(audit_events.c.id).where(_old_addresses(tx)).order_by(audit_events.c.at).limit(limit)
+    ids = tx.connection.execute(query).scalars().all()
+    if ids:
+        tx.connection.execute(update(audit_events).where(audit_events.c.id.in_(ids)).values(address=None))
+    return len(ids)

@@ -223,6 +223,10 @@ class TokenNotFound(Refusal, code="token_not_found", category=Category.MISSING):
     """No such token of this user, or one that may do more than the token of the request."""
 
 
+class TransferNotFound(Refusal, code="transfer_not_found", category=Category.MISSING):
+    """No such transfer of a name that this user sent, or that is addressed to it."""
+
+
 class NotFound(Refusal, code="not_found", category=Category.MISSING):
     """No object of the command line, or no path of the API, has this name."""
 
@@ -252,6 +256,10 @@ class RenewalNotAvailable(Refusal, code="renewal_not_available", category=Catego
 
 class SubdomainSuspended(Refusal, code="subdomain_suspended", category=Category.CONFLICT):
     """The operator suspended the name, for the reason in the message."""
+
+
+class TransferPending(Refusal, code="transfer_pending", category=Category.CONFLICT):
+    """The name is offered to another person already; `details.transfer_id` says by which transfer."""
 
 
 class Conflict(Refusal, code="conflict", category=Category.CONFLICT):

@@ -31,11 +31,11 @@ STATUS_IN_THE_SPEC = {
     "insufficient_scope": 403, "token_restricted": 403, "account_suspended": 403, "registration_mode_not_allowed": 403,
     "free_quota_exceeded": 403, "registration_closed": 403, "signup_closed": 403,
     "subdomain_not_found": 404, "platform_domain_not_found": 404, "ticket_not_found": 404, "token_not_found": 404,
-    "not_found": 404,
+    "not_found": 404, "transfer_not_found": 404,
     "method_not_allowed": 405,
     "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
     "renewal_not_available": 409, "subdomain_suspended": 409, "price_changed": 409, "conflict": 409,
-    "idempotency_in_progress": 409,
+    "idempotency_in_progress": 409, "transfer_pending": 409,
     "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
     "validation_failed": 422, "idempotency_key_reused": 422,
     "rate_limited": 429, "internal_error": 500, "unavailable": 503, "clock_implausible": 503,
@@ -110,6 +110,7 @@ DETAILS: dict[str, Any] = {
     "token_restricted": lambda details: exactly(details, {"restriction": "networks"}),
     "free_quota_exceeded": lambda details: exactly(details, {"limit": 1, "used": 1}),
     "subdomain_unavailable": lambda details: exactly(details, {"reason": "taken", "owned": False}),
+    "transfer_pending": lambda details: exactly(sorted(details), ["transfer_id"]),
     "renewal_not_available": lambda details: exactly(
         sorted(details), ["expires_at", "last_renewed_at", "opens_at"]
     ),

@@ -113,6 +113,7 @@ def test_the_matrix_knows_every_parameter() -> None:
     assert len(with_parameter("fqdn")) >= 6
     assert len(with_parameter("id", "/support/")) >= 2
     assert len(with_parameter("id", "/tokens/")) >= 4
+    assert len(with_parameter("id", "/transfers/")) >= 4
 
 
 def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -130,6 +131,7 @@ BODIES: dict[str, tuple[Any, ...]] = {
         {"enabled": True, "max_credits": 5},
         {"enabled": True, "max_credits": -1},
     ),
+    "push": ({}, {"to": "carl@example.org"}, {"to": "-"}),
     "change_token": ({}, {"name": "mine"}, {"scopes": ["nothing"]}),
     "rotate_token": ({}, {"overlap_seconds": 0}, {"overlap_seconds": -1}),
     "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),
@@ -150,6 +152,15 @@ def test_tokens_of_others_are_as_if_missing(world: World, endpoint: Endpoint) ->
         paths[name] = str(issued["id"])
     world.service.operator("token", "revoke", paths["revoked"])
     check_row(world, endpoint, "id", paths, "token_not_found")
+
+
+@pytest.mark.parametrize("endpoint", with_parameter("id", "/transfers/"), ids=lambda endpoint: endpoint.name)
+def test_transfers_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
+    service, fqdn = world.service, f"bob-{endpoint.name.replace('_', '-')}.example.test"
+    service.register(world.bob, fqdn)
+    offered = service.call(world.bob, "POST", f"/subdomains/{fqdn}/transfer", {"to": "carl@example.org"})
+    paths = {"pending": str(offered.json()["transfer"]["id"]), "missing: 777777": "777777", "missing: x": "x"}
+    check_row(world, endpoint, "id", paths, "transfer_not_found")
 
 
 @pytest.mark.parametrize("endpoint", with_parameter("id", "/support/"), ids=lambda endpoint: endpoint.name)

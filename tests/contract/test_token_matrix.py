@@ -60,11 +60,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for fqdn, subject in ((OUTSIDE, HIDDEN), (OTHER, HIDDEN), (None, HIDDEN), (SEEN, "mine")):
             about: dict[str, Any] = {"subject": subject, "message": subject, "fqdn": fqdn}
             tickets.append(service.call(ada, "POST", "/support/tickets", about).json()["ticket"])
+        path = f"/subdomains/{OUTSIDE}/transfer"
+        offered = service.call(ada, "POST", path, {"to": "ben@example.org"}).json()["transfer"]
         broad = service.operator("token", "issue", ada.email, "--name", HIDDEN)
         paths = {
             "subdomains": [OUTSIDE, OUTSIDE.upper() + ".", OTHER, *ids[:2], "missing.example.test", "777777"],
             "tickets": [*(each["ticket_number"] for each in tickets[:3]), str(tickets[0]["id"]), "T-777777"],
             "tokens": [str(broad["id"]), "777777"],
+            "transfers": [str(offered["id"]), "777777"],
         }
         tokens = {
             "name": issue(service, ada, "--only-name", SEEN)["token"],
@@ -158,9 +161,16 @@ def test_names_and_domains(world: World, endpoint: Endpoint, kind: str) -> None:
 def test_the_rows_above_can_fail(world: World) -> None:
     """The unrestricted token sees all that, and the restricted one the name that it is for."""
     service, ada = world.service, world.ada
-    for path in ("/subdomains", "/support/tickets", "/payments", "/platform-domains", "/tokens"):
+    for path in (
+        "/subdomains",
+        "/support/tickets",
+        "/payments",
+        "/platform-domains",
+        "/tokens",
+        "/transfers",
+    ):
         assert HIDDEN in service.call(ada, "GET", path).text, path
-        if path != "/tokens":
+        if path not in ("/tokens", "/transfers"):
             assert "mine" in service.call(world.tokens["name"], "GET", path).text or "domains" in path
     assert service.call(ada, "GET", f"/subdomains/{OUTSIDE}").status_code == 200
     assert service.call(world.tokens["name"], "GET", f"/subdomains/{SEEN}").status_code == 200

@@ -57,7 +57,7 @@ def agrees(answer: Any, printed: Any) -> bool:
 def prepare(service: RunningService, server: NameServerProcess, token: str, command: str, body: Any) -> None:
     """Make the state that an example needs."""
     wiki = "/subdomains/wiki.example.test"
-    if "/tokens/" in command:
+    if any(each in command for each in ("/tokens/", "/transfers", '"$BASE/me"')):
         return
     if body.get("error") == "idempotency_key_reused":
         service.call(token, "POST", "/subdomains", {"fqdn": "first.example.test"}, idempotency_key="5f1c2a")
@@ -149,6 +149,19 @@ def primary_and_settings(folder: Path) -> Iterator[tuple[NameServerProcess, Prim
         yield server, primary_settings(folder, server)
 
 
+def asks_as_another(service: RunningService, token: str, command: str) -> tuple[str, str]:
+    """Return the token and the command of an example that another user sends: the receiver of a name, and a user who leaves."""
+    if "/accept" in command or "/decline" in command:
+        name = f"{'given' if '/accept' in command else 'kept'}.example.test"
+        service.register(token, name, confirm=True)
+        bob = service.add_user(f"{name.partition('.')[0]}@example.org")
+        assert service.call(token, "POST", f"/subdomains/{name}/transfer", {"to": bob.email}).is_success
+        return bob.token, command
+    if "confirm" in command and '"$BASE/me"' in command:
+        return service.add_user("eve@example.org").token, command.replace("ada@", "eve@")
+    return token, command
+
+
 def check_examples(service: RunningService, server: NameServerProcess) -> None:
     """Run the examples of the page; `server` has the name "main" in the settings of the service."""
     service.add_domain("example.test", "--renewal-window-days", "365")
@@ -159,7 +172,7 @@ def check_examples(service: RunningService, server: NameServerProcess) -> None:
     assert len(found) == PAGE.count("```sh\ncurl")
     for command, status, headers, body in found:
         prepare(service, server, ada.token, command, body)
-        answer = send(service, ada.token, command)
+        answer = send(service, *asks_as_another(service, ada.token, command))
         assert answer.status_code == status, (command, answer.text)
         for line in headers.splitlines():
             assert line.partition(":")[0] in answer.headers or line.startswith("ratelimit"), command

@@ -307,6 +307,15 @@ def token_not_found(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def transfer_not_found(service: RunningService) -> Iterator[Send]:
+    owner = newcomer(service)
+    fqdn = service.register(owner, fresh())["subdomain"]["fqdn"]
+    offered = service.call(owner, "POST", f"/subdomains/{fqdn}/transfer", {"to": newcomer(service).email})
+    user = newcomer(service)
+    yield lambda: service.call(user, "POST", f"/transfers/{offered.json()['transfer']['id']}/accept")
+
+
+@_refused
 def not_found(service: RunningService) -> Iterator[Send]:
     user = newcomer(service)
     yield lambda: service.call(user, "POST", "/subdomain", {"fqdn": fresh()})
@@ -358,6 +367,15 @@ def subdomain_suspended(service: RunningService) -> Iterator[Send]:
     fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
     service.operator("subdomain", "suspend", fqdn, "--reason", "test")
     yield lambda: service.call(user, "DELETE", f"/subdomains/{fqdn}")
+
+
+@_refused
+def transfer_pending(service: RunningService) -> Iterator[Send]:
+    user = newcomer(service)
+    fqdn = service.register(user, fresh())["subdomain"]["fqdn"]
+    path = f"/subdomains/{fqdn}/transfer"
+    assert service.call(user, "POST", path, {"to": "first@example.org"}).status_code == 201
+    yield lambda: service.call(user, "POST", path, {"to": "second@example.org"})
 
 
 @_refused

@@ -209,6 +209,7 @@ OBJECTS = {
     "subdomain": "subdomains",
     "ticket": "tickets",
     "transfer": "transfers",
+    "name_transfer": "name_transfers",
 }
 """The tables of the objects that events tell of."""
 _NAME = re.compile(r"\b(n\d+\.example\.test|user\d+(?=@|-example)|pay-\d+)")
@@ -278,6 +279,8 @@ def _again(
         values["object_id"] += again * last[OBJECTS[values["object_type"]]]
         if values["user_id"] is not None:
             values["user_id"] += again * last["users"]
+        if values["owner_id"] is not None:
+            values["owner_id"] += again * last["users"]
     if "reference" in values:
         values["reference"] = _REFERENCE.sub(
             lambda found: f"{found[1]}:{int(found[2]) + again * last['subdomains']}:", values["reference"]

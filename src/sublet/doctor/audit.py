@@ -26,6 +26,7 @@ from sublet.db import Tx
 from sublet.doctor.model import CLOCKS_APART, Violation, broken
 from sublet.platform_domains.store import offers, platform_domains
 from sublet.schema import APPEND_ONLY, STREAMED, find_last_id, list_numbered
+from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import messages, tickets
 
 MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
@@ -72,6 +73,13 @@ AUDITED = (
         once=False,
     ),
     Audited("ticket", tickets.c.id, tickets.c.created_at, ("ticket.open",)),
+    Audited("name_transfer", name_transfers.c.id, name_transfers.c.created_at, ("name_transfer.push",)),
+    Audited(
+        "name_transfer",
+        name_transfers.c.id,
+        name_transfers.c.ended_at,
+        tuple(f"name_transfer.{each}" for each in ("accept", "decline", "withdraw", "expire")),
+    ),
 )
 
 _SQLITE_GUARDS = "SELECT lower(sql) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table"

@@ -16,6 +16,7 @@ from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
 from sublet.schema import STREAMED
 from sublet.subdomains.store import subdomains
+from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import tickets
 
 _OF_A_TICKET = re.compile(r"ticket:(?:T-)?([0-9]+)(?::.*)?")
@@ -33,6 +34,7 @@ def check_belonging(tx: Tx) -> Iterator[Violation]:
     yield from broken(tx, "rows_belong_together", "user", query, sentence)
     yield from _foreign_transfers(tx)
     yield from _foreign_tickets(tx)
+    yield from _transfers_without_name(tx)
     yield from _misdirected_mails(tx)
     yield from _foreign_outcomes(tx)
 
@@ -72,6 +74,24 @@ def _foreign_tickets(tx: Tx) -> Iterator[Violation]:
     yield from broken(tx, "rows_belong_together", "ticket", query, sentence)
 
 
+def _transfers_without_name(tx: Tx) -> Iterator[Violation]:
+    """Yield the pending transfers of names that their sender can't give, and accepted ones after which the receiver never held the name."""
+    columns, names = name_transfers.c, subdomains.c
+    of_name = select(columns.id, columns.subdomain_id, names.fqdn).join_from(
+        name_transfers, subdomains, names.id == columns.subdomain_id
+    )
+    can_give = (
+        (names.user_id == columns.from_user_id) & names.trashed_at.is_(None) & names.suspended_at.is_(None)
+    )
+    query = of_name.where((columns.state == "pending") & ~can_give)
+    sentence = "it is pending, but {fqdn} is in the trash, suspended or another user's"
+    yield from broken(tx, "rows_belong_together", "name_transfer", query, sentence)
+    was_moved = was_transferred(columns.subdomain_id, columns.from_user_id)
+    query = of_name.where((columns.state == "accepted") & ~was_moved)
+    sentence = "it is accepted, but {fqdn} was never moved from its sender"
+    yield from broken(tx, "rows_belong_together", "name_transfer", query, sentence)
+
+
 def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
     """Yield the mails about a ticket, by their reference, that go to another user than the ticket's."""
     query = (
@@ -94,9 +114,9 @@ def _misdirected_mails(tx: Tx) -> Iterator[Violation]:
 
 
 def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
-    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain, ticket or token of theirs, nor the user.
+    """Yield the users of an `Idempotency-Key` whose stored outcome is not a subdomain, ticket, token or transfer of theirs, nor the user.
 
-    The key doesn't store which of the four it is, so any of them will do.
+    The key doesn't store which of the five it is, so any of them will do.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
@@ -104,9 +124,18 @@ def _foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
         for table in (subdomains, tickets, tokens)
     )
+    is_of_transfer = (name_transfers.c.from_user_id == keys.user_id) | (
+        name_transfers.c.to_user_id == keys.user_id
+    )
+    transfer = exists().where((name_transfers.c.id == outcome_id) & is_of_transfer)
     has_user = exists().where(users.c.id == keys.user_id)
     own = (
-        subdomain | ticket | token | (outcome_id == keys.user_id) | was_transferred(outcome_id, keys.user_id)
+        subdomain
+        | ticket
+        | token
+        | transfer
+        | (outcome_id == keys.user_id)
+        | was_transferred(outcome_id, keys.user_id)
     )
     query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
     sentence = "the outcome stored under the key {key} isn't its user's"

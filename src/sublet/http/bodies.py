@@ -100,6 +100,12 @@ class RemindersBody(Struct, kw_only=True, forbid_unknown_fields=True):
     enabled: Annotated[bool, Meta(description="True turns reminders on, false off.")] | None = None
 
 
+class DeleteMeBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The deletion of the account."""
+
+    confirm: Annotated[str, Meta(max_length=254, description="The user's own e-mail address.")] | None = None
+
+
 class SignUpBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A wish for an account."""
 
@@ -164,6 +170,14 @@ class RenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
     confirm: Confirm | None = None
     coupon_code: CouponCode | None = None
     max_credits: MaxCredits | None = None
+
+
+class TransferBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """An offer of a name."""
+
+    to: Annotated[str, Meta(max_length=254, description="The e-mail address of the new holder.")] | None = (
+        None
+    )
 
 
 class AutoRenewBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -325,6 +339,27 @@ class TicketsQuery(PageQuery, kw_only=True):
     status: Literal["open", "answered", "closed"] | None = None
     type: Literal["contact", "abuse", "support"] | None = None
     archived: bool | None = None
+
+
+class ActivityQuery(PageQuery, kw_only=True):
+    """The filters of the activity."""
+
+    action: (
+        Annotated[str, Meta(max_length=64, description="Only this action, such as subdomain.renew.")] | None
+    ) = None
+    token_id: Annotated[int, Meta(ge=1, description="Only what was done with this token.")] | None = None
+    since: Annotated[datetime, Meta(tz=True, description="RFC 3339.")] | None = None
+    until: (
+        Annotated[datetime, Meta(tz=True, description="RFC 3339. Events at this instant are left out.")]
+        | None
+    ) = None
+
+
+class TransfersQuery(PageQuery, kw_only=True):
+    """The filters of the list of transfers."""
+
+    state: Literal["pending", "accepted", "declined", "withdrawn", "expired"] | None = None
+    direction: Annotated[Literal["sent", "received"], Meta(description="Default: both.")] | None = None
 
 
 def sent_ceiling(body: AutoRenewBody) -> int | None:

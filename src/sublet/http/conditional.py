@@ -40,12 +40,15 @@ def _tags(field: str) -> list[str]:
 
 
 def only_if_match(
-    call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome], show: Callable[[Tx], msgspec.Struct]
+    call: Call[Any, Any],
+    verb: Callable[Concatenate[Tx, P], Outcome],
+    show: Callable[[Tx], msgspec.Struct],
+    lock: Callable[[Tx], object] | None = None,
 ) -> Callable[Concatenate[Tx, P], Outcome]:
     """Return a verb that first compares `If-Match` with the tag of what GET answers, in its transaction; without the header, the verb.
 
     `show` returns the answer of GET, or raises its refusal. The verb, which refuses what GET doesn't show, then decides; if it succeeds
-    (a restore from the trash), there was no tag to match.
+    (a restore from the trash), there was no tag to match. `lock` locks the users of a verb that locks more than the acting one.
 
     The returned verb raises, in this order:
         AccountSuspended: the user is suspended.
@@ -57,7 +60,8 @@ def only_if_match(
         return verb
 
     def checked(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
-        lock_acting_user(tx, call.actor())  # until the commit, so that no other change comes in between
+        # Until the commit, so that no other change comes in between.
+        lock(tx) if lock is not None else lock_acting_user(tx, call.actor())
         try:
             tag = entity_tag(msgspec.json.encode(show(tx)))
         except Refusal:

@@ -7,7 +7,7 @@ other checks.
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import structlog
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
@@ -100,6 +100,7 @@ class _Request:
     address: str = ""
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
+    parts: AsyncIterator[bytes] | None = None
 
     async def receive_body(self) -> Message:
         """Return the next part of the body, and remember whether it was the last one."""
@@ -143,7 +144,11 @@ class Resource:
             )
         request.headers["x-request-id"] = request_id
         # The newline is for terminals: their prompt starts on a line of its own.
-        response = Response(body and body + b"\n", status, request.headers)
+        response: Response
+        if request.parts is not None:
+            response = StreamingResponse(_ended_by_newline(request.parts), status, request.headers)
+        else:
+            response = Response(body and body + b"\n", status, request.headers)
         response.raw_headers += ENCODED
         await response(scope, receive, send)
         seconds = time.perf_counter() - started
@@ -185,6 +190,8 @@ class Resource:
         if answer.headers.items() >= REPLAYED.items():
             await self._count_as_write(request, counted, registrant)
         request.headers |= answer.headers
+        if answer.parts is not None and request.scope["method"] != "HEAD":
+            request.parts = answer.parts
         body = msgspec.json.encode(answer.body)
         if has_entity_tag(endpoint):
             tag = request.headers["etag"] = entity_tag(body)
@@ -330,6 +337,8 @@ class Resource:
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
+            address=request.address.partition("%")[0] or None,
+            public_url=self._public_url,
         )
 
     async def _read_parts(
@@ -380,6 +389,12 @@ def _check_head(request: _Request) -> None:
         raise InvalidRequest("The path has an empty segment (`//`). Remove it.")
     if _CONTROL.search(path):
         raise InvalidRequest("The path has a control character. Remove it.")
+
+
+async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for part in parts:
+        yield part
+    yield b"\n"
 
 
 def _render(request: _Request, refusal: Refusal) -> tuple[int, bytes]:

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -14,9 +14,10 @@ from sublet.accounts.model import Registrant, Token
 from sublet.accounts.store import Use
 from sublet.audit import Actor
 from sublet.config import Settings
-from sublet.db import Database, utc_now
+from sublet.credits.model import Outcome
+from sublet.db import Database, Tx, utc_now
 from sublet.dns.parent_servers import ParentServer
-from sublet.errors import Refusal
+from sublet.errors import Refusal, Unavailable
 from sublet.http import errors as http_errors
 from sublet.http.limits import Limits
 from sublet.http.observe import Metrics
@@ -35,6 +36,10 @@ WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 BodyT = TypeVar("BodyT")
 QueryT = TypeVar("QueryT")
+
+
+def _delete_nothing(_tx: Tx, _actor: Actor, _confirm: str | None) -> Outcome:
+    raise Unavailable("This process deletes no users. Ask the operator.", retry_after_seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,9 @@ class Context:
     asking: Counter[int] = field(default_factory=Counter)
     """The number of requests that are asking name servers, by user id."""
 
+    delete_user: Callable[[Tx, Actor, str | None], Outcome] = field(default=_delete_nothing)
+    """Deletes the acting user; the verb is of the registry as a whole, which this layer doesn't know."""
+
     def note_use(self, token: Token, address: str) -> None:
         """Remember that a token was used from an address, if its stored use is older than `TOKEN_USE_GRAIN`."""
         now = utc_now()
@@ -88,10 +96,14 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     query_string: str
     if_match: str | None = None
     """The header `If-Match`, of an endpoint that takes it."""
+    address: str | None = None
+    """The client's address, if it is known."""
+    public_url: str = ""
+    """Where clients reach the service."""
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
-        return self.registrant.actor(self.request_id)
+        return replace(self.registrant.actor(self.request_id), address=self.address)
 
     def default_free_quota(self) -> int:
         """Return the free quota of this user if it has no own one."""
@@ -114,11 +126,15 @@ class Visit(NamedTuple, Generic[BodyT]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a handler: a Struct of `shapes`, further headers, and a status if it isn't the endpoint's."""
+    """The answer of a handler: a Struct of `shapes`, further headers, and a status if it isn't the endpoint's.
+
+    `parts` are the octets of a long answer, of which `body` is the beginning; they are sent while they are made.
+    """
 
     body: msgspec.Struct
     headers: Mapping[str, str] = field(default_factory=dict)
     status: int | None = None
+    parts: AsyncIterator[bytes] | None = None
 
 
 Handler = Callable[[Any], Awaitable[Answer]]

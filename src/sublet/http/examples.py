@@ -132,6 +132,32 @@ _AUTO_RENEW = {
         "charged_credits": 10,
     },
 }
+_TRANSFER: dict[str, Any] = {
+    "id": 3,
+    "direction": "sent",
+    "subdomain": "blog.example.net",
+    "sender": "ada@example.org",
+    "to": "bob@example.org",
+    "state": "pending",
+    "created_at": _NOW,
+    "expires_at": "2026-11-28T09:30:00.000000Z",
+    "ended_at": None,
+}
+_RECEIVED = {**_TRANSFER, "direction": "received", "ended_at": "2026-11-22T09:30:00.000000Z"}
+_ACTIVITY: dict[str, Any] = {
+    "id": 42,
+    "at": _NOW,
+    "action": "subdomain.register",
+    "by": "user",
+    "token_id": 7,
+    "token_name": "ci",
+    "address": "198.51.100.7",
+    "object_type": "subdomain",
+    "object_id": 17,
+    "subdomain": "blog.example.net",
+    "before": None,
+    "after": {"fqdn": "blog.example.net", "registration_type": "free", "charged_credits": 0},
+}
 _OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
 
 _CHALLENGE = {
@@ -151,6 +177,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "sign_up": {"email": "ada@example.org", "name": "Ada"},
     "confirm_sign_up": {"email": "ada@example.org", "code": "123456"},
     "set_reminders": {"enabled": False},
+    "delete_me": {"confirm": "ada@example.org"},
     "create_token": {
         "name": "ci",
         "scopes": ["subdomains:read", "subdomains:write"],
@@ -176,6 +203,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "renew": {"confirm": True, "max_credits": 10},
     "restore": {},
     "set_auto_renew": {"enabled": True, "max_credits": 20},
+    "push": {"to": "bob@example.org"},
+    "withdraw": {},
+    "accept": {},
+    "decline": {},
     "open_ticket": {
         "subject": "How do I add a second nameserver?",
         "message": "My provider gave me two. Where does the second one go?",
@@ -215,6 +246,27 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "me": _ME,
     "set_reminders": {**_ME, "user": {**_USER, "reminders": False}},
+    "export": {
+        "account": {
+            **_USER,
+            "free_quota": None,
+            "suspended_at": None,
+            "signed_up_at": _NOW,
+            "organization": _ME["organization"],
+            "credit_balance": 100,
+        },
+        "subdomains": [{"id": 17, "fqdn": "blog.example.net", "registration_type": "free"}],
+        **{
+            each: []
+            for each in ("terms", "payments", "coupons", "tokens", "transfers", "tickets", "messages")
+        },
+        "activity": [_ACTIVITY],
+    },
+    "delete_me": {"deleted": {"id": 1}},
+    "activity": {
+        "activity": [_ACTIVITY],
+        "page": _PAGE,
+    },
     "credits": {
         "credit_balance": 100,
         "packages": [{"id": 1, "name": "Starter", "credits": 100, "price": "9.00", "currency": "EUR"}],
@@ -389,6 +441,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "get_auto_renew": {"auto_renew": _AUTO_RENEW},
     "set_auto_renew": {"subdomain": _SUBDOMAIN, "auto_renew": _AUTO_RENEW},
+    "push": {"transfer": _TRANSFER},
+    "list_transfers": {"transfers": [_TRANSFER], "page": _PAGE},
+    "get_transfer": {"transfer": _TRANSFER},
+    "withdraw": {"transfer": {**_TRANSFER, "state": "withdrawn", "ended_at": "2026-11-22T09:30:00.000000Z"}},
+    "accept": {"transfer": {**_RECEIVED, "state": "accepted"}},
+    "decline": {"transfer": {**_RECEIVED, "state": "declined"}},
     "list_tickets": {"tickets": [_TICKET], "page": _PAGE},
     "open_ticket": _OPEN_TICKET,
     "get_ticket": _OPEN_TICKET,

@@ -27,6 +27,7 @@ from sublet.http.bodies import (
     SignUpBody,
     TicketBody,
     TokenBody,
+    TransferBody,
 )
 from sublet.http.endpoints import (
     BASE_PATH,
@@ -48,6 +49,7 @@ TEXT_PATTERN = r"^[^\x00]*$"
 REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     AutoRenewBody.__name__: ("enabled",),
     TicketBody.__name__: ("subject", "message"),
+    TransferBody.__name__: ("to",),
     ReplyBody.__name__: ("message",),
     RemindersBody.__name__: ("enabled",),
     SignUpBody.__name__: ("email", "name"),

@@ -35,16 +35,20 @@ from sublet.errors import (
     TicketNotFound,
     TokenNotFound,
     TokenRestricted,
+    TransferNotFound,
+    TransferPending,
     Unavailable,
     ValidationFailed,
 )
 from sublet.http import (
     accounts,
     auth,
+    me,
     shapes,
     subdomains,
     tickets,
     tokens,
+    transfers,
 )
 from sublet.http.bodies import PageQuery
 from sublet.http.endpoints import Endpoint, Handler
@@ -64,6 +68,7 @@ _OWN: tuple[type[Refusal], ...] = (
     SubdomainSuspended,
 )
 _OWN_TOKEN: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TokenNotFound)
+_OWN_TRANSFER: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TransferNotFound)
 _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
 
 
@@ -164,6 +169,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         shapes.MeAnswer,
         (AccountSuspended, TokenRestricted, ValidationFailed),
     ),
+    _endpoint(
+        "GET",
+        "/me/export",
+        "tokens:write",
+        me.export,
+        shapes.ExportAnswer,
+        (TokenRestricted, InsufficientScope),
+    ),
+    _endpoint(
+        "DELETE",
+        "/me",
+        "tokens:write",
+        me.delete_me,
+        shapes.DeletedMeAnswer,
+        (TokenRestricted, InsufficientScope, AccountSuspended, Conflict, ValidationFailed),
+    ),
+    _endpoint("GET", "/activity", "tokens:write", me.activity, shapes.ActivityAnswer, (TokenRestricted,)),
     _endpoint("GET", "/credits", "account:read", accounts.credits_, shapes.CreditsAnswer),
     _endpoint("GET", "/payments", "account:read", accounts.payments, shapes.PaymentsAnswer),
     _endpoint(
@@ -310,6 +332,54 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         subdomains.set_auto_renew_,
         shapes.SetAutoRenewAnswer,
         (*_OWN, RenewalNotAvailable, ValidationFailed, InsufficientScope, TokenRestricted),
+    ),
+    _endpoint(
+        "POST",
+        "/subdomains/{fqdn}/transfer",
+        "subdomains:write",
+        transfers.push_,
+        shapes.TransferAnswer,
+        (*_OWN, Conflict, ValidationFailed, TransferPending, RateLimited),
+        status=201,
+    ),
+    _endpoint("GET", "/transfers", "subdomains:write", transfers.list_transfers, shapes.TransfersAnswer),
+    _endpoint(
+        "GET",
+        "/transfers/{id}",
+        "subdomains:write",
+        transfers.get_transfer,
+        shapes.TransferAnswer,
+        (TransferNotFound,),
+    ),
+    _endpoint(
+        "DELETE",
+        "/transfers/{id}",
+        "subdomains:write",
+        transfers.withdraw_,
+        shapes.TransferAnswer,
+        (*_OWN_TRANSFER, Conflict),
+    ),
+    _endpoint(
+        "POST",
+        "/transfers/{id}/accept",
+        "subdomains:write",
+        transfers.accept_,
+        shapes.TransferAnswer,
+        (
+            *_OWN_TRANSFER,
+            Conflict,
+            PlatformDomainNotFound,
+            SubdomainUnavailable,
+            FreeQuotaExceeded,
+        ),
+    ),
+    _endpoint(
+        "POST",
+        "/transfers/{id}/decline",
+        "subdomains:write",
+        transfers.decline_,
+        shapes.TransferAnswer,
+        (*_OWN_TRANSFER, Conflict),
     ),
     _endpoint("GET", "/support/tickets", "tickets:read", tickets.list_tickets, shapes.TicketsAnswer),
     _endpoint(

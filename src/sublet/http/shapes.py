@@ -10,8 +10,10 @@ from sublet.credits.coupons import COUPON_ACTIONS
 from sublet.credits.ledger import KINDS
 from sublet.platform_domains.model import ADMIN, MODES
 from sublet.restrictions import SCOPES
+from sublet.subdomains.activity import BY
 from sublet.subdomains.lifecycle import ACTIONS, STATUS_LABELS
 from sublet.subdomains.timeline import EVENTS
+from sublet.subdomains.transfers.model import DIRECTIONS, STATES
 from sublet.tickets.model import (
     AUTHOR_TYPES,
     MESSAGE_FORMATS,
@@ -76,6 +78,73 @@ class OrganizationShape(Shape, kw_only=True, frozen=True):
     created_at: Moment
 
 
+class ActivityShape(Shape, kw_only=True, frozen=True):
+    """Something that happened in the account. `token_id`, `token_name` and `address` are those of an own request."""
+
+    id: Id
+    at: Moment
+    action: str
+    by: Annotated[str, _one_of(BY)]
+    token_id: Id | None
+    token_name: str | None
+    address: str | None
+    object_type: str
+    object_id: Id
+    subdomain: HostName | None
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class AccountShape(Shape, kw_only=True, frozen=True):
+    """The account in its export."""
+
+    id: Id
+    email: str
+    name: str
+    reminders: bool
+    free_quota: Count | None
+    suspended_at: Moment | None
+    created_at: Moment
+    signed_up_at: Moment | None
+    organization: OrganizationShape
+    credit_balance: Credits
+
+
+class ExportBeginning(Success, kw_only=True, frozen=True):
+    """The beginning of an export, which is sent before the lists are read."""
+
+    account: AccountShape
+
+
+Rows = list[dict[str, Any]]
+
+
+class ExportAnswer(ExportBeginning, kw_only=True, frozen=True):
+    """All that the registry stores about the user: lists from old to new, the activity from new to old."""
+
+    subdomains: Rows
+    terms: Rows
+    payments: Rows
+    coupons: Rows
+    tokens: Rows
+    transfers: Rows
+    tickets: Rows
+    messages: Rows
+    activity: list[ActivityShape]
+
+
+class DeletedUserShape(Shape, kw_only=True, frozen=True):
+    """The user that was deleted."""
+
+    id: Id
+
+
+class DeletedMeAnswer(Success, kw_only=True, frozen=True):
+    """The account is deleted, and its tokens are revoked."""
+
+    deleted: DeletedUserShape
+
+
 class TokenShape(Shape, kw_only=True, frozen=True):
     """The token of the request; `last_used_at` may be up to an hour old, and is null until a first use is stored."""
 
@@ -110,6 +179,13 @@ class TokenDetailShape(Shape, kw_only=True, frozen=True):
     last_used_at: Moment | None
     last_used_from: str | None
     revoked_at: Moment | None
+
+
+class ActivityAnswer(Success, kw_only=True, frozen=True):
+    """What happened in the account, newest first."""
+
+    activity: list[ActivityShape]
+    page: PageShape
 
 
 class TokensAnswer(Success, kw_only=True, frozen=True):
@@ -323,6 +399,33 @@ class CouponShape(Shape, kw_only=True, frozen=True):
     kind: Annotated[str, _one_of(("percent", "fixed"))]
     value: Count
     discount_credits: Credits
+
+
+class TransferShape(Shape, kw_only=True, frozen=True):
+    """A name that its user offers to an address. Whether the address has an account is told once it answers."""
+
+    id: Id
+    direction: Annotated[str, _one_of(DIRECTIONS)]
+    subdomain: HostName
+    sender: str
+    to: str
+    state: Annotated[str, _one_of(STATES)]
+    created_at: Moment
+    expires_at: Moment
+    ended_at: Moment | None
+
+
+class TransferAnswer(Success, kw_only=True, frozen=True):
+    """One transfer of a name."""
+
+    transfer: TransferShape
+
+
+class TransfersAnswer(Success, kw_only=True, frozen=True):
+    """The transfers that the user sent or received, newest first."""
+
+    transfers: list[TransferShape]
+    page: PageShape
 
 
 class SubdomainsAnswer(Success, kw_only=True, frozen=True):

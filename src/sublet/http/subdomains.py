@@ -175,7 +175,7 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer:
     done = await write_once(
         call,
         200,
-        _if_match(call, set_auto_renew),
+        if_subdomain_matches(call, set_auto_renew),
         call.actor(),
         call.path["fqdn"],
         sent_ceiling(call.body),
@@ -250,7 +250,7 @@ async def update_nameservers_(call: Call[NameserversBody, None]) -> Answer:
         done = await write_once(
             call,
             200,
-            _if_match(call, update_nameservers),
+            if_subdomain_matches(call, update_nameservers),
             call.actor(),
             call.path["fqdn"],
             command,
@@ -264,7 +264,7 @@ async def retry_(call: Call[NoBody, None]) -> Answer:
 
     After a provisioning failure: try to publish now instead of at the next automatic attempt.
     """
-    done = await write_once(call, 200, _if_match(call, retry), call.actor(), call.path["fqdn"])
+    done = await write_once(call, 200, if_subdomain_matches(call, retry), call.actor(), call.path["fqdn"])
     return await _provisioned(call, done)
 
 
@@ -274,7 +274,9 @@ async def renew_(call: Call[RenewBody, None]) -> Answer:
     For one more term, counted from the old expiry. Quote, then `confirm`, as with registration.
     """
     payable = _payable(call, call.body)
-    done = await write_once(call, 200, _if_match(call, renew), call.actor(), call.path["fqdn"], payable)
+    done = await write_once(
+        call, 200, if_subdomain_matches(call, renew), call.actor(), call.path["fqdn"], payable
+    )
     return await _renewed(call, done)
 
 
@@ -286,7 +288,7 @@ async def restore_(call: Call[RenewBody, None]) -> Answer:
     done = await write_once(
         call,
         200,
-        _if_match(call, restore),
+        if_subdomain_matches(call, restore),
         call.actor(),
         call.path["fqdn"],
         _payable(call, call.body),
@@ -300,13 +302,13 @@ async def delete_(call: Call[NoBody, None]) -> Answer:
 
     It leaves the account and the DNS, and can be restored from the trash for a while.
     """
-    done = await write_once(call, 200, _if_match(call, delete), call.actor(), call.path["fqdn"])
+    done = await write_once(call, 200, if_subdomain_matches(call, delete), call.actor(), call.path["fqdn"])
     subdomain = await call.context.db.read(_find, call, done.outcome.id)
     answer = shapes.DeleteAnswer(deleted=shapes.DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn))
     return Answer(answer, done.headers, done.status)
 
 
-def _if_match(
+def if_subdomain_matches(
     call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome]
 ) -> Callable[Concatenate[Tx, P], Outcome]:
     """Return a verb that changes the name of the path only if `If-Match` names the `ETag` of GET /subdomains/{fqdn}."""

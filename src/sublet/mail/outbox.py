@@ -9,7 +9,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound
 from sublet.mail import store
-from sublet.mail.model import LEASE, Failure, Mail, back_off, is_given_up
+from sublet.mail.model import DELETION_NOTICE, LEASE, Failure, Mail, back_off, is_given_up
 
 
 def enqueue(
@@ -53,16 +53,22 @@ def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bo
     `logged` means that the transport doesn't deliver. A failure is ignored if a newer attempt began or the operator asked for a retry.
     Success is always recorded.
     """
-    if failure is None and not delivers:
-        store.record_logged(tx, mail.id)
-        return "logged"
     if failure is None:
-        store.record_sent(tx, mail.id)
-        return "sent"
+        store.record_sent(tx, mail.id) if delivers else store.record_logged(tx, mail.id)
+        _erase_notice(tx, mail)
+        return "sent" if delivers else "logged"
     given_up = is_given_up(mail.created_at, tx.now, permanent=failure.permanent)
     again_at = None if given_up else tx.now + back_off(mail.attempts, random.random())  # noqa: S311 - jitter, not a secret
     store.record_failure(tx, mail, failure.sentence, again_at)
+    if given_up:
+        _erase_notice(tx, mail)
     return "given_up" if given_up else "failed"
+
+
+def _erase_notice(tx: Tx, mail: Mail) -> None:
+    """Erase the address in a notice to a deleted user, which nothing else in the registry has."""
+    if mail.reference.startswith(DELETION_NOTICE):
+        store.erase_recipient(tx, mail.id)
 
 
 def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:

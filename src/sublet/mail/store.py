@@ -138,6 +138,12 @@ def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime 
     tx.connection.execute(update(mails).where((mails.c.id == claimed.id) & ours).values(**values))
 
 
+def erase_recipient(tx: Tx, mail_id: int) -> None:
+    """Erase the address of a mail, and the server's words, which may have it."""
+    values = {"recipient": "deleted", "error": None}
+    tx.connection.execute(update(mails).where(mails.c.id == mail_id).values(**values))
+
+
 def set_due(tx: Tx, mail_id: int) -> Mail:
     """Make a mail that was not sent due now, even if it was logged or given up, and return it."""
     unsent = update(mails).where((mails.c.id == mail_id) & mails.c.sent_at.is_(None))

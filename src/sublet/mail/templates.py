@@ -11,6 +11,12 @@ SAMPLE: dict[str, Any] = {
     "code": "123456",
     "link": "https://names.example.net/signup/confirm?token=EXAMPLE",
     "public_url": "https://names.example.net",
+    "fqdn": "blog.example.net",
+    "sender": "ada@example.org",
+    "recipient": "bob@example.org",
+    "state": "declined",
+    "transfer_id": 1,
+    "until": "2026-11-28 09:30 UTC",
 }
 """The values with which `sublet mail preview` shows a template."""
 

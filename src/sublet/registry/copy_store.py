@@ -29,6 +29,7 @@ import sublet.sign_up.store
 import sublet.subdomains.delegation_store
 import sublet.subdomains.store
 import sublet.subdomains.sweep.store
+import sublet.subdomains.transfers.store
 import sublet.tickets.store  # noqa: F401
 from sublet.db import Tx, is_damage, utc_now
 from sublet.errors import Conflict, Unavailable

@@ -21,6 +21,7 @@ from sublet.registry import erasure_store as store
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.suspend import unsuspend
+from sublet.subdomains.transfers.end import end_of_recipient
 from sublet.tickets.model import TicketFilter
 from sublet.tickets.staff import close_silently
 from sublet.tickets.store import list_own
@@ -44,6 +45,8 @@ def delete_user(
     tx: Tx, actor: Actor, identifier: str, *, trash_names: bool = False, confirmed: bool = False
 ) -> DeletedUser:
     """Erase a user's address, name and texts, revoke its tokens, forfeit its credits, and move its live names to the trash.
+
+    Pending transfers of names end, those to the user too.
 
     An organization without other users is erased too. The address can be used again.
 
@@ -74,6 +77,7 @@ def delete_user(
         )
     # From here on it must succeed.
     _give_up_names(tx, actor, held)
+    end_of_recipient(tx, actor, user, [user.email])
     if balance:
         reference = next_reference(tx, user, "adjustment")
         move(tx, actor, user, "credits.adjust", Entry(user.id, "adjustment", -balance, reference, _FORFEITED))

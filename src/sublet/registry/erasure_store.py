@@ -29,6 +29,7 @@ from sublet.schema import metadata
 from sublet.sign_up.store import mailed_codes
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import NOT_PURGED, read_subdomains, select_subdomains, subdomains
+from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import messages, tickets
 
 TEXT = "deleted"
@@ -84,12 +85,32 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(delete(mailed_codes).where(mailed_codes.c.email.in_(identities)))
 
 
+def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
+    """Erase the addresses of transfers of names that a user sent or received, and the mails about them to the other side."""
+    columns, run = name_transfers.c, tx.connection.execute
+    is_received = columns.recipient_email.in_(identities) | (columns.to_user_id == user_id)
+    received = run(select(columns.id).where(is_received)).scalars().all()
+    sent = run(select(columns.id).where(columns.from_user_id == user_id)).scalars().all()
+    references = [
+        f"name_transfer:{each}:{about}" for each in received for about in ("sent", "declined", "expired")
+    ]
+    references += [f"name_transfer:{each}:offer" for each in sent]
+    run(update(mails).where(mails.c.reference.in_(references)).values(subject=TEXT, text=TEXT))
+    _erase_events(tx, "name_transfer", [*received, *sent], ("to",))
+    run(update(name_transfers).where(columns.id.in_([*received, *sent])).values(recipient_email=TEXT))
+
+
 def erase_append_only(tx: Tx, user_id: int, organization_id: int | None, identities: Collection[str]) -> None:
     """Erase the personal texts of append-only rows: audit events of a user and of what belongs to it, and descriptions of transfers.
+
+    Erases the addresses of transfers of names too, which their events repeat.
 
     `organization_id` is the organization that is erased with the user, if any. Ids, instants, actors and actions stay.
     """
     tx.connection.execute(insert(erasures).values(user_id=user_id))
+    _erase_transfers(tx, user_id, identities)
+    own = (audit_events.c.user_id == user_id) & audit_events.c.address.is_not(None)
+    tx.connection.execute(update(audit_events).where(own).values(address=None))
     _erase_events(tx, "user", [user_id], ("email", "name", "suspended_reason"))
     _erase_events(tx, "token", _ids(tokens, user_id), ("name", "networks"))
     _erase_events(tx, "ticket", _ids(tickets, user_id), ())

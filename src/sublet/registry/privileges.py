@@ -65,6 +65,12 @@ _OF_A_PROCESS: Grants = {
     # UPDATE after a lost answer to COMMIT, and to lock old marks before they are deleted.
     "commit_marks": _ADD | _DELETE | _update("made_at"),
 }
+# To erase a deleted user. The triggers of append-only tables allow it only with a row in `erasures`.
+_TO_ERASE: Grants = {
+    "erasures": _ADD | _DELETE,
+    "audit_events": _ADD | _update("reason", "before", "after", "address"),
+    "transfers": _ADD | _update("description"),
+}
 _OF_THE_LEDGER: Grants = {
     "transfers": _ADD,
     "audit_events": _ADD,
@@ -81,15 +87,22 @@ API = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": _ADD | _update("reminders"),
-        "organizations": _ADD,
+        **_TO_ERASE,
+        "users": _ADD | _update("reminders", "email", "name", "suspended_reason", "deleted_at"),
+        "organizations": _ADD | _update("name", "slug"),
+        "subdomains": _ADD | _update(*_OF_A_NAME, "user_id", "suspended_reason"),
+        "name_transfers": _ADD | _update("state", "to_user_id", "ended_at", "recipient_email"),
         "tokens": _ADD | _update(*_OF_A_TOKEN),
         "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
         "solved_challenges": _ADD | _DELETE,
         # UPDATE to lock it.
         "signing_keys": _READ | _update("name"),
-        # Codes are mailed; what is in the outbox stays unread.
-        "mails": {"INSERT": WHOLE, "SELECT": ("id",)},
+        # Codes are mailed; the texts in the outbox stay unread.
+        "mails": {
+            "INSERT": WHOLE,
+            "SELECT": ("id", "user_id", "recipient", "reference", "next_attempt_at"),
+            "UPDATE": ("recipient", "subject", "text", "error", "next_attempt_at", "given_up_at"),
+        },
         "platform_domains": _READ | _update("updated_at"),
         "offers": _READ,
         "labels": _READ,
@@ -104,8 +117,8 @@ API = Role(
         # A retry ends the pause of a zone.
         "zone_states": _READ | _update("next_attempt_at"),
         "clockwork": _READ,
-        "tickets": _ADD | _update("status", "last_message_at", "updated_at"),
-        "messages": _ADD,
+        "tickets": _ADD | _update("status", "last_message_at", "updated_at", "subject", "requester_email"),
+        "messages": _ADD | _update("author_name", "message"),
         "idempotency_keys": _ADD | _DELETE | _update("outcome"),
         "rate_windows": _ALL,
     },
@@ -118,6 +131,8 @@ WORKER = Role(
         **_OF_THE_LEDGER,
         "leases": _ALL,
         "rate_windows": _READ | _DELETE,
+        "audit_events": _ADD | _update("address"),
+        "name_transfers": _READ | _update("state", "to_user_id", "ended_at"),
         "users": _READ | _update("reminders"),
         "organizations": _READ,
         "platform_domains": _READ | _update("updated_at", "redate_after_id"),
@@ -129,8 +144,9 @@ WORKER = Role(
         "coupon_uses": _READ,
         "clockwork": _READ | _update(),
         "forecasts": _ADD | _DELETE,
+        # The recipient, to erase that of a notice to a deleted user.
         "mails": _ADD
-        | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
+        | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at", "recipient"),
         "published_owners": _ALL,
         "zone_records": _ADD | _DELETE,
         "zone_states": _ALL,
@@ -169,10 +185,8 @@ OPERATOR = Role(
         ),
         "subdomains": _ADD
         | _update(*_OF_A_NAME, "user_id", "suspended_at", "suspended_reason", "held_with_user"),
-        # To erase a deleted user. The triggers of append-only tables allow it only with a row in `erasures`.
-        "erasures": _ADD | _DELETE,
-        "audit_events": _ADD | _update("reason", "before", "after"),
-        "transfers": _ADD | _update("description"),
+        **_TO_ERASE,
+        "name_transfers": _READ | _update("state", "to_user_id", "ended_at", "recipient_email"),
         "organizations": _ADD | _update("name", "slug"),
         "tokens": _ADD | _update("revoked_at", "name", "networks", "last_used_from"),
         "platform_domains": _ADD | _update(),

@@ -20,6 +20,7 @@ from sublet.http.observe import Metrics
 from sublet.http.serve import bind, listen, serve_http
 from sublet.http.settling import Settling
 from sublet.platform_domains.name_servers import name_servers
+from sublet.registry.delete_own_user import delete_own_user
 from sublet.service.event_loop import running
 from sublet.service.systemd import passed_socket
 
@@ -94,6 +95,7 @@ async def serve_api(
         settling=Settling(db),
         stopping=stop,
         readiness=dict(readiness),
+        delete_user=delete_own_user,
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
     )
     origin = origin_of(listening)

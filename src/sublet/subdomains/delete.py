@@ -15,6 +15,7 @@ from sublet.subdomains.find import (
     reread,
 )
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.transfers.end import end_of_names
 
 
 def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
@@ -49,6 +50,7 @@ def operator_delete(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
 def move_to_trash(tx: Tx, actor: Actor, subdomain: Subdomain, *, action: str = "subdomain.delete") -> None:
     """Move a live name to the trash, without checks. `action` is the name of the audit event."""
+    end_of_names(tx, actor, [subdomain.id])
     followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, trashed_at=tx.now, **followed)
     audit.record(tx, actor, action, subdomain.id, after={"trashed_at": tx.now.isoformat()})

@@ -859,6 +859,16 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
     return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
 
 
+def list_look_alikes(
+    tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int, besides_id: int
+) -> list[str]:
+    """Return the labels of other users' names with this skeleton under the platform domain, besides one name."""
+    name = f"{skeleton}.{platform_domain.domain}"
+    rows = _HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id)
+    ids = {row[0] for row in rows} - {besides_id}
+    return [each.label for each in list_subdomains(tx, ids)] if ids else []
+
+
 _SUSPENSION_ACTIONS = ("suspend", "unsuspend")
 _TRANSFER = "subdomain.transfer"
 

@@ -17,6 +17,7 @@ from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.lifecycle import derive_status, provisioning_status
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import delegation_columns
+from sublet.subdomains.transfers.end import end_of_names, end_of_sender
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
@@ -36,6 +37,7 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
     refuse_gone(subdomain)
     if subdomain.suspended_at is not None:
         raise Conflict(f"{subdomain.fqdn} is suspended already. No action needed.")
+    end_of_names(tx, actor, [subdomain.id])
     followed = store.followed_by_dns(subdomain)
     store.update_subdomain(tx, subdomain.id, suspended_at=tx.now, suspended_reason=reason, **followed)
     audit.record(
@@ -145,6 +147,7 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
     elif not held:
         raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
     # From here on it must succeed.
+    end_of_sender(tx, actor, user.id)
     store.suspend_all(tx, user.id, REASON)
     said = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON, "with_user": True}
     audit.record_many(

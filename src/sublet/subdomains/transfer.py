@@ -10,6 +10,7 @@ from sublet.mail.outbox import enqueue
 from sublet.subdomains import store
 from sublet.subdomains.find import lock_for_operator, refuse_gone, reread
 from sublet.subdomains.model import Subdomain
+from sublet.subdomains.transfers.end import end_of_names
 
 
 def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
@@ -41,11 +42,11 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
 def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, receiver: User) -> None:
     """Move a name with its term, mode, delegation and history, and mail both users. Automatic renewal ends. Both users are locked.
 
-    Tickets, payments and mails stay with the former user. Not checked: the name's state, the free quota, look-alikes.
+    Tickets, payments and mails stay with the former user. A pending transfer of the name ends. Not checked: the name's state, the free
+    quota, look-alikes.
     """
-    store.update_subdomain(
-        tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
-    )
+    end_of_names(tx, actor, [subdomain.id])
+    # The event comes first, so that it is in the activity of the user who loses the name.
     audit.record(
         tx,
         actor,
@@ -53,6 +54,9 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         subdomain.id,
         before={"user_id": former.id, "auto_renew_max_credits": subdomain.auto_renew_max_credits},
         after={"user_id": receiver.id, "auto_renew_max_credits": None},
+    )
+    store.update_subdomain(
+        tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
     fqdn, at = subdomain.fqdn, subdomain.expires_at
     sentences = {

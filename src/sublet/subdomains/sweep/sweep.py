@@ -35,11 +35,15 @@ from sublet.subdomains.sweep.brake import (
 )
 from sublet.subdomains.sweep.mail import reminder_mail
 from sublet.subdomains.sweep.store import Due
+from sublet.subdomains.transfers.end import end_overdue
+from sublet.subdomains.transfers.store import list_overdue
 
 BATCH_MAX = 25
 """How many names one transaction works on; their users wait for it to end."""
 REDATE_MAX = 100
 """How many names one transaction recomputes the dates of. On SQLite no other write runs meanwhile."""
+TIDY_MAX = 500
+"""How many addresses one transaction deletes."""
 FAULT_PAUSE = timedelta(hours=1)
 AN_INSTANT = timedelta(microseconds=1)
 ATTEMPTS = ("auto_renewed", "auto_renew_failed")
@@ -72,7 +76,7 @@ def is_sweep_due(tx: Tx) -> bool:
         return state.resumed
     if state.seen_at is None or not timedelta() <= tx.now - state.seen_at < SEEN_EVERY:
         return True
-    return bool(store.list_due(tx, 1) or store.is_redating(tx) or store.list_losses(tx, 1))
+    return bool(store.list_due(tx, 1) or store.is_redating(tx) or store.list_losses(tx, 1) or _is_untidy(tx))
 
 
 def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
@@ -98,7 +102,16 @@ def sweep(tx: Tx, looked_at: datetime | None = None, limit: int = BATCH_MAX) -> 
         reason = stop_for_the_losses(tx, state)
         return _work(tx, losses, _lose) if reason is None else Swept(Counter(), stopped_reason=reason)
     settle(tx, state)
-    return Swept(Counter())
+    return Swept(Counter(), more=_tidy(tx))
+
+
+def _is_untidy(tx: Tx) -> bool:
+    return bool(list_overdue(tx, 1) or audit.has_old_addresses(tx))
+
+
+def _tidy(tx: Tx) -> bool:
+    """End transfers of names that have expired, and delete old addresses. True if there may be more."""
+    return end_overdue(tx, BATCH_MAX) == BATCH_MAX or audit.delete_old_addresses(tx, TIDY_MAX) == TIDY_MAX
 
 
 def _look_at(tx: Tx, due: list[Due]) -> Swept:

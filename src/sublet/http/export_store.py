@@ -1,0 +1,137 @@
+"""All SQL of the export of a user's data: its tables in parts, so that neither memory nor a transaction grows with them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, Table, select, tuple_
+
+from sublet.accounts.model import User
+from sublet.accounts.store import tokens
+from sublet.credits.store import coupon_uses, coupons, transfers
+from sublet.db import Tx
+from sublet.subdomains.store import subdomains, terms
+from sublet.subdomains.transfers.store import is_of_user, name_transfers
+from sublet.tickets.store import messages, tickets
+
+ROWS_AT_ONCE = 500
+Place = Sequence[Any]
+"""The sort key of the last row of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A list of the export: its columns by the names of its members, where they are from, and the order of its rows."""
+
+    columns: Mapping[str, ColumnElement[Any]]
+    source: FromClause
+    order: tuple[ColumnElement[Any], ...]
+    owner: ColumnElement[Any] | None = None
+    """The column with the user's id; None for transfers, which have two sides."""
+
+
+def _columns(table: Table, *names: str, **others: ColumnElement[Any]) -> dict[str, ColumnElement[Any]]:
+    return {**{name: table.c[name] for name in names}, **others}
+
+
+def _own(table: Table, *names: str) -> Section:
+    return Section(_columns(table, *names), table, (table.c.created_at, table.c.id), table.c.user_id)
+
+
+SECTIONS: dict[str, Section] = {
+    "subdomains": _own(
+        subdomains,
+        *("id", "fqdn", "registration_type", "registration_source", "nameservers", "glue", "ds_records"),
+        *("provision_error", "registered_at", "expires_at", "last_renewed_at", "period_days"),
+        *(
+            "auto_renew_max_credits",
+            "suspended_at",
+            "suspended_reason",
+            "trashed_at",
+            "purged_at",
+            "released_at",
+        ),
+        *("created_at", "updated_at"),
+    ),
+    "terms": Section(
+        _columns(terms, "id", "subdomain_id", "action", "starts_at", "ends_at"),
+        terms.join(subdomains),
+        (terms.c.id,),
+        subdomains.c.user_id,
+    ),
+    "payments": _own(
+        transfers,
+        *("id", "reference", "kind", "credits", "balance_after", "amount", "currency", "description"),
+        *("subdomain", "token_id", "created_at"),
+    ),
+    "coupons": Section(
+        _columns(coupon_uses, "id", "subdomain_id", "discount_credits", "created_at", code=coupons.c.code),
+        coupon_uses.join(coupons),
+        (coupon_uses.c.id,),
+        coupon_uses.c.user_id,
+    ),
+    "tokens": _own(
+        tokens,
+        *(
+            "id",
+            "name",
+            "scopes",
+            "names",
+            "domains",
+            "networks",
+            "daily_credits",
+            "created_at",
+            "expires_at",
+        ),
+        *("last_used_at", "last_used_from", "revoked_at"),
+    ),
+    "transfers": Section(
+        _columns(
+            name_transfers,
+            *("id", "state", "created_at", "expires_at", "ended_at"),
+            subdomain=subdomains.c.fqdn,
+            to=name_transfers.c.recipient_email,
+        ),
+        name_transfers.join(subdomains, subdomains.c.id == name_transfers.c.subdomain_id),
+        (name_transfers.c.created_at, name_transfers.c.id),
+    ),
+    "tickets": _own(
+        tickets,
+        *("id", "type", "status", "priority", "subject", "requester_email", "subdomain_id"),
+        *("created_at", "last_message_at"),
+    ),
+    "messages": Section(
+        _columns(
+            messages,
+            *("id", "ticket_id", "author_type", "author_name", "message", "message_format", "created_at"),
+        ),
+        messages.join(tickets),
+        (messages.c.ticket_id, messages.c.id),
+        tickets.c.user_id,
+    ),
+}
+"""The lists of the export, besides the account and the activity."""
+
+NOT_EXPORTED = {
+    "users": "the account is its first member",
+    "ledger_accounts": "the balance is a member of the account",
+    "audit_events": "the activity is its last list",
+    "idempotency_keys": "ids of objects that are exported; deleted after a day",
+    "mails": "they are in the user's mailbox, and the API doesn't read the outbox",
+    "erasures": "it has rows only while a user is deleted",
+}
+"""The other tables with a user's rows, each with the reason."""
+
+
+def next_part(
+    tx: Tx, section: Section, user: User, after: Place | None
+) -> tuple[list[dict[str, Any]], Place | None]:
+    """Return the next rows of a list, and the place for the part after it; None if this is the last one."""
+    names = list(section.columns)
+    query = select(*section.columns.values(), *section.order).select_from(section.source)
+    query = query.where(is_of_user(user) if section.owner is None else section.owner == user.id)
+    if after is not None:
+        query = query.where(tuple_(*section.order) > tuple(after))
+    rows = tx.connection.execute(query.order_by(*section.order).limit(ROWS_AT_ONCE)).all()
+    found = [dict(zip(names, row, strict=False)) for row in rows]
+    return found, rows[-1][len(names) :] if len(rows) == ROWS_AT_ONCE else None

@@ -1,0 +1,136 @@
+"""Handlers of what a user sees and gets of its whole account: activity, export, deletion (docs/spec-choices.md, "Activity")."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from sublet.accounts.find import find_member
+from sublet.accounts.model import User
+from sublet.audit import ActivityFilter
+from sublet.credits.store import find_balance
+from sublet.db import Tx
+from sublet.errors import InsufficientScope, TokenRestricted
+from sublet.http import shapes
+from sublet.http.bodies import ActivityQuery, DeleteMeBody
+from sublet.http.endpoints import Answer, Call
+from sublet.http.export_store import ROWS_AT_ONCE, SECTIONS, Place, Section, next_part
+from sublet.http.idempotency import write_once
+from sublet.http.paging import read_page
+from sublet.ids import Position
+from sublet.sign_up.sign_up import FIRST_SCOPES
+from sublet.subdomains.activity import list_activity
+
+Part = tuple[bytes, Any]
+"""The encoded items of a part of a list, and the place of the next part; None if it is the last one."""
+
+
+async def activity(call: Call[None, ActivityQuery]) -> Answer:
+    """What happened in the account.
+
+    What the user did, by which token and from which address, and what the operator and the system did to the account, its names, tokens
+    and tickets. Newest first. Addresses are kept for 90 days.
+    """
+    _refuse_restricted(call)
+    query = call.query
+    wanted = ActivityFilter(query.action, query.token_id, query.since, query.until)
+    user_id = call.registrant.user.id
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.ActivityShape]]:
+        for each in list_activity(tx, user_id, wanted, limit, after.id if after is not None else None):
+            yield Position(each.at, each.id), shapes.ActivityShape.of(each)
+
+    items, page, headers = await read_page(call, "activity", find)
+    return Answer(shapes.ActivityAnswer(activity=items, page=page), headers)
+
+
+async def export(call: Call[None, None]) -> Answer:
+    """Export the account.
+
+    All that the registry stores about the user, in one JSON document: account, names (in the trash and purged too), payments, coupons,
+    tokens without secrets, transfers, tickets with their messages, activity. It is sent in parts while it is read.
+    """
+    _refuse_weak(call)
+    user_id = call.registrant.user.id
+
+    def read(tx: Tx) -> shapes.AccountShape:
+        member = find_member(tx, user_id)
+        return shapes.AccountShape(
+            **{name: getattr(member.user, name) for name in _OF_USER},
+            organization=shapes.OrganizationShape.of(member.organization),
+            credit_balance=find_balance(tx, user_id),
+        )
+
+    account = await call.context.db.read(read)
+    head = shapes.ExportBeginning(account=account)
+    named = {"content-disposition": f'attachment; filename="account-{user_id}.json"'}
+    return Answer(head, named, parts=_parts(call, head))
+
+
+_OF_USER = ("id", "email", "name", "reminders", "free_quota", "suspended_at", "created_at", "signed_up_at")
+
+
+async def _parts(call: Call[Any, Any], head: shapes.ExportBeginning) -> AsyncIterator[bytes]:
+    """Yield the document. Each part is read in a transaction of its own and encoded on its thread."""
+    user = call.registrant.user
+    yield msgspec.json.encode(head)[:-1]
+    lists: dict[str, Callable[[Tx, Any], Part]] = {
+        name: partial(_read_part, section=section, user=user) for name, section in SECTIONS.items()
+    }
+    lists["activity"] = partial(_read_activity, user=user)
+    for name, read in lists.items():
+        yield b',"%s":[' % name.encode()
+        place, joint = None, b""
+        while True:
+            text, place = await call.context.db.read(read, place)
+            if text:
+                yield joint + text
+                joint = b","
+            if place is None:
+                break
+        yield b"]"
+    yield b"}"
+
+
+def _read_part(tx: Tx, after: Place | None, *, section: Section, user: User) -> Part:
+    found, place = next_part(tx, section, user, after)
+    return msgspec.json.encode(found)[1:-1], place
+
+
+def _read_activity(tx: Tx, before_id: int | None, *, user: User) -> Part:
+    found = list_activity(tx, user.id, ActivityFilter(), ROWS_AT_ONCE, before_id)
+    is_last = len(found) < ROWS_AT_ONCE
+    return msgspec.json.encode(found)[1:-1], None if is_last else found[-1].id
+
+
+async def delete_me(call: Call[DeleteMeBody, None]) -> Answer:
+    """Delete the account.
+
+    With the own address as `confirm`, the names go to the trash, the credits are lost, all tokens are revoked, and address, name and texts
+    are erased for good. Without it, the answer says what would be lost (409).
+    """
+    _refuse_weak(call)
+    done = await write_once(call, 200, call.context.delete_user, call.actor(), call.body.confirm)
+    answer = shapes.DeletedMeAnswer(deleted=shapes.DeletedUserShape(id=done.outcome.id))
+    return Answer(answer, done.headers, done.status)
+
+
+def _refuse_restricted(call: Call[Any, Any]) -> None:
+    """Raise `TokenRestricted` if the token is for some names only."""
+    if not call.actor().restrictions.allows_all_names:
+        raise TokenRestricted(
+            "This is about the whole account, and the token is for some names only. Use another token.",
+            details={"restriction": "names"},
+        )
+
+
+def _refuse_weak(call: Call[Any, Any]) -> None:
+    """Raise if the token may not see and change all that an account has, besides spending."""
+    _refuse_restricted(call)
+    for scope in FIRST_SCOPES:
+        if scope not in call.registrant.token.scopes:
+            raise InsufficientScope(
+                f"This is about the whole account, and the token lacks the scope {scope}. Use a token with all scopes but credits:spend.",
+                details={"required_scope": scope},
+            )

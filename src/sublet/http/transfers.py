@@ -1,0 +1,133 @@
+"""Handlers of transfers of names (extensions; docs/spec-choices.md, "Transfers of names")."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, Concatenate, ParamSpec
+
+from sublet.accounts.model import User
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.http import shapes
+from sublet.http.bodies import NoBody, TransferBody, TransfersQuery
+from sublet.http.conditional import only_if_match
+from sublet.http.endpoints import Answer, Call
+from sublet.http.idempotency import Done, write_once
+from sublet.http.paging import read_page
+from sublet.http.subdomains import if_subdomain_matches
+from sublet.ids import Position
+from sublet.subdomains.transfers import store
+from sublet.subdomains.transfers.accept import accept
+from sublet.subdomains.transfers.decline import decline
+from sublet.subdomains.transfers.find import find_own_transfer, is_sender, lock_both
+from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
+from sublet.subdomains.transfers.push import push
+from sublet.subdomains.transfers.withdraw import withdraw
+
+P = ParamSpec("P")
+
+
+async def push_(call: Call[TransferBody, None]) -> Answer:
+    """Offer a subdomain to another person.
+
+    The person at the address `to` gets a mail, and has seven days to accept. The answer is the same whether the address has an account or
+    not. Until then nothing changes for the name.
+    """
+    verb = if_subdomain_matches(call, push)
+    done = await write_once(call, 201, verb, call.actor(), call.path["fqdn"], call.body.to, call.public_url)
+    return await _changed(call, done)
+
+
+async def list_transfers(call: Call[None, TransfersQuery]) -> Answer:
+    """List transfers.
+
+    Those that the user sent, and those to its address, newest first.
+    """
+    user, restrictions = call.registrant.user, call.actor().restrictions
+    wanted = TransferFilter(call.query.state, call.query.direction)
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.TransferShape]]:
+        for each in store.list_own(tx, user, restrictions, wanted, limit, after):
+            yield Position(each.created_at, each.id), _shape(user, each, tx.now)
+
+    items, page, headers = await read_page(call, "transfers", find)
+    return Answer(shapes.TransfersAnswer(transfers=items, page=page), headers)
+
+
+async def get_transfer(call: Call[None, None]) -> Answer:
+    """Get a transfer.
+
+    By its id: one that the user sent, or one to its address.
+    """
+    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
+
+
+async def accept_(call: Call[NoBody, None]) -> Answer:
+    """Accept a transfer.
+
+    The name moves to the user with its term, mode and delegation. A free name counts in the free quota. Nothing is charged.
+    """
+    done = await write_once(
+        call,
+        200,
+        _if_match(call, accept),
+        call.actor(),
+        call.path["id"],
+        free_quota=call.default_free_quota(),
+    )
+    return await _changed(call, done)
+
+
+async def decline_(call: Call[NoBody, None]) -> Answer:
+    """Decline a transfer.
+
+    The name stays with its user, who gets a mail.
+    """
+    done = await write_once(call, 200, _if_match(call, decline), call.actor(), call.path["id"])
+    return await _changed(call, done)
+
+
+async def withdraw_(call: Call[NoBody, None]) -> Answer:
+    """Withdraw a transfer.
+
+    The offer can't be accepted any more.
+    """
+    done = await write_once(call, 200, _if_match(call, withdraw), call.actor(), call.path["id"])
+    return await _changed(call, done)
+
+
+def _if_match(
+    call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome]
+) -> Callable[Concatenate[Tx, P], Outcome]:
+    identifier = call.path["id"]
+    return only_if_match(
+        call,
+        verb,
+        lambda tx: _answer(tx, call, identifier),
+        lambda tx: lock_both(tx, call.actor(), identifier),
+    )
+
+
+def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TransferAnswer:
+    user = call.registrant.user
+    return shapes.TransferAnswer(
+        transfer=_shape(user, find_own_transfer(tx, call.actor(), user, identifier), tx.now)
+    )
+
+
+async def _changed(call: Call[Any, Any], done: Done) -> Answer:
+    answer = await call.context.db.read(_answer, call, str(done.outcome.id))
+    return Answer(answer, done.headers, done.status)
+
+
+def _shape(user: User, transfer: NameTransfer, now: datetime) -> shapes.TransferShape:
+    return shapes.TransferShape(
+        id=transfer.id,
+        direction="sent" if is_sender(transfer, user) else "received",
+        subdomain=transfer.subdomain,
+        sender=transfer.sender,
+        to=transfer.recipient_email,
+        state=transfer.state_at(now),
+        created_at=transfer.created_at,
+        expires_at=transfer.expires_at,
+        ended_at=transfer.ended_at,
+    )

@@ -1,0 +1,54 @@
+"""Delete the account of the acting user (DELETE /me; docs/spec-choices.md, "A user that is deleted")."""
+
+from dataclasses import replace
+
+from sublet.accounts.fields import normalise_email
+from sublet.accounts.find import lock_acting_user
+from sublet.audit import Actor
+from sublet.counted import counted
+from sublet.credits.model import Outcome
+from sublet.credits.store import find_balance
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.mail.model import DELETION_NOTICE
+from sublet.mail.outbox import enqueue_to
+from sublet.mail.templates import render
+from sublet.registry import erasure_store as store
+from sublet.registry.delete_user import delete_user
+
+
+def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
+    """Delete the acting user as `sublet user delete` does, and mail a notice to the address it had.
+
+    `confirm` is the user's address: then live names go to the trash, and credits are forfeited.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        Conflict: the operator suspended a name of the user, whose history the deletion would erase.
+        Conflict: `confirm` is missing; the message and `details` say what would be lost.
+        ValidationFailed: `confirm` is another address.
+    """
+    user = lock_acting_user(tx, actor)
+    held = store.list_held(tx, user.id)
+    suspended = [each for each in held if each.suspended_at is not None]
+    if suspended:
+        raise Conflict(
+            f"The operator suspended {counted(len(suspended), 'name')} of yours, so the account can't be deleted now. Open a ticket to ask why."
+        )
+    if confirm is None:
+        live = sum(each.trashed_at is None for each in held)
+        balance = find_balance(tx, user.id)
+        raise Conflict(
+            f"This deletes your account for good, with {counted(live, 'name')} and {counted(balance, 'credit')}. Transfer the names that you "
+            'want to keep alive, then send {"confirm": "YOUR ADDRESS"}.',
+            details={"names": live, "credits": balance},
+        )
+    if normalise_email(confirm) != user.email:
+        sentence = "This is not the address of your account. Send the one that GET /me shows."
+        raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
+    # The event of the deletion stays, so it has no address.
+    delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
+    notice = render("account_deleted")
+    reference = f"{DELETION_NOTICE}{user.id}"
+    enqueue_to(tx, user.email, reference=reference, subject=notice.subject, text=notice.text)
+    return Outcome(user.id)

@@ -1,0 +1,84 @@
+"""Accept a name that is offered (POST /transfers/{id}/accept; docs/spec-choices.md, "Transfers of names")."""
+
+from sublet import audit
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.dns.look_alikes import skeleton
+from sublet.dns.names import is_idn
+from sublet.errors import Conflict, PlatformDomainNotFound
+from sublet.platform_domains import store as platform_domain_store
+from sublet.platform_domains.grants import is_visible
+from sublet.platform_domains.labels import classify
+from sublet.platform_domains.model import PlatformDomain
+from sublet.subdomains import store as subdomain_store
+from sublet.subdomains.availability import unavailable
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.transfer import move_to_user
+from sublet.subdomains.transfers import store
+from sublet.subdomains.transfers.find import find_received, just_ended, lock_both, not_found, refuse_ended
+from sublet.subdomains.transfers.model import ACCEPTED
+
+
+def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome:
+    """Move the name of a pending transfer to the acting user, as it is. Automatic renewal ends, and both users get a mail.
+
+    `free_quota` is the setting, for users without their own quota.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
+        Conflict: it is not pending; the sender is suspended.
+        PlatformDomainNotFound: the user can't see the platform domain.
+        SubdomainUnavailable: the label is reserved for the user; the name looks like one of another user.
+        FreeQuotaExceeded: the name is free, and all free names of the user's quota are in use.
+
+    Not checked: whether the platform domain is open to registrations, and names that depend on this one.
+    """
+    receiver, sender = lock_both(tx, actor, identifier)
+    transfer = find_received(tx, actor, receiver, identifier)
+    if sender is None:  # it was added after the locks
+        raise not_found()
+    refuse_ended(tx, transfer)
+    if sender.suspended_at is not None:
+        raise Conflict("The sender's account is suspended, so this name can't be moved now. Ask the sender.")
+    subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)
+    assert subdomain is not None  # noqa: S101 - rows are never deleted
+    _refuse_to_hold(tx, receiver, subdomain)
+    quota = Quota(subdomain_store.count_free(tx, receiver.id), quota_limit(receiver.free_quota, free_quota))
+    if subdomain.registration_type == "free" and not quota.left:
+        raise quota.refusal()
+    if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
+        raise just_ended()
+    after = {"subdomain": subdomain.fqdn}
+    audit.record(tx, actor, "name_transfer.accept", transfer.id, after=after)
+    move_to_user(tx, actor, subdomain, sender, receiver)
+    return Outcome(transfer.id)
+
+
+def _refuse_to_hold(tx: Tx, user: User, subdomain: Subdomain) -> None:
+    """Raise unless the user may hold this name, as at a registration."""
+    platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
+    assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
+    granted = platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
+    if not is_visible(platform_domain, granted):
+        raise PlatformDomainNotFound(
+            f"The platform domain {platform_domain.domain} is not open to your organization. Ask the operator."
+        )
+    listed = platform_domain_store.find_label(tx, platform_domain.id, subdomain.label)
+    patterns = platform_domain_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
+    label_class = classify(subdomain.label, platform_domain, listed, user.organization_id, patterns)
+    if label_class in ("reserved", "blocked"):
+        raise unavailable("reserved", owned=False)
+    if platform_domain.look_alike_check and listed is None:
+        _refuse_look_alike(tx, user, platform_domain, subdomain)
+
+
+def _refuse_look_alike(tx: Tx, user: User, platform_domain: PlatformDomain, subdomain: Subdomain) -> None:
+    """Raise if another user, such as the sender, holds a name that looks like this one, and one of the two is an IDN."""
+    looks = skeleton(subdomain.label)
+    others = subdomain_store.list_look_alikes(tx, platform_domain, looks, user.id, subdomain.id)
+    if others and (is_idn(subdomain.label) or any(is_idn(label) for label in others)):
+        raise unavailable("look_alike", owned=False)

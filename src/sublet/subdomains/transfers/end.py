@@ -1,0 +1,72 @@
+"""End transfers that are not accepted: declined, withdrawn, expired, or their name is no longer the sender's to give."""
+
+from collections.abc import Collection, Iterable
+
+from sublet import audit
+from sublet.accounts.model import User
+from sublet.accounts.store import find_user
+from sublet.audit import SYSTEM, Actor
+from sublet.db import Tx
+from sublet.mail.outbox import enqueue
+from sublet.mail.templates import render
+from sublet.subdomains.transfers import store
+from sublet.subdomains.transfers.model import DECLINED, EXPIRED, WITHDRAWN, NameTransfer
+
+_ACTIONS = {
+    DECLINED: "name_transfer.decline",
+    WITHDRAWN: "name_transfer.withdraw",
+    EXPIRED: "name_transfer.expire",
+}
+
+
+def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, answering: User | None = None) -> bool:
+    """End a pending transfer; False if another transaction ended it first. The sender gets a mail if it is declined or has expired."""
+    if not store.end(tx, transfer.id, state, answering.id if answering is not None else None):
+        return False
+    audit.record(tx, actor, _ACTIONS[state], transfer.id, after={"subdomain": transfer.subdomain})
+    if state == WITHDRAWN:
+        return True
+    sender = find_user(tx, transfer.from_user_id)
+    assert sender is not None  # noqa: S101 - rows of users stay
+    message = render(
+        "transfer_ended",
+        name=sender.name,
+        fqdn=transfer.subdomain,
+        recipient=transfer.recipient_email,
+        state=state,
+    )
+    reference = f"name_transfer:{transfer.id}:{state}"
+    enqueue(tx, sender, reference=reference, subject=message.subject, text=message.text)
+    return True
+
+
+def end_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:
+    """End the pending transfers of names that are moved, deleted or suspended. The names' users are locked."""
+    _withdraw_all(tx, actor, store.list_pending(tx, subdomain_ids))
+
+
+def end_of_sender(tx: Tx, actor: Actor, user_id: int) -> None:
+    """End the pending transfers that a user started, when all names of the user are suspended."""
+    _withdraw_all(tx, actor, store.list_pending_of_sender(tx, user_id))
+
+
+def end_of_recipient(tx: Tx, actor: Actor, user: User, emails: Collection[str]) -> None:
+    """Decline the pending transfers to the addresses of a user who is deleted."""
+    for each in store.list_pending_to(tx, emails):
+        if each.expires_at <= tx.now:
+            end(tx, actor, each, EXPIRED)
+        else:
+            end(tx, actor, each, DECLINED, user)
+
+
+def _withdraw_all(tx: Tx, actor: Actor, transfers: Iterable[NameTransfer]) -> None:
+    for each in transfers:
+        end(tx, actor, each, EXPIRED if each.expires_at <= tx.now else WITHDRAWN)
+
+
+def end_overdue(tx: Tx, limit: int) -> int:
+    """End transfers that have expired, at most `limit`, and return how many there were."""
+    overdue = store.list_overdue(tx, limit)
+    for each in overdue:
+        end(tx, SYSTEM, each, EXPIRED)
+    return len(overdue)

@@ -1,0 +1,47 @@
+"""The type of a name's transfer between users, its states and its limits (no SQL)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+PENDING, ACCEPTED, DECLINED, WITHDRAWN, EXPIRED = "pending", "accepted", "declined", "withdrawn", "expired"
+STATES = (PENDING, ACCEPTED, DECLINED, WITHDRAWN, EXPIRED)
+DIRECTIONS = ("sent", "received")
+VALID_FOR = timedelta(days=7)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+PUSHES_PER_DAY = 50
+"""Most transfers that a user starts within 24 hours."""
+MAILS_PER_DAY = 5
+"""Most offers that are mailed to one address within 24 hours, from all users."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameTransfer:
+    """A name that a user offers to an address. `to_user_id` is the user who accepted or declined.
+
+    `stored_state` stays pending until the sweep comes by; `state_at` says when it is expired. `is_mailed` is true if the address got a mail.
+    """
+
+    id: int
+    subdomain_id: int
+    subdomain: str
+    from_user_id: int
+    sender: str
+    recipient_email: str
+    to_user_id: int | None
+    stored_state: str
+    is_mailed: bool
+    created_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None
+
+    def state_at(self, now: datetime) -> str:
+        """Return the state of the transfer at an instant."""
+        return EXPIRED if self.stored_state == PENDING and self.expires_at <= now else self.stored_state
+
+
+@dataclass(frozen=True, slots=True)
+class TransferFilter:
+    """The filters of a user's transfers; None means any."""
+
+    state: str | None = None
+    direction: str | None = None

@@ -1,0 +1,119 @@
+"""Offer a name to another person (POST /subdomains/{fqdn}/transfer; docs/spec-choices.md, "Transfers of names")."""
+
+from sublet import audit
+from sublet.accounts.fields import check_email
+from sublet.accounts.find import lock_acting_user
+from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, RateLimited, TransferPending, validation_failed
+from sublet.mail.outbox import enqueue, enqueue_to
+from sublet.mail.templates import render
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.lifecycle import is_renewed_by_operator
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.transfers import store
+from sublet.subdomains.transfers.end import end
+from sublet.subdomains.transfers.model import (
+    DAY,
+    EXPIRED,
+    HOUR,
+    MAILS_PER_DAY,
+    PENDING,
+    PUSHES_PER_DAY,
+    VALID_FOR,
+)
+
+
+def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str) -> Outcome:
+    """Offer a name to an address for seven days, and mail both sides. The name stays as it is until the offer is accepted.
+
+    Whether the address has an account is not looked at, so that neither the answer nor its time can tell.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name, the token is not for it, or it is in the trash.
+        SubdomainSuspended: the operator suspended it.
+        Conflict: only the operator moves it (mode `admin`).
+        ValidationFailed: `to` is missing, no address, or the user's own.
+        TransferPending: the name is offered already.
+        RateLimited: the user started too many transfers within 24 hours.
+    """
+    user = lock_acting_user(tx, actor)
+    subdomain = find_in_account(tx, actor, identifier)
+    refuse_unless_allowed(subdomain, "delete", tx.now)  # a name that can be given up can be given away
+    if is_renewed_by_operator(subdomain):
+        raise Conflict("Only the operator moves this name. Open a ticket to ask for it.")
+    email = _check_recipient(user, to)
+    _refuse_pending(tx, subdomain)
+    _limit(tx, user)
+    is_mailed = _may_mail(tx, user, email)
+    expires_at = tx.now + VALID_FOR
+    transfer_id = store.insert_transfer(
+        tx,
+        subdomain_id=subdomain.id,
+        from_user_id=user.id,
+        recipient_email=email,
+        is_mailed=is_mailed,
+        expires_at=expires_at,
+    )
+    after = {"subdomain": subdomain.fqdn, "to": email, "expires_at": expires_at.isoformat()}
+    audit.record(tx, actor, "name_transfer.push", transfer_id, after=after)
+    values = {
+        "name": user.name,
+        "sender": user.email,
+        "recipient": email,
+        "fqdn": subdomain.fqdn,
+        "transfer_id": transfer_id,
+        "until": f"{expires_at:%Y-%m-%d %H:%M} UTC",
+        "public_url": public_url,
+    }
+    told = render("transfer_sent", **values)
+    enqueue(tx, user, reference=f"name_transfer:{transfer_id}:sent", subject=told.subject, text=told.text)
+    if is_mailed:
+        offer = render("transfer_offer", **values)
+        reference = f"name_transfer:{transfer_id}:offer"
+        enqueue_to(tx, email, reference=reference, subject=offer.subject, text=offer.text)
+    return Outcome(transfer_id)
+
+
+def _check_recipient(user: User, to: str | None) -> str:
+    if to is None:
+        sentence = "Say to whom the name goes: send an e-mail address."
+        raise validation_failed([FieldError("to", "required", sentence)])
+    email, errors = check_email(to)
+    if errors:
+        raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
+    if email == user.email:
+        raise validation_failed(
+            [FieldError("to", "value_invalid", "This is your own address. Send another one.")]
+        )
+    return email
+
+
+def _refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
+    for each in store.list_pending(tx, [subdomain.id]):
+        if each.state_at(tx.now) == PENDING:
+            raise TransferPending(
+                f"This name is offered to {each.recipient_email} already. Wait, or withdraw that with DELETE /transfers/{each.id}.",
+                details={"transfer_id": each.id},
+            )
+        end(tx, audit.SYSTEM, each, EXPIRED)
+
+
+def _limit(tx: Tx, user: User) -> None:
+    times = store.list_times_of_sender(tx, user.id, tx.now - DAY)
+    if len(times) >= PUSHES_PER_DAY:
+        wait = times[PUSHES_PER_DAY - 1] + DAY - tx.now
+        raise RateLimited(
+            f"You started {PUSHES_PER_DAY} transfers within 24 hours. Wait until the oldest of them is that old.",
+            retry_after_seconds=max(1, int(wait.total_seconds()) + 1),
+        )
+
+
+def _may_mail(tx: Tx, user: User, email: str) -> bool:
+    """True if the address may get a mail. Without one the transfer waits in its list, and nothing tells the sender."""
+    if store.count_mailed(tx, email, tx.now - HOUR, from_user_id=user.id):
+        return False
+    return store.count_mailed(tx, email, tx.now - DAY) < MAILS_PER_DAY

@@ -1,0 +1,187 @@
+"""All SQL of transfers of names between users."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    String,
+    Table,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from sublet.accounts.model import User
+from sublet.accounts.store import users, within_names
+from sublet.db import Tx
+from sublet.ids import Position
+from sublet.restrictions import Restrictions
+from sublet.schema import BIG_ID, Instant, metadata, older
+from sublet.subdomains.store import subdomains
+from sublet.subdomains.transfers.model import EXPIRED, PENDING, NameTransfer, TransferFilter
+
+name_transfers = Table(
+    "name_transfers",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
+    Column("from_user_id", ForeignKey("users.id"), nullable=False),
+    Column("recipient_email", String(254), nullable=False),
+    Column("to_user_id", ForeignKey("users.id")),
+    Column("state", String(16), nullable=False),
+    Column("is_mailed", Boolean, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+    CheckConstraint("(state = 'pending') = (ended_at IS NULL)", name="ended"),
+    CheckConstraint(
+        "(state IN ('accepted', 'declined')) = (to_user_id IS NOT NULL)",
+        name="answered",
+    ),
+    Index("ix_name_transfers_from_user_id_created_at", "from_user_id", "created_at", "id"),
+    Index("ix_name_transfers_recipient_email_created_at", "recipient_email", "created_at", "id"),
+    Index("ix_name_transfers_to_user_id", "to_user_id"),
+    sqlite_autoincrement=True,
+)
+IS_PENDING = name_transfers.c.state == PENDING
+_PENDING_TEXT = name_transfers.c.ended_at.is_(None)
+"""The same, as the partial indexes say it."""
+Index(
+    "uq_name_transfers_subdomain_id_pending",
+    name_transfers.c.subdomain_id,
+    unique=True,
+    sqlite_where=_PENDING_TEXT,
+    postgresql_where=_PENDING_TEXT,
+)
+Index(
+    "ix_name_transfers_expires_at_pending",
+    name_transfers.c.expires_at,
+    sqlite_where=_PENDING_TEXT,
+    postgresql_where=_PENDING_TEXT,
+)
+
+_ELSEWHERE = {
+    "subdomain": subdomains.c.fqdn,
+    "sender": users.c.email,
+    "stored_state": name_transfers.c.state,
+}
+_COLUMNS = tuple(
+    _ELSEWHERE[name] if name in _ELSEWHERE else name_transfers.c[name] for name in NameTransfer.__slots__
+)
+_TRANSFERS = select(*_COLUMNS).select_from(
+    name_transfers.join(subdomains, subdomains.c.id == name_transfers.c.subdomain_id).join(
+        users, users.c.id == name_transfers.c.from_user_id
+    )
+)
+
+
+def insert_transfer(tx: Tx, **values: object) -> int:
+    """Add a pending transfer, and return its id. The database keeps one pending transfer of a name."""
+    added = insert(name_transfers).values(state=PENDING, created_at=tx.now, **values)
+    return int(tx.connection.execute(added.returning(name_transfers.c.id)).scalar_one())
+
+
+def find_transfer(tx: Tx, transfer_id: int) -> NameTransfer | None:
+    """Return the transfer with this id, or None."""
+    row = tx.connection.execute(_TRANSFERS.where(name_transfers.c.id == transfer_id)).one_or_none()
+    return NameTransfer(*row) if row is not None else None
+
+
+def list_pending(tx: Tx, subdomain_ids: Collection[int]) -> list[NameTransfer]:
+    """Return the pending transfers of these names, expired ones too."""
+    query = _TRANSFERS.where(_PENDING_TEXT & name_transfers.c.subdomain_id.in_(list(subdomain_ids)))
+    return _read(tx, query)
+
+
+def list_pending_of_sender(tx: Tx, user_id: int) -> list[NameTransfer]:
+    """Return a user's pending transfers of names, expired ones too."""
+    return _read(tx, _TRANSFERS.where(_PENDING_TEXT & (name_transfers.c.from_user_id == user_id)))
+
+
+def list_pending_to(tx: Tx, emails: Collection[str]) -> list[NameTransfer]:
+    """Return the pending transfers to these addresses, expired ones too."""
+    return _read(tx, _TRANSFERS.where(_PENDING_TEXT & name_transfers.c.recipient_email.in_(list(emails))))
+
+
+def list_overdue(tx: Tx, limit: int) -> list[NameTransfer]:
+    """Return the transfers that are stored as pending and have expired, the oldest first."""
+    overdue = _PENDING_TEXT & (name_transfers.c.expires_at <= tx.now)
+    return _read(tx, _TRANSFERS.where(overdue).order_by(name_transfers.c.expires_at).limit(limit))
+
+
+def _read(tx: Tx, query: Any) -> list[NameTransfer]:
+    return [NameTransfer(*row) for row in tx.connection.execute(query)]
+
+
+def end(tx: Tx, transfer_id: int, state: str, to_user_id: int | None = None) -> bool:
+    """Store that a pending transfer has ended; False if another transaction ended it first."""
+    this = (name_transfers.c.id == transfer_id) & IS_PENDING
+    values = {"state": state, "to_user_id": to_user_id, "ended_at": tx.now}
+    return tx.connection.execute(update(name_transfers).where(this).values(**values)).rowcount == 1
+
+
+def is_of_user(user: User) -> ColumnElement[bool]:
+    """Return the condition that a transfer was sent or received by a user."""
+    return or_(name_transfers.c.from_user_id == user.id, _received(user))
+
+
+def _received(user: User) -> ColumnElement[bool]:
+    unanswered = name_transfers.c.to_user_id.is_(None) & (name_transfers.c.recipient_email == user.email)
+    return unanswered | (name_transfers.c.to_user_id == user.id)
+
+
+def list_own(
+    tx: Tx,
+    user: User,
+    restrictions: Restrictions,
+    wanted: TransferFilter,
+    limit: int,
+    after: Position | None,
+) -> list[NameTransfer]:
+    """Return the transfers that a user sent or received, that match the filters and that the token is for, the newest first."""
+    columns = name_transfers.c
+    sides = {"sent": columns.from_user_id == user.id, "received": _received(user)}
+    query = _TRANSFERS.where(sides[wanted.direction] if wanted.direction else is_of_user(user))
+    query = query.where(within_names(restrictions, subdomains.c.fqdn))
+    if wanted.state is not None:
+        query = query.where(_in_state(wanted.state, tx.now))
+    if after is not None:
+        query = query.where(older(columns.created_at, columns.id, after))
+    return _read(tx, query.order_by(columns.created_at.desc(), columns.id.desc()).limit(limit))
+
+
+def _in_state(state: str, now: datetime) -> ColumnElement[bool]:
+    """Return `NameTransfer.state_at` in SQL."""
+    columns = name_transfers.c
+    if state == PENDING:
+        return IS_PENDING & (columns.expires_at > now)
+    if state == EXPIRED:
+        return (columns.state == EXPIRED) | (IS_PENDING & (columns.expires_at <= now))
+    return columns.state == state
+
+
+def list_times_of_sender(tx: Tx, user_id: int, since: datetime) -> Sequence[datetime]:
+    """Return when a user started transfers since an instant, the newest first."""
+    at = name_transfers.c.created_at
+    query = select(at).where((name_transfers.c.from_user_id == user_id) & (at > since)).order_by(at.desc())
+    return tx.connection.execute(query).scalars().all()
+
+
+def count_mailed(tx: Tx, email: str, since: datetime, from_user_id: int | None = None) -> int:
+    """Return how many offers were mailed to an address since an instant, by one user or by all."""
+    columns = name_transfers.c
+    query = select(func.count()).where(
+        (columns.recipient_email == email) & (columns.created_at > since) & columns.is_mailed
+    )
+    if from_user_id is not None:
+        query = query.where(columns.from_user_id == from_user_id)
+    return int(tx.connection.execute(query).scalar_one())

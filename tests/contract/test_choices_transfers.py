@@ -1,0 +1,125 @@
+"""Decisions, "Transfers of names": over HTTP, from the offer to the new holder, and what its answers don't tell."""
+
+import statistics
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from sublet.mail.store import list_mails
+from sublet.subdomains.transfers.model import PUSHES_PER_DAY
+from support.error_triggers import fresh, newcomer
+from support.open_registry import opened
+from support.repetitions import share
+from support.running_service import Registrant, RunningService
+
+MEMBERS = ["id", "direction", "subdomain", "sender", "to", "state", "created_at", "expires_at", "ended_at"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("transfers")) as service:
+        yield service
+
+
+@pytest.fixture
+def ada(shop: RunningService) -> Registrant:
+    return newcomer(shop)
+
+
+@pytest.fixture
+def bob(shop: RunningService) -> Registrant:
+    return newcomer(shop)
+
+
+def push(shop: RunningService, who: Registrant, to: str, fqdn: str = "", **headers: str) -> httpx.Response:
+    fqdn = fqdn or shop.register(who, fresh())["subdomain"]["fqdn"]
+    return shop.call(who, "POST", f"/subdomains/{fqdn}/transfer", {"to": to}, **headers)
+
+
+def test_a_name_goes_from_one_user_to_another(shop: RunningService, ada: Registrant, bob: Registrant) -> None:
+    fqdn = shop.register(ada, fresh(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
+    answer = push(shop, ada, bob.email, fqdn)
+    assert answer.status_code == 201, answer.text
+    offered = answer.json()["transfer"]
+    assert list(offered) == MEMBERS
+    assert (offered["direction"], offered["state"]) == ("sent", "pending")
+    path = f"/transfers/{offered['id']}"
+    seen = shop.call(bob, "GET", path).json()["transfer"]
+    assert seen == {**offered, "direction": "received"}
+    assert shop.call(bob, "GET", "/transfers?state=pending&direction=received").json()["transfers"] == [seen]
+    assert shop.call(bob, "GET", "/transfers?direction=sent").json()["transfers"] == []
+    assert shop.call(bob, "GET", f"/subdomains/{fqdn}").status_code == 404
+    taken = shop.call(bob, "POST", f"{path}/accept").json()["transfer"]
+    assert (taken["state"], taken["direction"]) == ("accepted", "received")
+    assert shop.call(bob, "GET", f"/subdomains/{fqdn}").json()["subdomain"]["status"] == "active"
+    assert shop.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 404
+    assert shop.call(ada, "GET", path).json()["transfer"]["state"] == "accepted"
+
+
+def test_the_mail_says_how_to_accept(shop: RunningService, ada: Registrant, bob: Registrant) -> None:
+    offered = push(shop, ada, bob.email).json()["transfer"]
+    mails = shop.read(lambda tx: list_mails(tx, waiting=False, user_id=None, limit=5))
+    (mail,) = [each for each in mails if each.recipient == bob.email]
+    link = next(line for line in mail.text.splitlines() if line.startswith("POST "))
+    assert link == f"POST {shop.base_url}/transfers/{offered['id']}/accept"
+    assert shop.call(bob, "POST", link.removeprefix(f"POST {shop.base_url}")).status_code == 200
+
+
+def test_repeated_requests_and_if_match(shop: RunningService, ada: Registrant, bob: Registrant) -> None:
+    fqdn = shop.register(ada, fresh())["subdomain"]["fqdn"]
+    first = push(shop, ada, bob.email, fqdn, idempotency_key="k")
+    again = push(shop, ada, bob.email, fqdn, idempotency_key="k")
+    assert (again.status_code, again.json()) == (201, first.json())
+    path = f"/transfers/{first.json()['transfer']['id']}"
+    tag = shop.call(bob, "GET", path).headers["etag"]
+    refused = shop.call(bob, "POST", f"{path}/accept", if_match='"another"')
+    assert refused.json()["error"] == "precondition_failed"
+    for _ in range(2):
+        answer = shop.call(bob, "POST", f"{path}/accept", if_match=tag, idempotency_key="a")
+        assert answer.status_code == 200, answer.text
+    assert shop.call(bob, "POST", f"{path}/decline", if_match=tag).json()["error"] == "precondition_failed"
+    assert shop.call(bob, "POST", f"{path}/decline").json()["error"] == "conflict"
+
+
+def test_pages_and_states(shop: RunningService, ada: Registrant) -> None:
+    ids = [push(shop, ada, f"to{number}@example.org").json()["transfer"]["id"] for number in range(4)]
+    assert shop.call(ada, "DELETE", f"/transfers/{ids[0]}").json()["transfer"]["state"] == "withdrawn"
+    found = shop.call(ada, "GET", "/transfers?limit=3").json()
+    assert [each["id"] for each in found["transfers"]] == ids[:0:-1]
+    cursor = found["page"]["next_cursor"]
+    rest = shop.call(ada, "GET", f"/transfers?limit=3&cursor={cursor}").json()
+    assert ([each["id"] for each in rest["transfers"]], rest["page"]["has_more"]) == (ids[:1], False)
+    pending = shop.call(ada, "GET", "/transfers?state=pending").json()["transfers"]
+    assert [each["id"] for each in pending] == ids[:0:-1]
+    assert shop.call(ada, "GET", "/transfers?state=lost").json()["error"] == "invalid_request"
+
+
+TRIES = share(20, whole=200)
+
+
+def test_known_and_unknown_addresses_answer_alike(shop: RunningService) -> None:
+    """Byte for byte but for the ids and the address; and as fast, within a fifth, in the median of 200 tries each."""
+    known = [newcomer(shop).email for _ in range(5)]
+    unknown = [each.replace("user", "nobd") for each in known]
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    forms = set()
+    for batch in range(-(-2 * TRIES // PUSHES_PER_DAY)):
+        sender = newcomer(shop)
+        fqdn = shop.register(sender, fresh())["subdomain"]["fqdn"]
+        for number in range(min(PUSHES_PER_DAY, 2 * TRIES)):
+            is_known = number % 2 == 0
+            to = (known if is_known else unknown)[(number // 2 + batch) % len(known)]
+            began = time.perf_counter()
+            answer = push(shop, sender, to, fqdn)
+            seconds[is_known].append(time.perf_counter() - began)
+            offered = answer.json()["transfer"]
+            lengths = (len(answer.headers["content-length"]), sorted(answer.headers))
+            forms.add((answer.status_code, tuple(offered), offered["state"], repr(lengths)))
+            path = f"/transfers/{offered['id']}"
+            assert shop.call(sender, "GET", path).json()["transfer"]["state"] == "pending"
+            shop.call(sender, "DELETE", path)
+    assert len(forms) == 1
+    medians = [statistics.median(seconds[each]) for each in (True, False)]
+    assert max(medians) < share(3.0, whole=1.2) * min(medians), medians

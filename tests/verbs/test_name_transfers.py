@@ -1,0 +1,430 @@
+"""Transfers of names between users: push, accept, decline, withdraw, expiry, and what happens to all that belongs to a name."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from sublet.accounts.users import suspend_user, unsuspend_user
+from sublet.audit import list_events
+from sublet.credits.model import Outcome, Payable
+from sublet.credits.store import coupon_uses
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    FreeQuotaExceeded,
+    PlatformDomainNotFound,
+    RateLimited,
+    Refusal,
+    SubdomainNotFound,
+    SubdomainSuspended,
+    SubdomainUnavailable,
+    TransferNotFound,
+    TransferPending,
+    ValidationFailed,
+)
+from sublet.mail.store import list_mails
+from sublet.platform_domains.grants import grant_platform_domain
+from sublet.platform_domains.labels import set_label
+from sublet.registry.delete_user import delete_user
+from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.renew import renew
+from sublet.subdomains.set_auto_renew import set_auto_renew
+from sublet.subdomains.store import count_free, list_terms, update_subdomain
+from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
+from sublet.subdomains.transfer import transfer
+from sublet.subdomains.transfers import store
+from sublet.subdomains.transfers.accept import accept
+from sublet.subdomains.transfers.decline import decline
+from sublet.subdomains.transfers.model import PUSHES_PER_DAY, NameTransfer
+from sublet.subdomains.transfers.push import push
+from sublet.subdomains.transfers.withdraw import withdraw
+from sublet.tickets.find import show_own
+from sublet.tickets.model import OpenTicket
+from sublet.tickets.open_ticket import open_ticket
+from support.registry import FREE_QUOTA, OPERATOR, Registry
+
+SHOP = "shop.example.test"
+BEN = "ben@example.org"
+URL = "https://names.example.net"
+
+
+def offer(registry: Registry, name: str = SHOP, to: str | None = BEN, who: str = "ann") -> str:
+    return str(registry.write(push, registry.actor(who), name, to, URL).id)
+
+
+def take(registry: Registry, transfer_id: str, who: str = "ben", **restricted: Any) -> Any:
+    actor = registry.actor(who)
+    if restricted:
+        actor = replace(actor, restrictions=replace(actor.restrictions, **restricted))
+    return registry.write(accept, actor, transfer_id, free_quota=FREE_QUOTA)
+
+
+def show(registry: Registry, transfer_id: str) -> NameTransfer:
+    found = registry.read(store.find_transfer, int(transfer_id))
+    assert found is not None
+    return found
+
+
+def state(registry: Registry, transfer_id: str) -> str:
+    return show(registry, transfer_id).state_at(registry.now)
+
+
+def mails(registry: Registry) -> list[tuple[str, str]]:
+    found = registry.read(list_mails, waiting=False, user_id=None, limit=100)
+    return [(each.recipient, each.subject) for each in found][::-1]
+
+
+def test_a_name_moves_when_its_receiver_accepts(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=("ns1.example.org",))
+    transfer_id = offer(registry, to=" Ben@Example.org ")
+    assert registry.subdomain(held.id).user_id == registry.users["ann"]
+    assert mails(registry) == [
+        ("ann@example.org", f"You offered {SHOP} to {BEN}"),
+        (BEN, f"The name {SHOP} is offered to you"),
+    ]
+    registry.advance(days=6)
+    take(registry, transfer_id)
+    moved = registry.subdomain(held.id)
+    assert moved.user_id == registry.users["ben"]
+    assert (moved.delegation, moved.expires_at) == (held.delegation, held.expires_at)
+    found = show(registry, transfer_id)
+    assert (found.stored_state, found.to_user_id, found.ended_at) == ("accepted", moved.user_id, registry.now)
+    assert [to for to, _ in mails(registry)[2:]] == ["ann@example.org", BEN]
+    with registry.refuses(SubdomainNotFound):
+        registry.write(delete, registry.actor(), SHOP)
+    registry.write(delete, registry.actor("ben"), SHOP)
+    assert registry.doctor() == []
+
+
+def test_what_stays_with_the_name_and_what_with_its_former_user(registry: Registry) -> None:
+    """Decisions, "Transfers of names": term, mode and price; automatic renewal, tickets, payments and coupons."""
+    registry.add_coupon()
+    paid = Payable(confirm=True, coupon_code="SPRING")
+    held = registry.register(SHOP, registration_mode="plus", payable=paid)
+    registry.write(set_auto_renew, registry.actor(), SHOP, 50, may_spend=True)
+    ticket = registry.write(open_ticket, registry.actor(), OpenTicket("Help", "Please.", fqdn=SHOP))
+    balance, terms = registry.balance(), registry.read(list_terms, held.id, 10)
+    take(registry, offer(registry))
+    moved = registry.subdomain(held.id)
+    assert (moved.registration_type, moved.period_days, moved.expires_at) == ("plus", 365, held.expires_at)
+    assert moved.auto_renew_max_credits is None
+    assert (registry.balance(), registry.balance("ben")) == (balance, 0)
+    assert registry.read(list_terms, held.id, 10) == terms
+    assert registry.read(show_own, registry.actor(), str(ticket.id)).subdomain == SHOP
+    used = registry.read(lambda tx: tx.connection.execute(select(coupon_uses.c.user_id)).scalars().all())
+    assert used == [registry.users["ann"]]
+    registry.live(days=340)
+    registry.grant("ben", 11)
+    assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_token_acts_only_on_transfers_of_its_names(registry: Registry) -> None:
+    registry.register(SHOP)
+    others = replace(registry.actor(), restrictions=replace(registry.actor().restrictions, names=("x.y",)))
+    with registry.refuses(SubdomainNotFound):
+        registry.write(push, others, SHOP, BEN, URL)
+    transfer_id = offer(registry)
+    with registry.refuses(TransferNotFound):
+        registry.write(withdraw, others, transfer_id)
+    with registry.refuses(TransferNotFound):
+        take(registry, transfer_id, names=("other.example.test",))
+    take(registry, transfer_id, names=("*.example.test",))
+    own = replace(registry.actor(), restrictions=replace(registry.actor().restrictions, names=(SHOP,)))
+    with registry.refuses(
+        SubdomainNotFound
+    ):  # the sender's token was for the name, which isn't the sender's now
+        registry.write(delete, own, SHOP)
+
+
+def test_a_free_name_needs_room_in_the_receiver_s_quota(registry: Registry) -> None:
+    for index in range(FREE_QUOTA):
+        registry.register(f"n{index}.example.test", "ben")
+    registry.register(SHOP)
+    registry.register("paid.example.test", registration_mode="plus")
+    first, second = offer(registry), offer(registry, "paid.example.test")
+    with registry.refuses(FreeQuotaExceeded):
+        take(registry, first)
+    take(registry, second)
+    registry.write(delete, registry.actor("ben"), "n0.example.test")
+    take(registry, first)
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_an_address_without_account_finds_the_transfer_when_it_has_one(registry: Registry) -> None:
+    registry.register(SHOP)
+    transfer_id = offer(registry, to="carl@example.org")
+    registry.add_user("carl")
+    with registry.refuses(TransferNotFound):
+        take(registry, transfer_id, "ben")
+    take(registry, transfer_id, "carl")
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_only_the_two_sides_see_a_transfer(registry: Registry) -> None:
+    registry.register(SHOP)
+    transfer_id = offer(registry)
+    registry.add_user("carl")
+    refused = [(decline, "ann"), (withdraw, "ben"), (decline, "carl"), (withdraw, "carl")]
+    for verb, who in refused:
+        with registry.refuses(TransferNotFound):
+            registry.write(verb, registry.actor(who), transfer_id)
+    with registry.refuses(TransferNotFound):
+        take(registry, transfer_id, "ann")
+    for identifier in ("0", "777", "x", "01"):
+        with registry.refuses(TransferNotFound):
+            take(registry, identifier)
+
+
+def test_decline_withdraw_and_expiry_end_it_and_the_name_can_be_offered_again(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    declined = offer(registry)
+    registry.write(decline, registry.actor("ben"), declined)
+    assert mails(registry)[-1] == ("ann@example.org", f"Your offer of {SHOP} is declined")
+    withdrawn = offer(registry)
+    before = mails(registry)
+    registry.write(withdraw, registry.actor(), withdrawn)
+    assert mails(registry) == before
+    expired = offer(registry)
+    registry.advance(days=7)
+    states = [state(registry, each) for each in (declined, withdrawn, expired)]
+    assert states == ["declined", "withdrawn", "expired"]
+    for each in (declined, withdrawn, expired):
+        for verb, who in ((decline, "ben"), (withdraw, "ann")):
+            refusals = (Conflict, TransferNotFound)
+            with pytest.raises(refusals):
+                registry.write(verb, registry.actor(who), each)
+        with registry.refuses(Conflict):
+            take(registry, each)
+    again = offer(registry)  # the sweep has not stored the expiry yet
+    assert show(registry, expired).stored_state == "expired"
+    assert mails(registry)[-3] == ("ann@example.org", f"Your offer of {SHOP} is expired")
+    registry.advance(days=7)
+    registry.sweep()
+    assert show(registry, again).stored_state == "expired"
+    assert registry.subdomain(held.id).user_id == registry.users["ann"]
+    assert registry.doctor() == []
+
+
+def test_what_ends_a_pending_transfer(registry: Registry) -> None:
+    """Deletion, suspension, the operator's transfer, the sweep's trash and the sender's deletion withdraw it."""
+    registry.add_user("carl", free_quota=9)
+    names = [f"n{index}.example.test" for index in range(6)]
+    for each in names:
+        registry.register_by_operator(each, "carl", mode="free")
+    ids = [offer(registry, each, who="carl") for each in names]
+    registry.write(delete, registry.actor("carl"), names[0])
+    registry.write(suspend, OPERATOR, names[1])
+    registry.write(unsuspend, OPERATOR, names[1])
+    registry.write(transfer, OPERATOR, names[2], "ann@example.org")
+    registry.write(suspend_with_names, OPERATOR, "carl@example.org")
+    assert {state(registry, each) for each in ids} == {"withdrawn"}
+    for each in ids:
+        with registry.refuses(Conflict):
+            take(registry, each)
+    assert registry.doctor() == []
+
+
+def test_the_end_of_a_name_ends_its_transfer(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    registry.live(days=390)
+    transfer_id = offer(registry)
+    assert registry.live(days=6)["trashed"] == 1
+    assert registry.subdomain(held.id).trashed_at is not None
+    assert state(registry, transfer_id) == "withdrawn"
+    assert registry.doctor() == []
+
+
+def test_the_deletion_of_either_side_ends_it(registry: Registry) -> None:
+    registry.add_user("carl")
+    registry.register(SHOP, "carl")
+    registry.register("other.example.test")
+    sent = offer(registry, who="carl")
+    received = offer(registry, "other.example.test", "carl@example.org")
+    registry.write(delete_user, OPERATOR, "carl@example.org", trash_names=True, confirmed=True)
+    assert state(registry, sent) == "withdrawn"
+    assert (state(registry, received), show(registry, received).recipient_email) == ("declined", "deleted")
+    found = {name: rows for name, rows in registry.dump().items() if "carl" in repr(rows).lower()}
+    assert found == {}
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_suspended_side_can_t_move_a_name(registry: Registry) -> None:
+    registry.register(SHOP)
+    transfer_id = offer(registry)
+    registry.write(suspend_user, OPERATOR, BEN)
+    for verb in (decline, withdraw):
+        with registry.refuses(AccountSuspended):
+            registry.write(verb, registry.actor("ben"), transfer_id)
+    with registry.refuses(AccountSuspended):
+        take(registry, transfer_id)
+    registry.write(unsuspend_user, OPERATOR, BEN)
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    with registry.refuses(AccountSuspended):
+        offer(registry)
+    with registry.refuses(Conflict):
+        take(registry, transfer_id)
+    registry.write(unsuspend_user, OPERATOR, "ann@example.org")
+    take(registry, transfer_id)
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_names_that_can_t_be_offered(registry: Registry) -> None:
+    registry.register_by_operator("ours.example.test")
+    held, trash, theirs = (f"{each}.example.test" for each in ("held", "trash", "theirs"))
+    for each in (held, trash):
+        registry.register(each)
+    registry.register(theirs, "ben")
+    registry.write(suspend, OPERATOR, held)
+    registry.write(delete, registry.actor(), trash)
+    refused: list[tuple[type[Refusal], str]] = [
+        (Conflict, "ours.example.test"),
+        (SubdomainSuspended, held),
+        (SubdomainNotFound, trash),
+        (SubdomainNotFound, theirs),
+        (SubdomainNotFound, "missing.example.test"),
+    ]
+    for refusal, name in refused:
+        with registry.refuses(refusal):
+            offer(registry, name, "carl@example.org")
+
+
+@pytest.mark.whole_on_postgresql
+@pytest.mark.parametrize("to", [None, "", "ben", "ben@", " ANN@example.org", "x" * 250 + "@a.b"])
+def test_wrong_addresses(registry: Registry, to: str | None) -> None:
+    registry.register(SHOP)
+    with registry.refuses(ValidationFailed) as caught:
+        offer(registry, to=to)
+    assert [each.field for each in caught[0].errors] == ["to"]
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_name_has_one_pending_transfer(registry: Registry) -> None:
+    registry.register(SHOP)
+    transfer_id = offer(registry)
+    with registry.refuses(TransferPending) as caught:
+        offer(registry, to="carl@example.org")
+    assert caught[0].details == {"transfer_id": int(transfer_id)}
+    registry.write(withdraw, registry.actor(), transfer_id)
+    offer(registry, to="carl@example.org")
+
+
+@pytest.mark.whole_on_postgresql
+def test_the_receiver_needs_what_a_registration_needs(registry: Registry) -> None:
+    """A grant of a restricted platform domain, and a label that isn't reserved."""
+    registry.register(SHOP)
+    registry.register("late.example.test")
+    restricted, reserved = offer(registry), offer(registry, "late.example.test")
+    registry.write(set_label, OPERATOR, "example.test", "late", "reserved")
+    with registry.refuses(SubdomainUnavailable):
+        take(registry, reserved)
+    registry.write(
+        edit_zone_settings, OPERATOR, "example.test", {"restricted": True, "registration_open": False}
+    )
+    with registry.refuses(PlatformDomainNotFound):
+        take(registry, restricted)
+    registry.write(grant_platform_domain, OPERATOR, "example.test", str(registry.organizations["ben"]))
+    take(registry, restricted)
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_look_alikes_don_t_get_two_holders(registry: Registry) -> None:
+    latin, cyrillic = "scope.example.test", "\u0455\u0441\u043e\u0440\u0435.example.test"
+    registry.register(latin)
+    registry.register(cyrillic)
+    first, second = offer(registry, latin), offer(registry, cyrillic)
+    for each in (first, second):
+        with registry.refuses(SubdomainUnavailable):
+            take(registry, each)
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_user_s_pushes_and_an_address_s_mails_are_limited(registry: Registry) -> None:
+    registry.register(SHOP)
+    for _ in range(PUSHES_PER_DAY):
+        registry.write(withdraw, registry.actor(), offer(registry))
+    offered = [to for to, subject in mails(registry) if subject.startswith("The name")]
+    assert offered == [BEN]
+    with registry.refuses(RateLimited) as caught:
+        offer(registry)
+    assert caught[0].retry_after_seconds == timedelta(days=1).total_seconds() + 1
+    registry.advance(days=1)
+    offer(registry)
+    offered = [to for to, subject in mails(registry) if subject.startswith("The name")]
+    assert offered == [BEN, BEN]
+
+
+@pytest.mark.whole_on_postgresql
+def test_many_users_together_mail_an_address_five_times_a_day(registry: Registry) -> None:
+    for number in range(7):
+        name = f"u{number}"
+        registry.add_user(name)
+        registry.register(f"{name}.example.test", name)
+        offer(registry, f"{name}.example.test", who=name)
+    assert sum(to == BEN for to, _ in mails(registry)) == 5
+
+
+@pytest.mark.whole_on_postgresql
+def test_the_doctor_finds_a_transfer_that_does_not_fit_its_name(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    transfer_id = int(offer(registry))
+    found = "rows_belong_together: name_transfer"
+    changes: tuple[tuple[str, Any, Any], ...] = (
+        ("suspended_at", registry.now, None),
+        ("user_id", registry.users["ben"], registry.users["ann"]),
+    )
+    for column, broken, right in changes:
+        registry.write(update_subdomain, held.id, **{column: broken})
+        assert any(str(each).startswith(found) for each in registry.doctor()), column
+        registry.write(update_subdomain, held.id, **{column: right})
+    registry.write(store.end, transfer_id, "accepted", registry.users["ben"])
+    violations = [str(each) for each in registry.doctor()]
+    assert any(each.startswith(found) for each in violations), violations
+    assert any(each.startswith("audited: name_transfer") for each in violations), violations
+
+
+async def race(registry: Registry, name: str, transfer_id: str, place: int) -> list[object]:
+    """Accept a hundred times, with a withdrawal and a deletion at a place among them."""
+    by_carl, by_ben = registry.actor("carl"), registry.actor("ben")
+    writes: list[Any] = [
+        registry.db.write(accept, by_ben, transfer_id, free_quota=FREE_QUOTA) for _ in range(100)
+    ]
+    writes.insert(place, registry.db.write(withdraw, by_carl, transfer_id))
+    writes.insert(place, registry.db.write(delete, by_carl, name))
+    return list(await asyncio.gather(*writes, return_exceptions=True))
+
+
+def test_of_a_hundred_accepts_one_moves_the_name(registry: Registry) -> None:
+    """There is one holder, and quota and ledger are right."""
+    registry.add_user("carl", credit_count=5, free_quota=3)
+    ends = [f"name_transfer.{each}" for each in ("accept", "decline", "withdraw", "expire")]
+    outcomes = Counter[str]()
+    for place in (0, 50, 99):
+        name = f"n{place}.example.test"
+        held = registry.register(name, "carl")
+        transfer_id = offer(registry, name, who="carl")
+        done = registry.run(race(registry, name, transfer_id, place))
+        assert [each for each in done if not isinstance(each, (Outcome, Conflict, SubdomainNotFound))] == []
+        found, end = registry.subdomain(held.id), state(registry, transfer_id)
+        assert (found.user_id == registry.users["ben"], found.trashed_at is None) == (
+            end == "accepted",
+            end == "accepted",
+        )
+        assert len(registry.read(list_events, "name_transfer", [int(transfer_id)], ends)) == 1
+        outcomes[end] += 1
+    assert registry.read(count_free, registry.users["ben"]) == outcomes["accepted"]
+    assert registry.read(count_free, registry.users["carl"]) == 0
+    assert registry.balance("carl") == 5
+    assert registry.doctor() == []
