@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec
 import msgspec
 from starlette.datastructures import Headers
 
-from sublet.accounts.find import lock_acting_user
+from sublet.accounts.find import lock_holder
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import Refusal
@@ -57,7 +57,7 @@ def only_if_match(
         return verb
 
     def checked(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
-        lock_acting_user(tx, call.actor())  # until the commit, so that no other change comes in between
+        lock_holder(tx, call.actor())  # until the commit, so that no other change comes in between
         try:
             tag = entity_tag(msgspec.json.encode(show(tx)))
         except Refusal:

@@ -21,6 +21,7 @@ from structlog.contextvars import bind_contextvars
 
 from sublet.accounts.model import Registrant
 from sublet.errors import (
+    InsufficientRole,
     InsufficientScope,
     InvalidRequest,
     NotFound,
@@ -170,11 +171,7 @@ class Resource:
         request.user_id = registrant.user.id
         counted = await self._count(request, endpoint, registrant)
         try:
-            if endpoint.scope is not None and endpoint.scope not in registrant.token.scopes:
-                raise InsufficientScope(
-                    f"This token lacks the scope {endpoint.scope}. Use a token that has it, or ask the operator for one.",
-                    details={"required_scope": endpoint.scope},
-                )
+            _check_scope(endpoint, registrant)
             call = await self._read(request, endpoint, registrant)
             answer = await (
                 self._change_in_time(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
@@ -326,7 +323,13 @@ class Resource:
             idempotency_key=key,
             fingerprint=""
             if key is None
-            else fingerprint(endpoint.method, path, members, registrant.token.restrictions),
+            else fingerprint(
+                endpoint.method,
+                path,
+                members,
+                registrant.token.restrictions,
+                None if registrant.account is None else registrant.account.id,
+            ),
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
@@ -380,6 +383,27 @@ def _check_head(request: _Request) -> None:
         raise InvalidRequest("The path has an empty segment (`//`). Remove it.")
     if _CONTROL.search(path):
         raise InvalidRequest("The path has a control character. Remove it.")
+
+
+def _check_scope(endpoint: Endpoint, registrant: Registrant) -> None:
+    """Raise unless the token, and the role of its user, allow an endpoint.
+
+    Raises, in this order:
+        InsufficientScope: the token lacks the scope.
+        InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
+    """
+    scope = endpoint.scope
+    if scope is None or scope in registrant.restrictions.scopes:
+        return
+    if scope not in registrant.token.scopes:
+        raise InsufficientScope(
+            f"This token lacks the scope {scope}. Use a token that has it, or ask the operator for one.",
+            details={"required_scope": scope},
+        )
+    raise InsufficientRole(
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask an owner for another role.",
+        details={"role": registrant.role, "required_scope": scope},
+    )
 
 
 def _render(request: _Request, refusal: Refusal) -> tuple[int, bytes]:

@@ -94,8 +94,8 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
         return self.registrant.actor(self.request_id)
 
     def default_free_quota(self) -> int:
-        """Return the free quota of this user if it has no own one."""
-        return default_quota(self.context.settings, self.registrant.user, self.context.db.now())
+        """Return the free quota of the holder if it has no own one."""
+        return default_quota(self.context.settings, self.registrant.holder, self.context.db.now())
 
 
 class Visit(NamedTuple, Generic[BodyT]):
@@ -191,7 +191,7 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
         ]
     found.append(errors.RateLimited)
     if endpoint.scope is not None:
-        found.append(errors.InsufficientScope)
+        found += [errors.InsufficientScope, errors.InsufficientRole]
     if takes_body(endpoint):
         found += [http_errors.UnsupportedMediaType, http_errors.PayloadTooLarge, errors.InvalidJson]
     found += [errors.InvalidRequest]

@@ -81,8 +81,10 @@ API = Role(
     {
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
-        "users": _ADD | _update("reminders"),
-        "organizations": _ADD,
+        # The name is that of an organization's account.
+        "users": _ADD | _update("reminders", "name", "organization_id"),
+        "organizations": _ADD | _update("name"),
+        "memberships": _ADD | _DELETE | _update("role"),
         "tokens": _ADD | _update(*_OF_A_TOKEN),
         "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
         "solved_challenges": _ADD | _DELETE,
@@ -120,6 +122,7 @@ WORKER = Role(
         "rate_windows": _READ | _DELETE,
         "users": _READ | _update("reminders"),
         "organizations": _READ,
+        "memberships": _READ,
         "platform_domains": _READ | _update("updated_at", "redate_after_id"),
         "offers": _READ,
         "labels": _READ,
@@ -174,6 +177,7 @@ OPERATOR = Role(
         "audit_events": _ADD | _update("reason", "before", "after"),
         "transfers": _ADD | _update("description"),
         "organizations": _ADD | _update("name", "slug"),
+        "memberships": _ADD | _DELETE | _update("role"),
         "tokens": _ADD | _update("revoked_at", "name", "networks", "last_used_from"),
         "platform_domains": _ADD | _update(),
         "offers": _ALL,

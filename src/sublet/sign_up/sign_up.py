@@ -138,7 +138,7 @@ def invite(
     _mail(tx, code_id, email, new, public_url, "invitation", name=name)
     after = {"email": email, "organization_id": joined.id if joined else None}
     audit.record(tx, actor, "user.invite", code_id, object_type="mailed_code", after=after)
-    found = store.lock_by_link(tx, new.link_digest)
+    found = store.lock_by_link(tx, new.link_digest, (INVITATION,))
     assert found is not None  # noqa: S101 - just added
     return found
 
@@ -152,7 +152,7 @@ def confirm_sign_up(
     counted.
     """
     if link_token:
-        found = store.lock_by_link(tx, digest(link_token))
+        found = store.lock_by_link(tx, digest(link_token), (SIGN_UP, INVITATION))
     else:
         address, _ = check_email(email)
         found = store.lock_newest(tx, address)
