@@ -1,6 +1,6 @@
 """All SQL of memberships, and of the accounts of organizations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Select, case, delete, func, select, update
@@ -11,7 +11,7 @@ from sublet.accounts.roles import OWNER
 from sublet.accounts.store import memberships, organizations, to_token, tokens, users
 from sublet.db import Tx
 from sublet.ids import Position
-from sublet.schema import STREAMED, older
+from sublet.schema import older
 
 _USER = tuple(users.c[name] for name in User.__slots__)
 _ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
@@ -36,20 +36,16 @@ def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | 
     return _membership(row) if row is not None else None
 
 
-def stream_of_user(tx: Tx, user_id: int, after: Position | None) -> Iterator[Membership]:
-    """Yield a user's memberships after a position, those in the newest organizations first."""
+def list_of_user(
+    tx: Tx, user_id: int, limit: int | None = None, after: Position | None = None
+) -> list[Membership]:
+    """Return the memberships of a user after a position, those in the newest organizations first."""
     at, row_id = organizations.c.created_at, organizations.c.id
-    query = _MEMBERSHIPS.where(memberships.c.user_id == user_id).order_by(at.desc(), row_id.desc())
+    query = _MEMBERSHIPS.where(memberships.c.user_id == user_id)
     if after is not None:
         query = query.where(older(at, row_id, after))
-    for row in tx.connection.execute(query.execution_options(**STREAMED)):
-        yield _membership(row)
-
-
-def list_of_user(tx: Tx, user_id: int) -> list[Membership]:
-    """Return all memberships of a user, those in the oldest organizations first."""
-    query = _MEMBERSHIPS.where(memberships.c.user_id == user_id).order_by(organizations.c.id)
-    return [_membership(row) for row in tx.connection.execute(query)]
+    rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
+    return [_membership(row) for row in rows]
 
 
 def list_members(

@@ -101,6 +101,7 @@ class _Request:
     address: str = ""
     body_read: bool = False
     headers: dict[str, str] = field(default_factory=dict)
+    logged_path: str = ""
 
     async def receive_body(self) -> Message:
         """Return the next part of the body, and remember whether it was the last one."""
@@ -124,7 +125,7 @@ class Resource:
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
-        request = _Request(scope, receive, fields, request_id)
+        request = _Request(scope, receive, fields, request_id, logged_path=scope["path"])
         error = None
         bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
         try:
@@ -134,7 +135,7 @@ class Resource:
             error = refusal.code
             status, body = _render(request, refusal)
         except Exception:
-            log.exception("fault", path=scope["path"])
+            log.exception("fault", path=request.logged_path)
             error = InternalError.code
             status, body = _render(
                 request,
@@ -152,7 +153,7 @@ class Resource:
         log.info(
             "request",
             method=scope["method"],
-            path=scope["path"],
+            path=request.logged_path,
             endpoint=request.endpoint,
             status=status,
             duration_ms=round(seconds * 1000, 1),
@@ -166,6 +167,7 @@ class Resource:
         endpoint = self._route(request)
         request.endpoint = endpoint.name
         if endpoint.is_open:
+            request.logged_path = endpoint.path  # a parameter may be a secret
             return await self._answer_visit(request, endpoint, failing)
         registrant = await self._authenticate(request, failing)
         request.user_id = registrant.user.id
@@ -194,7 +196,8 @@ class Resource:
     ) -> tuple[int, bytes]:
         """Answer a request that needs no token. An invalid one counts as a failed authentication: it may be a guess."""
         _, body, _, _ = await self._read_parts(request, endpoint)
-        visit = Visit(self._context, request.request_id, body, request.network, self._public_url)
+        path = request.scope.get("path_params", {})
+        visit = Visit(self._context, request.request_id, body, request.network, self._public_url, path)
         try:
             answer = await endpoint.handler(visit)
         except ValidationFailed:
@@ -333,6 +336,7 @@ class Resource:
             request_path=path,
             query_string=request.scope.get("query_string", b"").decode("ascii", "replace"),
             if_match=",".join(if_match) if if_match and takes_if_match(endpoint) else None,
+            public_url=self._public_url,
         )
 
     async def _read_parts(

@@ -88,6 +88,8 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
     query_string: str
     if_match: str | None = None
     """The header `If-Match`, of an endpoint that takes it."""
+    public_url: str = ""
+    """Where clients reach the service."""
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
@@ -102,7 +104,7 @@ class Visit(NamedTuple, Generic[BodyT]):
     """One request without a token that passed all checks before its handler.
 
     `network` is that of the client's address, for the limits of a network; empty on this machine itself. `public_url` is where clients reach
-    the service.
+    the service. `path` has the path parameters.
     """
 
     context: Context
@@ -110,6 +112,7 @@ class Visit(NamedTuple, Generic[BodyT]):
     body: BodyT
     network: str
     public_url: str
+    path: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +169,18 @@ def takes_idempotency_key(endpoint: Endpoint) -> bool:
 
 
 def has_entity_tag(endpoint: Endpoint) -> bool:
-    """True for GET of one name, ticket or token: its answer has an `ETag`, and it reads `If-None-Match`."""
+    """True for GET of one name, ticket, token or organization: its answer has an `ETag`, and it reads `If-None-Match`."""
     return endpoint.method == "GET" and endpoint.path.endswith("}")
 
 
 def takes_if_match(endpoint: Endpoint) -> bool:
     """True for a change of one name, ticket or token: it reads `If-Match`."""
-    return takes_body(endpoint) and "{" in endpoint.path
+    return (
+        takes_body(endpoint)
+        and "{" in endpoint.path
+        and not endpoint.is_open
+        and not endpoint.path.startswith("/organizations/")
+    )
 
 
 def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
@@ -187,6 +195,7 @@ def all_refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
             errors.TokenInvalid,
             errors.TokenExpired,
             errors.TokenRevoked,
+            errors.AccountSuspended,
             errors.TokenRestricted,
         ]
     found.append(errors.RateLimited)

@@ -11,6 +11,10 @@ SAMPLE: dict[str, Any] = {
     "code": "123456",
     "link": "https://names.example.net/signup/confirm?token=EXAMPLE",
     "public_url": "https://names.example.net",
+    "organization": "Example Cooperative",
+    "inviter": "Bob",
+    "role": "member",
+    "sentence": "bob@example.org has joined as member.",
 }
 """The values with which `sublet mail preview` shows a template."""
 

@@ -10,7 +10,7 @@ from disposable_email_domains import blocklist
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
-from sublet.accounts.model import Member
+from sublet.accounts.model import Member, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.store import find_user_by_email
 from sublet.accounts.tokens import IssuedToken, digest, issue_token
@@ -167,9 +167,14 @@ def confirm_sign_up(
     store.use_code(tx, found.id)
     joined = None if found.organization_id is None else str(found.organization_id)
     member = add_user(tx, actor, found.email, found.name, joined, signed_up=True)
-    user_id = str(member.user.id)
-    issued = issue_token(tx, actor, user_id, "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS)
-    return SignedUp(member, issued)
+    return SignedUp(member, issue_first_token(tx, actor, member.user))
+
+
+def issue_first_token(tx: Tx, actor: Actor, user: User) -> IssuedToken:
+    """Issue the first token of a new user."""
+    return issue_token(
+        tx, actor, str(user.id), "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS
+    )
 
 
 def code_refusal() -> Exception:

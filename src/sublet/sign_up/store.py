@@ -13,12 +13,15 @@ from sqlalchemy import (
     String,
     Table,
     delete,
+    exists,
     func,
     insert,
     select,
     update,
 )
 
+from sublet.accounts.roles import OWNER
+from sublet.accounts.store import memberships, users
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
@@ -41,6 +44,7 @@ mailed_codes = Table(
     Column("expires_at", Instant, nullable=False, index=True),
     Column("used_at", Instant),
     Column("role", String(16)),
+    Column("invited_by_user_id", BIG_ID),
     Index("ix_mailed_codes_email_created_at", "email", "created_at"),
     Index("ix_mailed_codes_network_created_at", "network", "created_at"),
     sqlite_autoincrement=True,
@@ -127,8 +131,18 @@ def lock_newest(tx: Tx, email: str) -> MailedCode | None:
 
 
 def _open_memberships(organization_id: int, now: datetime) -> Any:
+    """Return the condition of an open invitation: it is neither used nor expired, and its sender is still an owner who isn't suspended."""
     of = (mailed_codes.c.organization_id == organization_id) & (mailed_codes.c.purpose == MEMBERSHIP)
-    return of & mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now)
+    sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
+        memberships.c.organization_id == organization_id
+    )
+    by_owner = exists().where(
+        sender
+        & (memberships.c.role == OWNER)
+        & (users.c.id == memberships.c.user_id)
+        & users.c.suspended_at.is_(None)
+    )
+    return of & mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now) & by_owner
 
 
 def list_open_memberships(

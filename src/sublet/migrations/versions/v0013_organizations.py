@@ -68,4 +68,5 @@ def upgrade() -> None:
     op.add_column("tokens", sa.Column("organization_id", BIG_ID, nullable=True))
     op.create_index("ix_tokens_organization_id", "tokens", ["organization_id"])
     op.add_column("mailed_codes", sa.Column("role", sa.String(16), nullable=True))
+    op.add_column("mailed_codes", sa.Column("invited_by_user_id", BIG_ID, nullable=True))
     op.create_index("ix_mailed_codes_organization_id", "mailed_codes", ["organization_id"])

@@ -1,0 +1,131 @@
+"""Find an organization of the user who sends a request, and lock it for its owner."""
+
+from sublet.accounts import membership_store, store
+from sublet.accounts.find import refuse_suspended
+from sublet.accounts.memberships import lock_members
+from sublet.accounts.model import Membership, User
+from sublet.accounts.roles import OWNER
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, InsufficientRole, NotFound, OrganizationNotFound, TokenRestricted
+from sublet.ids import Position, parse_id
+
+
+def not_found() -> OrganizationNotFound:
+    """Return the refusal for an organization of which the user is no member, which answers like a missing one."""
+    return OrganizationNotFound(
+        "You are a member of no such organization. Check the id; GET /organizations lists yours."
+    )
+
+
+def is_visible(tx: Tx, actor: Actor, organization_id: int) -> bool:
+    """True if the actor's token may see an organization of its user: one that is for an organization sees that one only."""
+    if actor.account_id is None:
+        return True
+    account = store.find_user(tx, actor.account_id)
+    return account is not None and account.organization_id == organization_id
+
+
+def find_own(tx: Tx, actor: Actor, identifier: str) -> Membership:
+    """Return the membership of the acting user in the organization with this id.
+
+    Raises:
+        OrganizationNotFound: there is no such organization, the user is no member or is suspended, or the token is for another organization.
+    """
+    organization_id = parse_id(identifier)
+    if organization_id is None or actor.user_id is None or not is_visible(tx, actor, organization_id):
+        raise not_found()
+    found = membership_store.find_membership(tx, actor.user_id, organization_id)
+    if found is None or found.user.suspended_at is not None:
+        raise not_found()
+    return found
+
+
+def list_own(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[Membership]:
+    """Return the memberships of the acting user that `find_own` finds, those in the newest organizations first."""
+    found = membership_store.list_of_user(tx, actor.user_id or 0, limit, after)
+    return [
+        each
+        for each in found
+        if each.user.suspended_at is None and is_visible(tx, actor, each.organization.id)
+    ]
+
+
+def find_other(tx: Tx, organization_id: int, identifier: str) -> Membership:
+    """Return the membership of the user with this id in an organization.
+
+    Raises:
+        OrganizationNotFound: the organization has no such member.
+    """
+    user_id = parse_id(identifier)
+    found = membership_store.find_membership(tx, user_id, organization_id) if user_id is not None else None
+    if found is None:
+        raise OrganizationNotFound(
+            "The organization has no such member. Check the id; GET …/members lists them."
+        )
+    return found
+
+
+def lock_own(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
+    """Return the acting user's membership, and lock the organization, so that changes of its members run one after the other.
+
+    `other_ids` are users to lock with it. Every verb that changes an organization calls this, or `lock_owned`, first.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        TokenRestricted: the token is for some names only, and could let another user do more.
+        OrganizationNotFound: as `find_own`.
+    """
+    refuse_suspended(_acting(tx, actor))
+    refuse_restricted(actor)
+    # One statement locks all rows in order of id, so the user is not locked before.
+    found = find_own(tx, actor, identifier)
+    lock_members(
+        tx, found.organization.id, {found.user.id, *(each for each in other_ids if each is not None)}
+    )
+    return find_own(tx, actor, identifier)
+
+
+def lock_owned(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
+    """Return the acting owner's membership, and lock the organization.
+
+    Raises, in this order:
+        AccountSuspended, TokenRestricted, OrganizationNotFound: as `lock_own`.
+        InsufficientRole: the user is no owner.
+    """
+    found = lock_own(tx, actor, identifier, *other_ids)
+    refuse_unless_owner(found)
+    return found
+
+
+def refuse_unless_owner(membership: Membership) -> None:
+    """Raise `InsufficientRole` if a member is no owner."""
+    if membership.role != OWNER:
+        raise InsufficientRole(
+            f"Your role in {membership.organization.name} is {membership.role}; only owners may do this. Ask one of them.",
+            details={"role": membership.role, "required_scope": "organization:write"},
+        )
+
+
+def refuse_restricted(actor: Actor) -> None:
+    """Raise `TokenRestricted` if a token is for some names only."""
+    if not actor.restrictions.allows_all_names:
+        raise TokenRestricted(
+            "This token is for some names only, so it can't change who uses the others. Use another token.",
+            details={"restriction": "names"},
+        )
+
+
+def refuse_last_owner(tx: Tx, membership: Membership) -> None:
+    """Raise `Conflict` if a member is the only owner, who can neither leave nor get another role. Call `lock_own` first."""
+    if membership.role == OWNER and len(membership_store.list_owners(tx, membership.organization.id)) == 1:
+        raise Conflict(
+            f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first."
+        )
+
+
+def _acting(tx: Tx, actor: Actor) -> User:
+    user = store.find_user(tx, actor.user_id) if actor.user_id is not None else None
+    if user is None:
+        raise NotFound("There is no such user. Check the token.")
+    return user
