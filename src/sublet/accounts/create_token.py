@@ -54,7 +54,7 @@ def create_token(
         raise Conflict(f"You have {LIVE_TOKENS_MAX} tokens. Delete one that you don't need.")
     budget = budget_of(acting) if acting.daily_credits is not None else None
     if organization_id is not None:
-        find_or_add_account(tx, organization_id)
+        find_or_add_account(tx, actor, organization_id)
     return add_token(
         tx, actor, user, name, restrictions, budget_token_id=budget, organization_id=organization_id
     )

@@ -125,8 +125,8 @@ def find_account(tx: Tx, organization_id: int) -> User | None:
     return User(*row) if row is not None else None
 
 
-def insert_account(tx: Tx, organization: Organization, email: str, free_quota: int | None) -> None:
-    """Add the account of an organization, unless another transaction did so first."""
+def insert_account(tx: Tx, organization: Organization, email: str, free_quota: int | None) -> bool:
+    """Add the account of an organization; False if another transaction did so first."""
     row = {
         "email": email,
         "name": organization.name,
@@ -136,7 +136,7 @@ def insert_account(tx: Tx, organization: Organization, email: str, free_quota: i
         "created_at": tx.now,
         "signed_up_at": tx.now,
     }
-    _insert_if_missing(tx, users, row)
+    return _insert_if_missing(tx, users, row) is not None
 
 
 def update_name(tx: Tx, organization_id: int, name: str) -> Organization:

@@ -14,7 +14,7 @@ def account_email(organization_id: int) -> str:
     return f"organization:{organization_id}"
 
 
-def find_or_add_account(tx: Tx, organization_id: int, *, free_quota: int | None = 0) -> User:
+def find_or_add_account(tx: Tx, actor: Actor, organization_id: int, *, free_quota: int | None = 0) -> User:
     """Return the account of an organization. An organization whose users were there before it gets one with what needs it first.
 
     That one has no free quota, because its users have theirs.
@@ -23,15 +23,24 @@ def find_or_add_account(tx: Tx, organization_id: int, *, free_quota: int | None 
     if found is None:
         organization = store.find_organization(tx, organization_id)
         assert organization is not None  # noqa: S101 - the caller found it
-        membership_store.insert_account(tx, organization, account_email(organization_id), free_quota)
+        email = account_email(organization_id)
+        is_added = membership_store.insert_account(tx, organization, email, free_quota)
         found = membership_store.find_account(tx, organization_id)
         assert found is not None  # noqa: S101 - just added
+        if is_added:
+            after = {
+                "email": email,
+                "name": organization.name,
+                "organization_id": organization_id,
+                "free_quota": free_quota,
+            }
+            audit.record(tx, actor, "user.add", found.id, after=after)
     return found
 
 
-def lock_members(tx: Tx, organization_id: int, user_ids: set[int]) -> User:
+def lock_members(tx: Tx, actor: Actor, organization_id: int, user_ids: set[int]) -> User:
     """Return the account of an organization, and lock it with these users, so that changes of its members run one after the other."""
-    account = find_or_add_account(tx, organization_id)
+    account = find_or_add_account(tx, actor, organization_id)
     return store.lock_users(tx, {account.id, *user_ids})[account.id]
 
 

@@ -22,7 +22,7 @@ from sublet.http.idempotency import write_once
 from sublet.http.paging import read_page
 from sublet.http.render import invitation_shape, member_shape, organization_shape, token_shape
 from sublet.ids import Position
-from sublet.organizations.accept_invitation import accept_invitation
+from sublet.organizations.accept_invitation import accept_invitation, opens_accounts
 from sublet.organizations.create_organization import create_organization
 from sublet.organizations.find import (
     find_other,
@@ -207,9 +207,12 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
     first token as a sign-up does, whose secret is shown only here; `name` is that of the new user. Otherwise `token` and `secret` are null.
     """
     actor = Actor(kind="system", name="invitation", request_id=visit.request_id)
-    opens_accounts = visit.context.settings.signup != "closed"
     done = await visit.context.db.write(
-        accept_invitation, actor, visit.path["code"], visit.body.name, opens_accounts=opens_accounts
+        accept_invitation,
+        actor,
+        visit.path["code"],
+        visit.body.name,
+        opens_accounts=opens_accounts(visit.context.settings),
     )
     if done is None:
         raise code_refusal()

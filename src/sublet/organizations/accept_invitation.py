@@ -10,6 +10,7 @@ from sublet.accounts.store import find_organization, find_user_by_email
 from sublet.accounts.tokens import IssuedToken, digest
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
+from sublet.config import Settings
 from sublet.db import Tx
 from sublet.errors import SignUpClosed
 from sublet.organizations.notices import tell
@@ -25,6 +26,11 @@ class Accepted:
     membership: Membership
     member: Member
     issued: IssuedToken | None
+
+
+def opens_accounts(settings: Settings) -> bool:
+    """True if an invitation to an organization opens an account for an address that has none."""
+    return settings.signup != "closed"
 
 
 def accept_invitation(
@@ -45,7 +51,7 @@ def accept_invitation(
     organization = find_organization(tx, found.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key ensures it
     user = find_user_by_email(tx, found.email)
-    lock_members(tx, organization.id, {user.id} if user is not None else set())
+    lock_members(tx, actor, organization.id, {user.id} if user is not None else set())
     # Read after the lock: the owner who sent it may have revoked it, or left.
     if store.find_open_membership(tx, organization.id, found.id) is None:
         return None

@@ -36,6 +36,6 @@ def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: 
         raise Conflict(
             f"You may create {created_max} organizations, and have. Ask the operator in a ticket for another one."
         )
-    find_or_add_account(tx, organization.id, free_quota=None)
+    find_or_add_account(tx, actor, organization.id, free_quota=None)
     join(tx, actor, user.id, organization, OWNER)
     return organization

@@ -1,6 +1,6 @@
 """Mails about who joins and leaves an organization, and about roles."""
 
-from sublet.accounts.memberships import find_or_add_account
+from sublet.accounts.membership_store import find_account
 from sublet.accounts.model import Organization, User
 from sublet.db import Tx
 from sublet.ids import new_request_id
@@ -9,9 +9,10 @@ from sublet.mail.templates import render
 
 
 def tell(tx: Tx, organization: Organization, sentence: str, *others: User) -> None:
-    """Mail a sentence to all owners of an organization, and to these users. Users without reminders get it too."""
-    owners = find_or_add_account(tx, organization.id)
-    for each in (owners, *others):
+    """Mail a sentence to all owners of an organization, and to these users, also without reminders. Call `lock_members` first."""
+    account = find_account(tx, organization.id)
+    assert account is not None  # noqa: S101 - the caller has locked it
+    for each in (account, *others):
         message = render("organization", name=each.name, organization=organization.name, sentence=sentence)
         reference = f"organization:{organization.id}:{new_request_id()}"
         enqueue(tx, each, reference=reference, subject=message.subject, text=message.text)

@@ -37,7 +37,7 @@ def operator_set_role(tx: Tx, actor: Actor, identifier: str, user: str, role: st
     """
     organization = find_organization(tx, identifier)
     user_id = find_user(tx, user).id
-    lock_members(tx, organization.id, {user_id})
+    lock_members(tx, actor, organization.id, {user_id})
     found = membership_store.find_membership(tx, user_id, organization.id)
     if found is None:
         raise NotFound(f"{user} is no member of {organization.name}. See `sublet organization members`.")

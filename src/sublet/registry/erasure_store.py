@@ -86,6 +86,10 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     waiting = own_mails & mails.c.next_attempt_at.is_not(None)
     run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
     run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
+    # Mails to owners about members of their organization name them by address.
+    addresses = [each for each in identities if "@" in each]
+    about = or_(*(func.lower(mails.c.text).contains(each, autoescape=True) for each in addresses))
+    run(update(mails).where(mails.c.reference.startswith("organization:") & about).values(text=TEXT))
     run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
     run(delete(mailed_codes).where(mailed_codes.c.email.in_(identities)))
@@ -107,6 +111,8 @@ def erase_append_only(
     _erase_events(tx, "mail", _ids(mails, user_id), ())
     _erase_events(tx, "mailed_code", _list_invitations(tx, identities), ("email",))
     _erase_events(tx, "organization", organization_ids, ("name", "slug"))
+    of_organizations = users.c.is_organization & users.c.organization_id.in_(organization_ids)
+    _erase_events(tx, "user", select(users.c.id).where(of_organizations), ("name",))
     for kind, text in _TOLD.items():
         of_kind = (transfers.c.user_id == user_id) & (transfers.c.kind == kind)
         tx.connection.execute(update(transfers).where(of_kind).values(description=text))
