@@ -8,7 +8,6 @@ from typing import Any
 from sublet.accounts import store
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.memberships import find_or_add_account
 from sublet.accounts.model import Token
 from sublet.accounts.own_tokens import budget_of, excess_errors, find_acting_token
 from sublet.accounts.tokens import IssuedToken, add_token
@@ -27,8 +26,8 @@ def create_token(
 ) -> IssuedToken:
     """Create a token that may do no more than the token of the request, and return it with its secret.
 
-    It is for the organization with this id, by default for what the acting token is for. One that is for an organization can't create a token
-    for its user or another organization.
+    It is for the organization with this id, by default for that of the acting token. The user's own organization stands for the user. A token
+    for an organization can't create one for the user or another organization.
 
     `given` has restrictions by the names of their fields; None lifts one. Without a value the token gets that of the acting token, but
     `scopes` are required, and `expires_at` is at most 30 days from now.
@@ -46,6 +45,8 @@ def create_token(
     default = replace(acting.restrictions, scopes=(), expires_at=_default_expiry(acting.expires_at, tx.now))
     restrictions, restriction_errors = check_restrictions(replace(default, **given), tx.now)
     organization_id = organization_id or acting.organization_id
+    if organization_id == user.organization_id:
+        organization_id = None
     organization_errors = _organization_errors(tx, acting, organization_id)
     errors = [*errors, *restriction_errors, *organization_errors] or excess_errors(acting, restrictions)
     if errors:
@@ -53,8 +54,6 @@ def create_token(
     if store.count_live_tokens(tx, user.id) >= LIVE_TOKENS_MAX:
         raise Conflict(f"You have {LIVE_TOKENS_MAX} tokens. Delete one that you don't need.")
     budget = budget_of(acting) if acting.daily_credits is not None else None
-    if organization_id is not None:
-        find_or_add_account(tx, actor, organization_id)
     return add_token(
         tx, actor, user, name, restrictions, budget_token_id=budget, organization_id=organization_id
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, case, delete, func, select, update
+from sqlalchemy import Select, case, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sublet.accounts.model import Membership, Organization, Token, User
@@ -37,11 +37,17 @@ def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | 
 
 
 def list_of_user(
-    tx: Tx, user_id: int, limit: int | None = None, after: Position | None = None
+    tx: Tx,
+    user_id: int,
+    limit: int | None = None,
+    after: Position | None = None,
+    organization_id: int | None = None,
 ) -> list[Membership]:
-    """Return the memberships of a user after a position, those in the newest organizations first."""
+    """Return the memberships of a user after a position, those in the newest organizations first; or that in one organization."""
     at, row_id = organizations.c.created_at, organizations.c.id
     query = _MEMBERSHIPS.where(memberships.c.user_id == user_id)
+    if organization_id is not None:
+        query = query.where(memberships.c.organization_id == organization_id)
     if after is not None:
         query = query.where(older(at, row_id, after))
     rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
@@ -96,7 +102,9 @@ def count_created_by(tx: Tx, user_id: int) -> int:
 def insert_membership(tx: Tx, user_id: int, organization_id: int, role: str) -> bool:
     """Add a user to an organization; False if it is a member already, whose role then stays."""
     row = {"user_id": user_id, "organization_id": organization_id, "role": role, "created_at": tx.now}
-    return _insert_if_missing(tx, memberships, row) is not None
+    dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
+    added = dialect.insert(memberships).values(row).on_conflict_do_nothing()
+    return tx.connection.execute(added.returning(memberships.c.role)).first() is not None
 
 
 def update_role(tx: Tx, user_id: int, organization_id: int, role: str) -> None:
@@ -119,24 +127,23 @@ def list_valid_tokens(tx: Tx, user_id: int, organization_id: int) -> list[Token]
 
 
 def find_account(tx: Tx, organization_id: int) -> User | None:
-    """Return the account of an organization, or None if it has held nothing so far."""
+    """Return the account of an organization; None if it is its users' own, and holds nothing."""
     query = select(*_USER).where(users.c.is_organization & (users.c.organization_id == organization_id))
     row = tx.connection.execute(query).one_or_none()
     return User(*row) if row is not None else None
 
 
-def insert_account(tx: Tx, organization: Organization, email: str, free_quota: int | None) -> bool:
-    """Add the account of an organization; False if another transaction did so first."""
+def insert_account(tx: Tx, organization: Organization, email: str) -> int:
+    """Add the account of an organization, and return its id."""
     row = {
         "email": email,
         "name": organization.name,
         "organization_id": organization.id,
         "is_organization": True,
-        "free_quota": free_quota,
         "created_at": tx.now,
         "signed_up_at": tx.now,
     }
-    return _insert_if_missing(tx, users, row) is not None
+    return int(tx.connection.execute(insert(users).values(row).returning(users.c.id)).scalar_one())
 
 
 def update_name(tx: Tx, organization_id: int, name: str) -> Organization:
@@ -145,10 +152,3 @@ def update_name(tx: Tx, organization_id: int, name: str) -> Organization:
     tx.connection.execute(update(users).where(of_account).values(name=name))
     changed = update(organizations).where(organizations.c.id == organization_id).values(name=name)
     return Organization(*tx.connection.execute(changed.returning(*_ORGANIZATION)).one())
-
-
-def _insert_if_missing(tx: Tx, table: Any, row: dict[str, Any]) -> Any:
-    """Insert a row, and return its first column; None if a unique index or the primary key has one like it."""
-    dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
-    added = dialect.insert(table).values(row).on_conflict_do_nothing().returning(next(iter(table.c)))
-    return tx.connection.execute(added).scalar_one_or_none()

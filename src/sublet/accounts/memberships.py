@@ -2,11 +2,12 @@
 
 from sublet import audit
 from sublet.accounts import membership_store, store
-from sublet.accounts.model import Membership, Organization, User
+from sublet.accounts.model import Membership, Organization
 from sublet.accounts.roles import MEMBER, OWNER
 from sublet.accounts.tokens import revoke
 from sublet.audit import Actor
 from sublet.db import Tx
+from sublet.errors import Conflict
 
 
 def account_email(organization_id: int) -> str:
@@ -14,34 +15,36 @@ def account_email(organization_id: int) -> str:
     return f"organization:{organization_id}"
 
 
-def find_or_add_account(tx: Tx, actor: Actor, organization_id: int, *, free_quota: int | None = 0) -> User:
-    """Return the account of an organization. An organization whose users were there before it gets one with what needs it first.
+def add_account(tx: Tx, actor: Actor, organization: Organization) -> None:
+    """Add the account of a new organization. It counts as a new user."""
+    email = account_email(organization.id)
+    account_id = membership_store.insert_account(tx, organization, email)
+    after = {"email": email, "name": organization.name, "organization_id": organization.id}
+    audit.record(tx, actor, "user.add", account_id, after=after)
 
-    That one has no free quota, because its users have theirs.
+
+def refuse_shared(tx: Tx, organization: Organization) -> None:
+    """Raise `Conflict` if an organization has an account, and so can't be a user's own one."""
+    if membership_store.find_account(tx, organization.id) is not None:
+        raise Conflict(
+            f"{organization.name} has names of its own, so it can't be a user's own organization. Add the user without it, then give a "
+            f"role with `sublet organization set-role {organization.id}`."
+        )
+
+
+def lock_members(tx: Tx, organization: Organization, user_ids: set[int]) -> None:
+    """Lock the account of an organization and these users, so that changes of its members run one after the other.
+
+    Raises:
+        Conflict: the organization has no account, because it is its users' own.
     """
-    found = membership_store.find_account(tx, organization_id)
-    if found is None:
-        organization = store.find_organization(tx, organization_id)
-        assert organization is not None  # noqa: S101 - the caller found it
-        email = account_email(organization_id)
-        is_added = membership_store.insert_account(tx, organization, email, free_quota)
-        found = membership_store.find_account(tx, organization_id)
-        assert found is not None  # noqa: S101 - just added
-        if is_added:
-            after = {
-                "email": email,
-                "name": organization.name,
-                "organization_id": organization_id,
-                "free_quota": free_quota,
-            }
-            audit.record(tx, actor, "user.add", found.id, after=after)
-    return found
-
-
-def lock_members(tx: Tx, actor: Actor, organization_id: int, user_ids: set[int]) -> User:
-    """Return the account of an organization, and lock it with these users, so that changes of its members run one after the other."""
-    account = find_or_add_account(tx, actor, organization_id)
-    return store.lock_users(tx, {account.id, *user_ids})[account.id]
+    account = membership_store.find_account(tx, organization.id)
+    if account is None:
+        raise Conflict(
+            f"{organization.name} is its users' own organization: each holds their names alone. Create another one with POST /organizations "
+            "to share names."
+        )
+    store.lock_users(tx, {account.id, *user_ids})
 
 
 def join(tx: Tx, actor: Actor, user_id: int, organization: Organization, role: str) -> bool:
@@ -72,7 +75,7 @@ def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
 def leave_by_operator(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> None:
     """End a membership, if there is one. If no owner is left, the oldest member becomes one, if possible one that isn't suspended."""
     account = membership_store.find_account(tx, organization_id)
-    if account is not None:  # otherwise no request has changed its members yet
+    if account is not None:  # otherwise no request changes its members
         store.lock_user(tx, account.id)
     membership = membership_store.find_membership(tx, user_id, organization_id)
     if membership is None:

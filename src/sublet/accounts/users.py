@@ -6,7 +6,7 @@ from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_email, check_free_quota, check_reason, check_text
 from sublet.accounts.find import find_member, lock_user, refuse_account
-from sublet.accounts.memberships import join_own, leave_by_operator
+from sublet.accounts.memberships import join_own, leave_by_operator, refuse_shared
 from sublet.accounts.model import Member
 from sublet.accounts.organizations import add_organization, find_or_add_organization
 from sublet.audit import Actor
@@ -32,7 +32,7 @@ def add_user(
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations.
+        Conflict: `organization` matches several organizations, or one that has an account.
         ValidationFailed: `organization` matches none, and is not a valid name for a new one.
     """
     email, errors = check_email(email)
@@ -49,6 +49,7 @@ def add_user(
         if organization is None
         else find_or_add_organization(tx, actor, organization)
     )
+    refuse_shared(tx, joined)
     user_id = store.insert_user(tx, email, name, joined.id, free_quota, tx.now if signed_up else None)
     after = {"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota}
     audit.record(tx, actor, "user.add", user_id, after=after)
@@ -78,7 +79,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         ValidationFailed: there is nothing to change; or all invalid fields.
         Conflict: it is the account of an organization, which has neither an address nor a name of its own, nor another organization.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations.
+        Conflict: `organization` matches several organizations, or one that has an account.
         ValidationFailed: `organization` matches none, and is not a valid name for a new one.
     """
     user = lock_user(tx, identifier)
@@ -89,6 +90,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         raise Conflict(f"There is another user {values['email']}. Give another e-mail address.")
     if edit.organization is not None:
         joined = find_or_add_organization(tx, actor, edit.organization)
+        refuse_shared(tx, joined)
         values["organization_id"] = joined.id
     before = {name: getattr(user, name) for name, value in values.items() if getattr(user, name) != value}
     if "organization_id" in before:

@@ -64,7 +64,9 @@ def show(session: Session, organization: Name) -> Answer:
         name=found.name,
         slug=found.slug,
         owners=", ".join(each.email for each in owners),
-        account=account_email(found.id) if account is not None else "none, because it never held anything",
+        account=account_email(found.id)
+        if account is not None
+        else "none: it is its users' own, and holds nothing",
         balance=counted(balance, "credit"),
         free_names=used,
         added=found.created_at,
@@ -91,7 +93,7 @@ def set_role(
     user: UserName,
     role: Annotated[str, Argument(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
 ) -> Answer:
-    """Give a member another role. The owners and the member are told by mail."""
+    """Give a user a role, as a new member if it isn't one. The owners and the user are told by mail."""
     found = session.write(operator_set_role, organization, user, role)
     line = f"{found.user.email} is {found.role} of {found.organization.name}."
     return Answer(_describe_member(found), (line,))

@@ -104,7 +104,7 @@ _TOKEN: dict[str, Any] = {
     "domains": None,
     "networks": ["198.51.100.0/24"],
     "daily_credits": None,
-    "organization_id": None,
+    "organization_id": 1,
     "created_at": _NOW,
     "expires_at": "2026-12-21T09:30:00.000000Z",
     "last_used_at": None,

@@ -221,7 +221,7 @@ async def accept_invitation_(visit: Visit[AcceptBody]) -> Answer:
         shapes.AcceptedAnswer(
             user=shapes.UserShape.of(done.member.user),
             organization=organization_shape(done.membership),
-            token=token_shape(issued.token) if issued is not None else None,
+            token=token_shape(issued.token, done.member.user) if issued is not None else None,
             secret=issued.secret.reveal() if issued is not None else None,
         )
     )

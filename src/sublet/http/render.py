@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sublet.accounts.model import Member, Membership, Token
+from sublet.accounts.model import Member, Membership, Token, User
 from sublet.credits.model import AppliedCoupon
 from sublet.dns.difference import served_delegation
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
@@ -33,9 +33,10 @@ def me_answer(member: Member, token: Token) -> shapes.MeAnswer:
     )
 
 
-def token_shape(token: Token) -> shapes.TokenDetailShape:
-    """Return a token as /tokens shows it."""
+def token_shape(token: Token, user: User) -> shapes.TokenDetailShape:
+    """Return a token of a user as /tokens shows it."""
     members = {name: getattr(token, name) for name in shapes.TokenDetailShape.__struct_fields__}
+    members["organization_id"] = token.organization_id or user.organization_id
     lists = {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
     return shapes.TokenDetailShape(**members | lists)
 

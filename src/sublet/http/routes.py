@@ -69,8 +69,8 @@ _OWN: tuple[type[Refusal], ...] = (
 _OWN_TOKEN: tuple[type[Refusal], ...] = (AccountSuspended, PreconditionFailed, TokenNotFound)
 _OWNED: tuple[type[Refusal], ...] = (
     AccountSuspended,
-    TokenRestricted,
     OrganizationNotFound,
+    Conflict,
     InsufficientRole,
 )
 _OWN_DATED: tuple[type[Refusal], ...] = (*_OWN[:2], ClockImplausible, *_OWN[2:])
@@ -245,7 +245,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.change_organization,
         shapes.OrganizationDetailAnswer,
-        (*_OWNED, ValidationFailed),
+        (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
     ),
     _endpoint(
         "GET",
@@ -261,7 +261,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.change_member,
         shapes.MemberAnswer,
-        (*_OWNED, ValidationFailed, Conflict),
+        (*_OWNED, ValidationFailed),
     ),
     _endpoint(
         "DELETE",
@@ -269,7 +269,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.remove_member_,
         shapes.RemovedAnswer,
-        (*_OWNED, Conflict),
+        _OWNED,
     ),
     _endpoint(
         "GET",
@@ -285,7 +285,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "organization:write",
         organizations.invite_member_,
         shapes.InvitationAnswer,
-        (*_OWNED, ValidationFailed, Conflict, RateLimited),
+        (*_OWNED, ValidationFailed, RateLimited),
         status=201,
     ),
     _endpoint(

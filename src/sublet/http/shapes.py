@@ -98,7 +98,7 @@ class PageShape(Shape, kw_only=True, frozen=True):
 class TokenDetailShape(Shape, kw_only=True, frozen=True):
     """A token with its restrictions; null is none. `last_used_at` and `last_used_from` may be up to an hour old.
 
-    `organization_id` is the organization that the token is for; null if it is for its user's own names and credits.
+    `organization_id` is the organization that the token is for; the user's own one stands for the user's own names and credits.
     """
 
     id: Id
@@ -108,7 +108,7 @@ class TokenDetailShape(Shape, kw_only=True, frozen=True):
     domains: list[HostName] | None
     networks: list[str] | None
     daily_credits: Credits | None
-    organization_id: Id | None
+    organization_id: Id
     created_at: Moment
     expires_at: Moment | None
     last_used_at: Moment | None

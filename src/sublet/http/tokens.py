@@ -52,7 +52,7 @@ async def list_tokens(call: Call[None, PageQuery]) -> Answer:
     ) -> Iterator[tuple[Position, shapes.TokenDetailShape]]:
         found = list_own_tokens(tx, find_acting_token(tx, call.actor()), after)
         for each in islice(found, limit):
-            yield Position(each.created_at, each.id), token_shape(each)
+            yield Position(each.created_at, each.id), token_shape(each, call.registrant.user)
 
     items, page, headers = await read_page(call, "tokens", find)
     return Answer(shapes.TokensAnswer(tokens=items, page=page), headers)
@@ -141,7 +141,7 @@ def _if_match(
 
 def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> shapes.TokenAnswer:
     acting = find_acting_token(tx, call.actor())
-    return shapes.TokenAnswer(token=token_shape(find_own_token(tx, acting, identifier)))
+    return shapes.TokenAnswer(token=token_shape(find_own_token(tx, acting, identifier), call.registrant.user))
 
 
 async def _changed(call: Call[Any, Any], done: Done) -> Answer:
@@ -161,6 +161,6 @@ async def _read_changed(call: Call[Any, Any], done: Done) -> shapes.TokenDetailS
 
     def read(tx: Tx) -> shapes.TokenDetailShape:
         token = find_own_token(tx, call.registrant.token, str(done.outcome.id))
-        return token_shape(token)
+        return token_shape(token, call.registrant.user)
 
     return await call.context.db.read(read)

@@ -51,7 +51,7 @@ def accept_invitation(
     organization = find_organization(tx, found.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key ensures it
     user = find_user_by_email(tx, found.email)
-    lock_members(tx, actor, organization.id, {user.id} if user is not None else set())
+    lock_members(tx, organization, {user.id} if user is not None else set())
     # Read after the lock: the owner who sent it may have revoked it, or left.
     if store.find_open_membership(tx, organization.id, found.id) is None:
         return None

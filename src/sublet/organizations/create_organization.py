@@ -2,14 +2,13 @@
 
 from sublet.accounts import membership_store
 from sublet.accounts.find import lock_acting_user
-from sublet.accounts.memberships import find_or_add_account, join
+from sublet.accounts.memberships import add_account, join
 from sublet.accounts.model import Organization
 from sublet.accounts.organizations import add_organization
 from sublet.accounts.roles import OWNER
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, TokenRestricted
-from sublet.organizations.find import refuse_restricted
 
 
 def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: int) -> Organization:
@@ -30,12 +29,15 @@ def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: 
             "This token is for an organization. Use a token of your own.",
             details={"restriction": "organization_id"},
         )
-    refuse_restricted(actor)
+    if not actor.restrictions.allows_all_names:
+        raise TokenRestricted(
+            "This token is for some names only. Use another token.", details={"restriction": "names"}
+        )
     organization = add_organization(tx, actor, name or "", created_by_user_id=user.id)
     if membership_store.count_created_by(tx, user.id) > created_max:
         raise Conflict(
             f"You may create {created_max} organizations, and have. Ask the operator in a ticket for another one."
         )
-    find_or_add_account(tx, actor, organization.id, free_quota=None)
+    add_account(tx, actor, organization)
     join(tx, actor, user.id, organization, OWNER)
     return organization

@@ -7,7 +7,7 @@ from sublet.accounts.model import Membership, User
 from sublet.accounts.roles import OWNER
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict, InsufficientRole, NotFound, OrganizationNotFound, TokenRestricted
+from sublet.errors import Conflict, InsufficientRole, NotFound, OrganizationNotFound
 from sublet.ids import Position, parse_id
 
 
@@ -18,37 +18,33 @@ def not_found() -> OrganizationNotFound:
     )
 
 
-def is_visible(tx: Tx, actor: Actor, organization_id: int) -> bool:
-    """True if the actor's token may see an organization of its user: one that is for an organization sees that one only."""
-    if actor.account_id is None:
-        return True
-    account = store.find_user(tx, actor.account_id)
-    return account is not None and account.organization_id == organization_id
-
-
 def find_own(tx: Tx, actor: Actor, identifier: str) -> Membership:
     """Return the membership of the acting user in the organization with this id.
 
     Raises:
-        OrganizationNotFound: there is no such organization, the user is no member or is suspended, or the token is for another organization.
+        OrganizationNotFound: there is no such organization, the user is no member or is suspended, or the token is for another organization
+            or for some names only: it could let another user do more.
     """
-    organization_id = parse_id(identifier)
-    if organization_id is None or actor.user_id is None or not is_visible(tx, actor, organization_id):
+    found = list_own(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
+    if not found:
         raise not_found()
-    found = membership_store.find_membership(tx, actor.user_id, organization_id)
-    if found is None or found.user.suspended_at is not None:
-        raise not_found()
-    return found
+    return found[0]
 
 
-def list_own(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[Membership]:
-    """Return the memberships of the acting user that `find_own` finds, those in the newest organizations first."""
-    found = membership_store.list_of_user(tx, actor.user_id or 0, limit, after)
-    return [
-        each
-        for each in found
-        if each.user.suspended_at is None and is_visible(tx, actor, each.organization.id)
-    ]
+def list_own(
+    tx: Tx, actor: Actor, limit: int, after: Position | None, *, organization_id: int | None = None
+) -> list[Membership]:
+    """Return the memberships of the acting user that its token may see, those in the newest organizations first, or that in one."""
+    if actor.user_id is None or not actor.restrictions.allows_all_names:
+        return []
+    if actor.account_id is not None:
+        account = store.find_user(tx, actor.account_id)
+        assert account is not None  # noqa: S101 - rows of users stay
+        if organization_id not in (None, account.organization_id):
+            return []
+        organization_id = account.organization_id
+    found = membership_store.list_of_user(tx, actor.user_id, limit, after, organization_id)
+    return [each for each in found if each.user.suspended_at is None]
 
 
 def find_other(tx: Tx, organization_id: int, identifier: str) -> Membership:
@@ -73,16 +69,13 @@ def lock_own(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> M
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRestricted: the token is for some names only, and could let another user do more.
         OrganizationNotFound: as `find_own`.
+        Conflict: it is its users' own organization, whose members only the operator changes.
     """
     refuse_suspended(_acting(tx, actor))
-    refuse_restricted(actor)
     # One statement locks all rows in order of id, so the user is not locked before.
     found = find_own(tx, actor, identifier)
-    lock_members(
-        tx, found.organization.id, {found.user.id, *(each for each in other_ids if each is not None)}
-    )
+    lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
     return find_own(tx, actor, identifier)
 
 
@@ -90,7 +83,7 @@ def lock_owned(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) ->
     """Return the acting owner's membership, and lock the organization.
 
     Raises, in this order:
-        AccountSuspended, TokenRestricted, OrganizationNotFound: as `lock_own`.
+        AccountSuspended, OrganizationNotFound, Conflict: as `lock_own`.
         InsufficientRole: the user is no owner.
     """
     found = lock_own(tx, actor, identifier, *other_ids)
@@ -104,15 +97,6 @@ def refuse_unless_owner(membership: Membership) -> None:
         raise InsufficientRole(
             f"Your role in {membership.organization.name} is {membership.role}; only owners may do this. Ask one of them.",
             details={"role": membership.role, "required_scope": "organization:write"},
-        )
-
-
-def refuse_restricted(actor: Actor) -> None:
-    """Raise `TokenRestricted` if a token is for some names only."""
-    if not actor.restrictions.allows_all_names:
-        raise TokenRestricted(
-            "This token is for some names only, so it can't change who uses the others. Use another token.",
-            details={"restriction": "names"},
         )
 
 

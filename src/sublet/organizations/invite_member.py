@@ -40,7 +40,7 @@ def invite_member(
     The answer is the same whether the address has an account or not.
 
     Raises, in this order:
-        AccountSuspended, TokenRestricted, OrganizationNotFound, InsufficientRole: as `lock_owned`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
         ValidationFailed: all invalid fields: email, role.
         Conflict: the address is a member's.
         RateLimited: the organization has sent, or the address has got, as many invitations as one may within 24 hours.
@@ -109,7 +109,7 @@ def revoke_invitation(tx: Tx, actor: Actor, identifier: str, invitation: str) ->
     """Make an open invitation void, and return it.
 
     Raises, in this order:
-        AccountSuspended, TokenRestricted, OrganizationNotFound, InsufficientRole: as `lock_owned`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: as `lock_owned`.
         OrganizationNotFound: there is no such open invitation.
     """
     own = lock_owned(tx, actor, identifier)

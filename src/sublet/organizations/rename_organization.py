@@ -3,22 +3,28 @@
 from sublet import audit
 from sublet.accounts import membership_store
 from sublet.accounts.fields import check_text
+from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Organization
 from sublet.accounts.organizations import find_organization
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import validation_failed
-from sublet.organizations.find import lock_owned
+from sublet.organizations.find import find_own, refuse_unless_owner
 
 
 def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None) -> Organization:
     """Rename an organization of the acting owner. Its slug stays. The same name again leaves no audit event.
 
     Raises, in this order:
-        AccountSuspended, TokenRestricted, OrganizationNotFound, InsufficientRole: as `lock_owned`.
+        AccountSuspended: the user is suspended.
+        OrganizationNotFound: as `find_own`.
+        InsufficientRole: the user is no owner.
         ValidationFailed: the name is invalid.
     """
-    return _rename(tx, actor, lock_owned(tx, actor, identifier).organization, name)
+    lock_acting_user(tx, actor)
+    own = find_own(tx, actor, identifier)
+    refuse_unless_owner(own)
+    return _rename(tx, actor, own.organization, name)
 
 
 def operator_rename(tx: Tx, actor: Actor, identifier: str, name: str) -> Organization:

@@ -82,7 +82,7 @@ API = Role(
         **_OF_A_PROCESS,
         **_OF_THE_LEDGER,
         # The name is that of an organization's account.
-        "users": _ADD | _update("reminders", "name", "organization_id"),
+        "users": _ADD | _update("reminders", "name"),
         "organizations": _ADD | _update("name"),
         "memberships": _ADD | _DELETE | _update("role"),
         "tokens": _ADD | _update(*_OF_A_TOKEN),

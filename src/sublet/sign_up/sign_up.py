@@ -10,6 +10,7 @@ from disposable_email_domains import blocklist
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
+from sublet.accounts.memberships import refuse_shared
 from sublet.accounts.model import Member, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.store import find_user_by_email
@@ -113,7 +114,7 @@ def invite(
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name.
-        NotFound, Conflict: no such organization, or several.
+        NotFound, Conflict: no such organization, or several, or one that has an account.
         Conflict: there is a user with this address.
     """
     email, errors = check_email(email)
@@ -121,6 +122,8 @@ def invite(
     if errors := [*errors, *name_errors]:
         raise validation_failed(errors)
     joined = find_organization(tx, organization) if organization is not None else None
+    if joined is not None:
+        refuse_shared(tx, joined)
     if find_user_by_email(tx, email) is not None:
         raise Conflict(f"There is a user {email} already. See `sublet user show {email}`.")
     new = new_code()
