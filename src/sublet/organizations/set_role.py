@@ -50,7 +50,8 @@ def operator_set_role(tx: Tx, actor: Actor, identifier: str, user: str, role: st
     if errors := check_one_of("role", role, ROLES):
         raise validation_failed(errors)
     if join(tx, actor, person.id, organization, role):
-        tell(tx, organization, f"{person.email} was added as {role} by the operator.", person)
+        sentence = f"{person.email} was added as {role} by the operator."
+        tell(tx, organization, sentence, *([] if role == OWNER else [person]))
     found = membership_store.find_membership(tx, person.id, organization.id)
     assert found is not None  # noqa: S101 - just added, or there before
     return _set_role(tx, actor, found, role)
