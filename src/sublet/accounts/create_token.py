@@ -66,7 +66,7 @@ def _organization_errors(tx: Tx, acting: Token, organization_id: int | None) -> 
         sentence = "The token of this request is for another organization. Use a token of your own."
         return [FieldError("organization_id", "exceeds_token", sentence)]
     if organization_id is None or store.find_role(tx, acting.user_id, organization_id) is None:
-        sentence = "You are no member of such an organization. GET /organizations lists yours."
+        sentence = "You are no member of such an organization. Check the id; GET /organizations lists yours."
         return [FieldError("organization_id", "value_invalid", sentence)]
     return []
 

@@ -41,8 +41,8 @@ def lock_members(tx: Tx, organization: Organization, user_ids: set[int]) -> None
     account = membership_store.find_account(tx, organization.id)
     if account is None:
         raise Conflict(
-            f"{organization.name} is its users' own organization: each holds their names alone. Create another one with POST /organizations "
-            "to share names."
+            f"{organization.name} is its users' own organization, and holds nothing itself. To share names, send POST /organizations for "
+            "another one."
         )
     store.lock_users(tx, {account.id, *user_ids})
 

@@ -66,8 +66,14 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
             & (memberships.c.organization_id == tokens.c.organization_id)
         )
     )
-    sentence = "it is valid for the organization {organization_id}, of which its user is no member"
+    sentence = "it is for the organization {organization_id}, of which its user is no member"
     yield from broken(tx, "members_are_right", "token", query, sentence)
+    shared = select(users.c.organization_id).where(users.c.is_organization)
+    query = select(users.c.id, users.c.organization_id).where(
+        ~users.c.is_organization & users.c.organization_id.in_(shared)
+    )
+    sentence = "its own organization {organization_id} has an account"
+    yield from broken(tx, "members_are_right", "user", query, sentence)
     query = select(users.c.id, users.c.organization_id).join(organizations)
     query = query.where(users.c.is_organization & (users.c.name != organizations.c.name))
     sentence = "this account has another name than its organization {organization_id}"

@@ -117,6 +117,8 @@ class Resource:
         self._context = context
         self._public_url = public_url
         self._methods = methods
+        # A parameter of a path that needs no token may be a secret, which the log must not have.
+        self._path = next((each.path for each in methods.values() if each.is_open), "")
         self._trusted = trusted_addresses(context.settings.trusted_proxies)
         self._timeout_seconds = ANSWER_SECONDS + context.settings.publish_wait_ms / 1000
 
@@ -125,7 +127,7 @@ class Resource:
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
-        request = _Request(scope, receive, fields, request_id, logged_path=scope["path"])
+        request = _Request(scope, receive, fields, request_id, logged_path=self._path or scope["path"])
         error = None
         bind_contextvars(request_id=request_id)  # each request runs in a task and context of its own
         try:
@@ -167,7 +169,6 @@ class Resource:
         endpoint = self._route(request)
         request.endpoint = endpoint.name
         if endpoint.is_open:
-            request.logged_path = endpoint.path  # a parameter may be a secret
             return await self._answer_visit(request, endpoint, failing)
         registrant = await self._authenticate(request, failing)
         request.user_id = registrant.user.id

@@ -26,8 +26,8 @@ from sublet.organizations.accept_invitation import accept_invitation, opens_acco
 from sublet.organizations.create_organization import create_organization
 from sublet.organizations.find import (
     find_other,
-    find_own,
-    list_own,
+    find_joined,
+    list_joined,
     refuse_unless_owner,
 )
 from sublet.organizations.invite_member import find_invitation, invite_member, revoke_invitation
@@ -48,7 +48,7 @@ async def list_organizations(call: Call[None, PageQuery]) -> Answer:
     def find(
         tx: Tx, limit: int, after: Position | None
     ) -> Iterator[tuple[Position, shapes.OrganizationDetailShape]]:
-        for each in list_own(tx, actor, limit, after):
+        for each in list_joined(tx, actor, limit, after):
             at = each.organization.created_at
             yield Position(at, each.organization.id), organization_shape(each)
 
@@ -67,7 +67,7 @@ async def create_organization_(call: Call[OrganizationBody, None]) -> Answer:
         return Outcome(create_organization(tx, call.actor(), call.body.name, created_max=created_max).id)
 
     done = await write_once(call, 201, verb)
-    membership = await call.context.db.read(find_own, call.actor(), str(done.outcome.id))
+    membership = await call.context.db.read(find_joined, call.actor(), str(done.outcome.id))
     answer = shapes.OrganizationDetailAnswer(organization=organization_shape(membership))
     return Answer(answer, done.headers, done.status)
 
@@ -99,7 +99,7 @@ async def list_members(call: Call[None, PageQuery]) -> Answer:
     """
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.MemberShape]]:
-        own = find_own(tx, call.actor(), call.path["id"])
+        own = find_joined(tx, call.actor(), call.path["id"])
         for each in membership_store.list_members(tx, own.organization.id, limit, after):
             yield Position(each.created_at, each.user.id), member_shape(each)
 
@@ -124,7 +124,7 @@ async def change_member(call: Call[RoleBody, None]) -> Answer:
     )
 
     def read(tx: Tx) -> Membership:
-        return find_other(tx, find_own(tx, call.actor(), path["id"]).organization.id, path["user_id"])
+        return find_other(tx, find_joined(tx, call.actor(), path["id"]).organization.id, path["user_id"])
 
     member = await call.context.db.read(read)
     return Answer(shapes.MemberAnswer(member=member_shape(member)), done.headers, done.status)
@@ -151,7 +151,7 @@ async def list_invitations(call: Call[None, PageQuery]) -> Answer:
     """
 
     def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, shapes.InvitationShape]]:
-        own = find_own(tx, call.actor(), call.path["id"])
+        own = find_joined(tx, call.actor(), call.path["id"])
         refuse_unless_owner(own)
         for each in store.list_open_memberships(tx, own.organization.id, limit, after):
             yield Position(each.created_at, each.id), invitation_shape(each)
@@ -173,7 +173,7 @@ async def invite_member_(call: Call[InvitationBody, None]) -> Answer:
         return Outcome(added.id)
 
     def read(tx: Tx) -> shapes.InvitationShape:
-        own = find_own(tx, call.actor(), organization_id)
+        own = find_joined(tx, call.actor(), organization_id)
         return invitation_shape(find_invitation(tx, own.organization.id, str(done.outcome.id)))
 
     done = await write_once(call, 201, verb)
@@ -238,5 +238,5 @@ def _as_acting_user(verb: Callable[..., object]) -> Callable[..., Outcome]:
 
 
 async def _organization(call: Call[Any, Any]) -> Answer:
-    membership = await call.context.db.read(find_own, call.actor(), call.path["id"])
+    membership = await call.context.db.read(find_joined, call.actor(), call.path["id"])
     return Answer(shapes.OrganizationDetailAnswer(organization=organization_shape(membership)))

@@ -18,20 +18,20 @@ def not_found() -> OrganizationNotFound:
     )
 
 
-def find_own(tx: Tx, actor: Actor, identifier: str) -> Membership:
+def find_joined(tx: Tx, actor: Actor, identifier: str) -> Membership:
     """Return the membership of the acting user in the organization with this id.
 
     Raises:
         OrganizationNotFound: there is no such organization, the user is no member or is suspended, or the token is for another organization
             or for some names only: it could let another user do more.
     """
-    found = list_own(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
+    found = list_joined(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
     if not found:
         raise not_found()
     return found[0]
 
 
-def list_own(
+def list_joined(
     tx: Tx, actor: Actor, limit: int, after: Position | None, *, organization_id: int | None = None
 ) -> list[Membership]:
     """Return the memberships of the acting user that its token may see, those in the newest organizations first, or that in one."""
@@ -62,31 +62,31 @@ def find_other(tx: Tx, organization_id: int, identifier: str) -> Membership:
     return found
 
 
-def lock_own(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
+def lock_joined(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
     """Return the acting user's membership, and lock the organization, so that changes of its members run one after the other.
 
     `other_ids` are users to lock with it. Every verb that changes an organization calls this, or `lock_owned`, first.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as `find_own`.
+        OrganizationNotFound: as `find_joined`.
         Conflict: it is its users' own organization, whose members only the operator changes.
     """
     refuse_suspended(_acting(tx, actor))
     # One statement locks all rows in order of id, so the user is not locked before.
-    found = find_own(tx, actor, identifier)
+    found = find_joined(tx, actor, identifier)
     lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
-    return find_own(tx, actor, identifier)
+    return find_joined(tx, actor, identifier)
 
 
 def lock_owned(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
     """Return the acting owner's membership, and lock the organization.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict: as `lock_own`.
+        AccountSuspended, OrganizationNotFound, Conflict: as `lock_joined`.
         InsufficientRole: the user is no owner.
     """
-    found = lock_own(tx, actor, identifier, *other_ids)
+    found = lock_joined(tx, actor, identifier, *other_ids)
     refuse_unless_owner(found)
     return found
 
@@ -101,10 +101,10 @@ def refuse_unless_owner(membership: Membership) -> None:
 
 
 def refuse_last_owner(tx: Tx, membership: Membership) -> None:
-    """Raise `Conflict` if a member is the only owner, who can neither leave nor get another role. Call `lock_own` first."""
+    """Raise `Conflict` if a member is the only owner, who can neither leave nor get another role. Call `lock_joined` first."""
     if membership.role == OWNER and len(membership_store.list_owners(tx, membership.organization.id)) == 1:
         raise Conflict(
-            f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first."
+            f"{membership.user.email} is the only owner of {membership.organization.name}. Give another member that role first."
         )
 
 

@@ -5,7 +5,7 @@ from sublet.accounts.model import Membership
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.ids import parse_id
-from sublet.organizations.find import find_other, lock_own, refuse_last_owner, refuse_unless_owner
+from sublet.organizations.find import find_other, lock_joined, refuse_last_owner, refuse_unless_owner
 from sublet.organizations.notices import tell
 
 
@@ -15,12 +15,12 @@ def remove_member(tx: Tx, actor: Actor, identifier: str, member: str) -> Members
     The user's tokens for the organization are revoked.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict: as `lock_own`.
+        AccountSuspended, OrganizationNotFound, Conflict: as `lock_joined`.
         InsufficientRole: the acting user is no owner, and the member is another user.
         OrganizationNotFound: the organization has no such member.
         Conflict: the member is the only owner.
     """
-    own = lock_own(tx, actor, identifier, parse_id(member))
+    own = lock_joined(tx, actor, identifier, parse_id(member))
     if parse_id(member) != own.user.id:
         refuse_unless_owner(own)
     found = find_other(tx, own.organization.id, member)

@@ -9,7 +9,7 @@ from sublet.accounts.organizations import find_organization
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import validation_failed
-from sublet.organizations.find import find_own, refuse_unless_owner
+from sublet.organizations.find import find_joined, refuse_unless_owner
 
 
 def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None) -> Organization:
@@ -17,12 +17,12 @@ def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None)
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        OrganizationNotFound: as `find_own`.
+        OrganizationNotFound: as `find_joined`.
         InsufficientRole: the user is no owner.
         ValidationFailed: the name is invalid.
     """
     lock_acting_user(tx, actor)
-    own = find_own(tx, actor, identifier)
+    own = find_joined(tx, actor, identifier)
     refuse_unless_owner(own)
     return _rename(tx, actor, own.organization, name)
 
