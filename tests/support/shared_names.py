@@ -7,6 +7,7 @@ from sqlalchemy import select
 from sublet.accounts import membership_store, store
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.create_token import create_token
+from sublet.accounts.model import Registrant
 from sublet.audit import Actor
 from sublet.mail.store import mails
 from sublet.organizations.accept_invitation import Accepted, accept_invitation
@@ -32,7 +33,7 @@ def working_for(registry: Registry, organization_id: int, name: str = "ann", **g
     """Return the actor of a request with a user's token for an organization, as it is authenticated."""
     wanted = {"scopes": SCOPES, **given}
     issued = registry.write(create_token, acting(issue(registry, name)), "shared", wanted, organization_id)
-    found = registry.run(authenticate(registry.db, issued.secret))
+    found: Registrant = registry.run(authenticate(registry.db, issued.secret))
     return found.actor("r-1")
 
 

@@ -25,8 +25,8 @@ from sublet.ids import Position
 from sublet.organizations.accept_invitation import accept_invitation, opens_accounts
 from sublet.organizations.create_organization import create_organization
 from sublet.organizations.find import (
-    find_other,
     find_joined,
+    find_other,
     list_joined,
     refuse_unless_owner,
 )
